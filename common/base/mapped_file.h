@@ -1,0 +1,35 @@
+// A file mapped read-only: its bytes as if they were memory, paged in when touched.
+//
+// For metadata and for reading a model once; weights that have to arrive on time come through
+// DirectFile. A file that another process shortens while it is mapped ends this process with
+// SIGBUS, as every mapping does.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace outrider {
+
+class MappedFile {
+ public:
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  MappedFile(std::string path, const std::byte* data, size_t size);
+
+  std::string path_;
+  const std::byte* data_ = nullptr;  // null for an empty file: there is nothing to map
+  size_t size_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,34 @@
+#include "common/cuda/devices.h"
+
+#include <cuda_runtime_api.h>
+
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+// The one place where cudaError_t becomes a Status.
+absl::Status CudaStatus(cudaError_t error, std::string_view context) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  return FailedPrecondition(context, ": ", cudaGetErrorString(error));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CudaDevice>> CudaDevices() {
+  int count = 0;
+  OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&count), "no usable GPU"));
+  std::vector<CudaDevice> devices;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    cudaDeviceProp properties;
+    OUTRIDER_RETURN_IF_ERROR(
+        CudaStatus(cudaGetDeviceProperties(&properties, ordinal), Concat("GPU ", ordinal)));
+    devices.push_back({.ordinal = ordinal,
+                       .name = properties.name,
+                       .compute_capability = properties.major * 10 + properties.minor,
+                       .memory_bytes = properties.totalGlobalMem});
+  }
+  return devices;
+}
+
+}  // namespace outrider

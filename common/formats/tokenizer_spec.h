@@ -1,0 +1,90 @@
+// What a model's files say about its tokenizer, whatever their format. common/text turns one into a
+// working Tokenizer; the GGUF writer turns one back into metadata. Pure data: no algorithm here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+
+namespace outrider {
+
+using TokenId = int32_t;
+
+// Numbered as GGUF's tokenizer.ggml.token_type.
+enum class TokenKind : uint8_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,      // steers the model, prints nothing: <s>, <|im_end|>
+  kUserDefined = 4,  // matched whole in raw text, printed as it stands
+  kUnused = 5,       // padding up to a round vocabulary size
+  kByte = 6,         // <0x41>: one byte of a character the vocabulary lacks
+};
+
+struct TokenizerSpec {
+  enum class Model {
+    kByteLevelBpe,      // GPT-2 and its descendants: merges over bytes
+    kSentencePieceBpe,  // Llama 2: merges over characters, bytes as a fallback
+    kUnigram,           // T5: the most probable segmentation
+  };
+
+  // How text is cut before the merges, named as GGUF's tokenizer.ggml.pre names it.
+  enum class PreTokenizer {
+    kNone,    // SentencePiece models: one piece
+    kGpt2,    // "gpt-2": also olmo, GPT-NeoX
+    kLlama3,  // "llama-bpe"
+    kQwen2,   // "qwen2": also Qwen 2.5 and 3
+  };
+
+  // Where SentencePiece models put the space that stands before a first word.
+  enum class SpacePrefix { kNever, kFirst, kAlways };
+
+  struct Token {
+    // The bytes the token stands for in the model's own alphabet. Byte-level BPE: the raw bytes
+    // (GGUF and tokenizer.json spell them in a printable alphabet; readers undo that).
+    // SentencePiece: UTF-8 with U+2581 for a space, "<0x0A>" for a byte token.
+    std::string text;
+    float score = 0;  // SentencePiece log-probability or merge priority; 0 elsewhere
+    TokenKind kind = TokenKind::kNormal;
+  };
+
+  // A token matched in raw text before anything else happens to it.
+  struct AddedToken {
+    TokenId id = 0;
+    std::string text;
+    bool special = false;      // skipped when decoding for a reader
+    bool single_word = false;  // no letter, digit or underscore may touch it
+    bool strip_left = false;   // takes the white space before it
+    bool strip_right = false;  // takes the white space after it
+    bool normalized = false;   // matched after normalisation rather than before
+  };
+
+  Model model = Model::kByteLevelBpe;
+  PreTokenizer pre_tokenizer = PreTokenizer::kNone;
+  std::vector<Token> tokens;  // by id
+
+  // Byte-level BPE, and SentencePiece BPE from a tokenizer.json: by rank. Empty for SentencePiece
+  // BPE that merges by the score of the joined piece.
+  std::vector<std::pair<TokenId, TokenId>> merges;
+  std::vector<AddedToken> added_tokens;
+
+  bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
+  bool byte_fallback = false;  // unknown characters become byte tokens
+  bool fuse_unknown = false;   // a run of unknown characters is one unknown token
+  bool nfc = false;            // text is composed (Unicode NFC) first
+  bool remove_extra_whitespace = false;  // runs of spaces become one, ends are trimmed
+  SpacePrefix space_prefix = SpacePrefix::kNever;
+  std::string precompiled_charsmap;  // SentencePiece's normalisation trie; empty: none
+
+  std::optional<TokenId> bos, eos, eot, eom, unknown, padding;
+  bool add_bos = false;  // Encode puts bos in front unless asked not to
+  bool add_eos = false;
+
+  absl::btree_map<std::string, std::string>
+      chat_templates;  // "default" and whatever else the file names
+};
+
+}  // namespace outrider

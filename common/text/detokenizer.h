@@ -1,0 +1,38 @@
+// Text that grows token by token, never by half a character.
+//
+//   Detokenizer detokenizer(tokenizer);
+//   for (TokenId id : ids) std::cout << detokenizer.Add(id);
+//   std::cout << detokenizer.Finish();
+//
+// A token may end in the middle of a UTF-8 sequence (byte fallback, byte-level BPE). Its bytes are
+// held back until the sequence is whole, or until the next byte shows that it never will be: then
+// they come out as U+FFFD, once for each longest broken prefix. At most three bytes are ever held.
+// The pieces joined equal Tokenizer::Decode of all the ids (read as UTF-8 with the same
+// replacement).
+#pragma once
+
+#include <string>
+
+#include "common/text/tokenizer.h"
+
+namespace outrider {
+
+class Detokenizer {
+ public:
+  // `tokenizer` must outlive it. With `skip_special` control tokens print nothing.
+  explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = true);
+
+  // The text that this token completes; often a whole word, sometimes nothing.
+  std::string Add(TokenId id);
+
+  // What is still held back, as replacement characters. Call once, at the end.
+  std::string Finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  const bool skip_special_;
+  bool at_start_ = true;  // SentencePiece models drop the space they put before the first word
+  std::string held_;      // an unfinished UTF-8 sequence
+};
+
+}  // namespace outrider
