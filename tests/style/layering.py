@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Walks every #include of ours and fails naming each edge that points upward.
+
+The rooms are listed from the ground up. A file may include its own room and the rooms before it; `client` and `server`
+never meet; nothing includes `tests` or `bench`. The picture is drawn in README.md.
+
+    layering.py ROOT          check the tree under ROOT
+    layering.py --self-test   show that the check finds what it should, and nothing else
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+ROOMS = [
+    "proto",
+    "common/base",
+    "common/formats",
+    "common/text",
+    "common/tokens",
+    "common/kernels",
+    "common/model",
+    "common/cuda",
+    "common/torch",
+    "common/speculation",
+    "client",
+    "server",
+    "adapters",
+]
+STRANGERS = [("client", "server"), ("server", "client"), ("adapters", "client"), ("adapters", "server")]
+LEAVES = ["tests", "bench"]  # may include anything, included by nobody but themselves
+SOURCES = {".h", ".cc", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+
+
+def room_of(path):
+    for room in ROOMS + LEAVES:
+        if path == room or path.startswith(room + "/"):
+            return room
+    return None
+
+
+def complaint(source, included):
+    """Why `source` may not include `included`, or None."""
+    here, there = room_of(source), room_of(included)
+    if there is None or here == there:
+        return None
+    if here is None:
+        return "stands in no room the layering knows"
+    if there in LEAVES:
+        return f"{there} is included by nobody"
+    if here in LEAVES:
+        return None
+    if (here, there) in STRANGERS:
+        return f"{here} and {there} meet only in proto and common"
+    if ROOMS.index(there) > ROOMS.index(here):
+        return f"{there} lies above {here}"
+    return None
+
+
+def upward_edges(root):
+    edges = []
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root).as_posix()
+        if path.suffix not in SOURCES or relative.startswith("build/"):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            why = match and complaint(relative, match.group(1))
+            if why:
+                edges.append(f'{relative}:{number}: includes "{match.group(1)}": {why}')
+    return edges
+
+
+def self_test():
+    tree = {
+        "common/base/good.h": '#include <vector>\n#include "common/base/other.h"\n',
+        "common/formats/good.cc": '#include "common/base/good.h"\n#include "absl/status/status.h"\n',
+        "common/base/bad.h": '#include "common/text/tokenizer.h"\n',
+        "client/bad.cc": '#include "server/scheduler.h"\n',
+        "common/text/bad.cc": '#include "tests/text/fake.h"\n',
+        "tests/text/good.cc": '#include "client/session.h"\n',
+    }
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+        for path, text in tree.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        found = {edge.split(":")[0] for edge in upward_edges(root)}
+    expected = {"common/base/bad.h", "client/bad.cc", "common/text/bad.cc"}
+    if found != expected:
+        sys.exit(f"self-test: found {sorted(found)}, expected {sorted(expected)}")
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
+        return
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    edges = upward_edges(pathlib.Path(sys.argv[1]))
+    if edges:
+        sys.exit("\n".join(edges))
+
+
+if __name__ == "__main__":
+    main()
