@@ -46,6 +46,8 @@ struct TokenizerSpec {
     // The bytes the token stands for in the model's own alphabet. Byte-level BPE: the raw bytes
     // (GGUF and tokenizer.json spell them in a printable alphabet; readers undo that).
     // SentencePiece: UTF-8 with U+2581 for a space, "<0x0A>" for a byte token.
+    // Unique among kNormal tokens; an added token may repeat a normal one's text (GPT-NeoX's runs
+    // of spaces), and what the model itself looks up is then the normal one.
     std::string text;
     float score = 0;  // SentencePiece log-probability or merge priority; 0 elsewhere
     TokenKind kind = TokenKind::kNormal;
@@ -66,8 +68,8 @@ struct TokenizerSpec {
   PreTokenizer pre_tokenizer = PreTokenizer::kNone;
   std::vector<Token> tokens;  // by id
 
-  // Byte-level BPE, and SentencePiece BPE from a tokenizer.json: by rank. Empty for SentencePiece
-  // BPE that merges by the score of the joined piece.
+  // Byte-level BPE, and SentencePiece BPE from a tokenizer.json: by rank; parts and joined text are
+  // tokens. Empty for SentencePiece BPE that merges by the score of the joined piece.
   std::vector<std::pair<TokenId, TokenId>> merges;
   std::vector<AddedToken> added_tokens;
 
@@ -75,8 +77,13 @@ struct TokenizerSpec {
   bool byte_fallback = false;  // unknown characters become byte tokens
   bool fuse_unknown = false;   // a run of unknown characters is one unknown token
   bool nfc = false;            // text is composed (Unicode NFC) first
-  bool remove_extra_whitespace = false;  // runs of spaces become one, ends are trimmed
+
+  // How SentencePiece models treat spaces, in this order, each on the text between added tokens:
+  bool remove_extra_whitespace = false;  // runs of spaces become one, those at the end go
+  bool split_on_whitespace = false;      // every word is a text of its own, white space is dropped
   SpacePrefix space_prefix = SpacePrefix::kNever;
+  bool space_prefix_once = false;  // no prefix where the text starts with a space (or U+2581)
+
   std::string precompiled_charsmap;  // SentencePiece's normalisation trie; empty: none
 
   std::optional<TokenId> bos, eos, eot, eom, unknown, padding;
