@@ -16,61 +16,26 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/mapped_file.h"
+#include "common/formats/gguf_value.h"
+#include "common/formats/name_index.h"
 #include "common/formats/tensor_type.h"
 
 namespace outrider {
-
-enum class GgufValueType : uint32_t {
-  kUint8 = 0,
-  kInt8 = 1,
-  kUint16 = 2,
-  kInt16 = 3,
-  kUint32 = 4,
-  kInt32 = 5,
-  kFloat32 = 6,
-  kBool = 7,
-  kString = 8,
-  kArray = 9,
-  kUint64 = 10,
-  kInt64 = 11,
-  kFloat64 = 12,
-};
-
-// An array as it lies in the file: `count` elements of `type`, checked to be there.
-struct GgufArray {
-  GgufValueType type;
-  uint64_t count;
-  std::span<const std::byte>
-      bytes;  // strings: length-prefixed; everything else: little-endian elements
-};
-
-// One metadata value. Integers of every width become (u)int64, both floats double.
-struct GgufValue {
-  GgufValueType type;
-  std::variant<uint64_t, int64_t, double, bool, std::string_view, GgufArray> data;
-};
-
-struct GgufKeyValue {
-  std::string_view key;
-  GgufValue value;
-};
 
 struct GgufTensor {
   std::string_view name;
   TensorType type;
   std::vector<uint64_t> dims;  // dims[0] is contiguous; one to four of them
-  uint32_t shard;              // index into GgufFile::shards()
+  uint32_t shard;              // for GgufFile::shard_path
   uint64_t offset;             // of its first byte in that shard's file
   uint64_t bytes;
 };
@@ -80,21 +45,23 @@ class GgufFile {
   static absl::StatusOr<GgufFile> Open(const std::string& path);
 
   // The same over bytes already in memory, which must outlive the result; `name` stands in for the
-  // path in errors. A split file cannot be read this way.
+  // path in errors. A shard of a split model is refused: its siblings are files.
   static absl::StatusOr<GgufFile> Parse(std::span<const std::byte> bytes, const std::string& name);
 
   GgufFile(GgufFile&&) = default;
   GgufFile& operator=(GgufFile&&) = default;
 
+  // Of the first shard; metadata in file order.
   uint32_t version() const { return version_; }
   uint64_t alignment() const { return alignment_; }
-  std::span<const GgufKeyValue> metadata() const {
-    return metadata_;
-  }  // of the first shard, in file order
-  std::span<const GgufTensor> tensors() const { return tensors_; }  // of all shards, in file order
-  uint32_t shard_count() const;
+  std::span<const GgufKeyValue> metadata() const { return metadata_; }
+
+  // Of all shards, in file order.
+  std::span<const GgufTensor> tensors() const { return tensors_; }
+  uint64_t file_bytes() const;
+
+  uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
   const std::string& shard_path(uint32_t shard) const;
-  uint64_t file_bytes() const;  // of all shards
 
   // The tensor's bytes in the mapping.
   std::span<const std::byte> Bytes(const GgufTensor& tensor) const;
@@ -105,7 +72,7 @@ class GgufFile {
 
   // The value of `key` as the caller needs it. NotFound, naming file and key, when absent;
   // InvalidArgument when it is of another kind or out of range. Any integer width serves as an
-  // integer, integers serve as floats.
+  // integer, integers serve as floats; a NaN in the file comes back as one.
   absl::StatusOr<uint64_t> GetUint(std::string_view key) const;
   absl::StatusOr<double> GetFloat(std::string_view key) const;
   absl::StatusOr<bool> GetBool(std::string_view key) const;
@@ -116,16 +83,36 @@ class GgufFile {
   absl::StatusOr<std::vector<float>> GetFloats(std::string_view key) const;
 
  private:
-  struct Shard;
+  struct Shard {
+    std::string path;
+    std::optional<MappedFile> file;  // empty when the bytes are the caller's
+    std::span<const std::byte> bytes;
+  };
+
   GgufFile() = default;
+  static absl::StatusOr<GgufFile> Read(Shard shard);
+
+  // More than 1 when this is one file of several; checked to be the first of them.
+  absl::StatusOr<uint64_t> SplitCount() const;
+  absl::Status AddOtherShards(uint64_t count);
+  absl::Status Absorb(GgufFile other);
+
+  absl::StatusOr<const GgufValue*> Get(std::string_view key) const;
+  absl::StatusOr<GgufArray> GetArray(std::string_view key) const;
+  template <typename Element, typename Convert>
+  absl::StatusOr<std::vector<Element>> GetNumbers(std::string_view key, Convert convert) const;
+
+  // InvalidArgument about a key: "model.gguf: key "a.b" ...".
+  template <typename... Parts>
+  absl::Status Refuse(std::string_view key, const Parts&... parts) const;
 
   uint32_t version_ = 0;
-  uint64_t alignment_ = 32;
-  std::vector<std::shared_ptr<const Shard>> shards_;
+  uint64_t alignment_ = 0;
+  std::vector<Shard> shards_;
   std::vector<GgufKeyValue> metadata_;
   std::vector<GgufTensor> tensors_;
-  absl::flat_hash_map<std::string, uint32_t> key_index_;
-  absl::flat_hash_map<std::string, uint32_t> tensor_index_;
+  NameIndex key_index_;
+  NameIndex tensor_index_;
 };
 
 }  // namespace outrider

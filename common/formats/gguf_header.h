@@ -1,0 +1,31 @@
+// Everything of one GGUF file that comes before its tensors' bytes, read and checked: the part of
+// GgufFile that meets bytes from outside. One call, no state; GGUF.md draws what it reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/formats/gguf_file.h"
+#include "common/formats/gguf_value.h"
+#include "common/formats/name_index.h"
+
+namespace outrider {
+
+struct GgufHeader {
+  uint32_t version = 0;
+  uint64_t alignment = 32;
+  std::vector<GgufKeyValue> metadata;
+  std::vector<GgufTensor> tensors;  // shard 0, offsets from the beginning of the file
+  NameIndex key_index;
+  NameIndex tensor_index;
+};
+
+// Errors start with `name`. Views point into `bytes`.
+absl::StatusOr<GgufHeader> ReadGgufHeader(std::span<const std::byte> bytes,
+                                          const std::string& name);
+
+}  // namespace outrider
