@@ -1,5 +1,15 @@
 // What a model is, in numbers: everything the forward pass has to know besides the weights, whether
 // it came from GGUF metadata or from a Hugging Face config.json.
+//
+// Both readers check every number before anyone allocates by it, and refuse what the forward pass
+// would silently compute differently: soft-capped logits, shared experts, dynamic rope. A wrong
+// token is worse than a refusal. Real numbers are floats, as GGUF stores them, so that a model and
+// its conversion agree to the bit.
+//
+//   hyperparameters_config.cc   config.json, old spellings and new
+//   hyperparameters_gguf.cc     {arch}.* metadata, read
+//   hyperparameters_write.cc    and written
+//   hyperparameters_rules.cc    what must hold wherever the numbers came from
 #pragma once
 
 #include <cstdint>
@@ -24,21 +34,27 @@ std::string_view Name(Architecture architecture);  // "llama", "qwen3moe", "swit
 enum class NormKind { kRms, kLayer };
 enum class Activation { kSilu, kGeluTanh, kGeluErf, kRelu };
 enum class RopeStyle { kNone, kInterleaved, kHalves };  // pairs (2i, 2i+1), or (i, i+n/2)
+
+// kLlama3 divides each frequency by a factor of its own, and those factors are the tensor
+// rope_freqs.weight: a ModelFile has that tensor exactly when it says kLlama3, whichever format it
+// came from. kLongRope chooses between two such tensors by the length of the text.
 enum class RopeScaling { kNone, kLinear, kYarn, kLlama3, kLongRope };
 
 struct Rope {
   RopeStyle style = RopeStyle::kNone;
   uint32_t dimension_count = 0;
-  double base = 10000.0;
+  float base = 10000.0f;
   RopeScaling scaling = RopeScaling::kNone;
-  double factor = 1.0;
+  float factor = 1.0f;
   uint32_t original_context_length = 0;  // yarn, llama3; 0: not given
-  double attention_factor = 1.0;         // yarn
-  double yarn_beta_fast = 32.0;
-  double yarn_beta_slow = 1.0;
-  double low_frequency_factor =
-      1.0;  // llama3; in GGUF they are baked into the tensor rope_freqs.weight
-  double high_frequency_factor = 4.0;  // llama3
+  float attention_factor = 1.0f;         // yarn: what cosines and sines are multiplied by, all told
+  float yarn_beta_fast = 32.0f;
+  float yarn_beta_slow = 1.0f;
+  // llama3, when known: a GGUF file holds only the factors these parameters make.
+  float low_frequency_factor = 1.0f;
+  float high_frequency_factor = 4.0f;
+
+  bool operator==(const Rope&) const = default;
 };
 
 struct Experts {
@@ -46,7 +62,10 @@ struct Experts {
   uint32_t used_count = 0;
   uint32_t feed_forward_length = 0;
   bool renormalize = false;  // the chosen experts' weights are divided by their sum
-  uint32_t sparse_step = 1;  // every how many-th layer has experts (Switch: 2)
+  // Which blocks have experts, encoder blocks first; the others are dense. Empty in a dense model.
+  std::vector<bool> blocks;
+
+  bool operator==(const Experts&) const = default;
 };
 
 struct Hyperparameters {
@@ -60,21 +79,21 @@ struct Hyperparameters {
   uint32_t feed_forward_length = 0;
   uint32_t vocabulary_size = 0;
 
-  std::vector<uint32_t> head_count;     // per block
-  std::vector<uint32_t> head_count_kv;  // per block
+  std::vector<uint32_t> head_count;     // per block, encoder blocks first
+  std::vector<uint32_t> head_count_kv;  // likewise
   uint32_t key_length = 0;              // of one head
   uint32_t value_length = 0;
   std::optional<uint32_t> sliding_window;  // keys further back are not seen
 
   NormKind norm = NormKind::kRms;
-  double norm_epsilon = 1e-5;
+  float norm_epsilon = 1e-5f;
   Activation activation = Activation::kSilu;
   bool gated = true;  // act(gate(x)) * up(x) rather than act(up(x))
   Rope rope;
   Experts experts;
 
   bool tied_embeddings = false;  // no output matrix of its own
-  double output_scale = 1.0;     // T5 with tied embeddings: embedding_length^-0.5 before the head
+  float output_scale = 1.0f;     // T5 with tied embeddings: embedding_length^-0.5 before the head
 
   // Encoder-decoder models only.
   uint32_t relative_buckets = 0;
@@ -83,16 +102,24 @@ struct Hyperparameters {
   bool scale_embeddings = false;  // BART: times sqrt(embedding_length)
 
   bool is_encoder_decoder() const { return decoder_block_count > 0; }
+  uint32_t total_block_count() const { return block_count + decoder_block_count; }
+  bool has_experts(uint32_t block) const {
+    return block < experts.blocks.size() && experts.blocks[block];
+  }
+
+  bool operator==(const Hyperparameters&) const = default;
 };
 
 // NotFound names the missing key, InvalidArgument the impossible value, Unimplemented the
-// unsupported architecture (and lists those that are supported).
+// unsupported architecture (and lists those that are supported) or feature. `name` is the path, and
+// starts every message; it also names a model whose file does not.
 absl::StatusOr<Hyperparameters> HyperparametersFromGguf(const GgufFile& file,
                                                         const std::string& name);
 absl::StatusOr<Hyperparameters> HyperparametersFromConfig(std::string_view config_json,
                                                           const std::string& name);
 
-// Adds general.architecture, general.name and the {arch}.* keys.
+// Adds general.architecture, general.name and the {arch}.* keys. Reading them back gives equal
+// hyperparameters, but for what the tensors tell: tied embeddings and llama3 rope scaling.
 void AddHyperparameterMetadata(const Hyperparameters& hyperparameters, GgufWriter& writer);
 
 }  // namespace outrider

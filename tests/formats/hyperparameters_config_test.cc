@@ -1,0 +1,336 @@
+#include <string>
+
+#include "common/base/status.h"
+#include "common/formats/hyperparameters.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kFile[] = "zoo/tiny/config.json";
+
+// A config.json body from the family's smallest set of keys and whatever comes on top; a key given
+// twice counts as given last.
+std::string Config(std::string_view base, std::string_view more = "") {
+  return Concat("{", base, more.empty() ? "" : ",", more, "}");
+}
+
+constexpr char kLlama[] = R"("model_type":"llama","hidden_size":64,"intermediate_size":96,
+    "num_hidden_layers":2,"num_attention_heads":4,"vocab_size":300,
+    "max_position_embeddings":2048)";
+constexpr char kQwen2[] = R"("model_type":"qwen2","hidden_size":64,"intermediate_size":96,
+    "num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":2,"vocab_size":300,
+    "max_position_embeddings":2048)";
+constexpr char kMixtral[] = R"("model_type":"mixtral","hidden_size":64,"intermediate_size":96,
+    "num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"vocab_size":300,
+    "max_position_embeddings":2048,"num_local_experts":8,"num_experts_per_tok":2)";
+constexpr char kQwen3Moe[] = R"("model_type":"qwen3_moe","hidden_size":64,"intermediate_size":96,
+    "num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":32,
+    "vocab_size":300,"max_position_embeddings":2048,"num_experts":8,"num_experts_per_tok":2,
+    "moe_intermediate_size":24,"norm_topk_prob":true)";
+constexpr char kGpt2[] = R"("model_type":"gpt2","n_embd":64,"n_head":4,"n_layer":2,
+    "n_positions":128,"vocab_size":300)";
+constexpr char kT5[] = R"("model_type":"t5","d_model":64,"d_kv":8,"d_ff":96,"num_layers":2,
+    "num_heads":4,"vocab_size":300)";
+constexpr char kBart[] = R"("model_type":"bart","d_model":64,"encoder_layers":3,"decoder_layers":2,
+    "encoder_ffn_dim":96,"decoder_ffn_dim":96,"encoder_attention_heads":4,
+    "decoder_attention_heads":4,"vocab_size":300,"max_position_embeddings":128)";
+constexpr char kSwitch[] = R"("model_type":"switch_transformers","d_model":64,"d_kv":8,"d_ff":96,
+    "num_layers":6,"num_heads":4,"vocab_size":300,"num_experts":8,"num_sparse_encoder_layers":3,
+    "num_sparse_decoder_layers":2)";
+
+Hyperparameters Read(std::string_view base, std::string_view more = "") {
+  absl::StatusOr<Hyperparameters> model = HyperparametersFromConfig(Config(base, more), kFile);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return model.ok() ? *std::move(model) : Hyperparameters{};
+}
+
+absl::Status Refusal(std::string_view base, std::string_view more) {
+  return HyperparametersFromConfig(Config(base, more), kFile).status();
+}
+
+TEST(HyperparametersFromConfig, ReadsLlama) {
+  const Hyperparameters model = Read(kLlama, R"("num_key_value_heads":2,"rms_norm_eps":1e-05)");
+  EXPECT_EQ(model.architecture, Architecture::kLlama);
+  EXPECT_EQ(model.name, "tiny");
+  EXPECT_EQ(model.context_length, 2048u);
+  EXPECT_EQ(model.embedding_length, 64u);
+  EXPECT_EQ(model.block_count, 2u);
+  EXPECT_EQ(model.feed_forward_length, 96u);
+  EXPECT_EQ(model.vocabulary_size, 300u);
+  EXPECT_THAT(model.head_count, ElementsAre(4, 4));
+  EXPECT_THAT(model.head_count_kv, ElementsAre(2, 2));
+  EXPECT_EQ(model.key_length, 16u);
+  EXPECT_EQ(model.value_length, 16u);
+  EXPECT_EQ(model.norm, NormKind::kRms);
+  EXPECT_EQ(model.norm_epsilon, 1e-5f);
+  EXPECT_EQ(model.activation, Activation::kSilu);
+  EXPECT_TRUE(model.gated);
+  EXPECT_EQ(model.rope.style, RopeStyle::kInterleaved);
+  EXPECT_EQ(model.rope.dimension_count, 16u);
+  EXPECT_EQ(model.rope.base, 10000.0f);
+  EXPECT_FALSE(model.tied_embeddings);
+  EXPECT_FALSE(model.is_encoder_decoder());
+  EXPECT_EQ(model.experts, Experts{});
+}
+
+TEST(HyperparametersFromConfig, NullMeansAbsent) {
+  const Hyperparameters model =
+      Read(kLlama, R"("num_key_value_heads":null,"head_dim":null,"rope_scaling":null)");
+  EXPECT_THAT(model.head_count_kv, ElementsAre(4, 4));
+  EXPECT_EQ(model.key_length, 16u);
+}
+
+TEST(HyperparametersFromConfig, OldAndNewRopeSpellingsMeanTheSame) {
+  const Hyperparameters oldest =
+      Read(kLlama, R"("rope_theta":500000.0,"rope_scaling":{"type":"llama3","factor":8.0,
+      "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":512})");
+  const Hyperparameters older =
+      Read(kLlama, R"("rope_theta":500000.0,"rope_scaling":{"rope_type":"llama3","factor":8.0,
+      "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":512})");
+  const Hyperparameters newest =
+      Read(kLlama, R"("rope_parameters":{"rope_theta":500000.0,"rope_type":"llama3","factor":8.0,
+      "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":512})");
+  EXPECT_EQ(newest.rope.scaling, RopeScaling::kLlama3);
+  EXPECT_EQ(newest.rope.base, 500000.0f);
+  EXPECT_EQ(newest.rope.factor, 8.0f);
+  EXPECT_EQ(newest.rope.original_context_length, 512u);
+  EXPECT_EQ(newest.rope.high_frequency_factor, 4.0f);
+  EXPECT_EQ(oldest, newest);
+  EXPECT_EQ(older, newest);
+}
+
+TEST(HyperparametersFromConfig, ReadsLinearAndYarnScaling) {
+  EXPECT_EQ(Read(kLlama, R"("rope_scaling":{"type":"linear","factor":2.5})").rope.factor, 2.5f);
+
+  const Rope yarn = Read(kQwen2, R"("rope_scaling":{"type":"yarn","factor":4.0,
+                      "original_max_position_embeddings":512})")
+                        .rope;
+  EXPECT_EQ(yarn.scaling, RopeScaling::kYarn);
+  EXPECT_EQ(yarn.original_context_length, 512u);
+  EXPECT_FLOAT_EQ(yarn.attention_factor, 1.138629436f);  // 0.1 ln 4 + 1
+  EXPECT_EQ(yarn.yarn_beta_fast, 32.0f);
+  const Rope given = Read(kQwen2, R"("rope_scaling":{"type":"yarn","factor":4.0,
+                                     "attention_factor":0.5,"beta_slow":2})")
+                         .rope;
+  EXPECT_EQ(given.attention_factor, 0.5f);
+  EXPECT_EQ(given.yarn_beta_slow, 2.0f);
+  EXPECT_EQ(given.original_context_length, 2048u);
+}
+
+TEST(HyperparametersFromConfig, RefusesRopeItWouldComputeDifferently) {
+  for (const char* type : {"dynamic", "longrope", "su", "mrope"}) {
+    const absl::Status status =
+        Refusal(kLlama, Concat(R"("rope_scaling":{"type":")", type, R"(","factor":2})"));
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(std::string(Message(status)),
+                HasSubstr(Concat("config.json: rope_scaling.rope_type is \"", type, "\"")));
+  }
+  EXPECT_EQ(Refusal(kLlama, R"("rope_parameters":{"partial_rotary_factor":0.5})").code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Refusal(kLlama, R"("rope_scaling":{"type":"llama3","factor":8})").code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(Refusal(kLlama, R"("rope_scaling":{"type":"linear"})").code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(Refusal(kLlama, R"("rope_scaling":[])").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(HyperparametersFromConfig, QwenWindowsCountOnlyWhenSwitchedOn) {
+  EXPECT_EQ(Read(kQwen2, R"("sliding_window":128)").sliding_window, std::nullopt);
+  EXPECT_EQ(Read(kQwen2, R"("sliding_window":128,"use_sliding_window":true)").sliding_window, 128u);
+  EXPECT_EQ(Read(kQwen2, R"("sliding_window":128,"use_sliding_window":true,"max_window_layers":4)")
+                .sliding_window,
+            std::nullopt);
+  const absl::Status some =
+      Refusal(kQwen2, R"("sliding_window":128,"use_sliding_window":true,"max_window_layers":3)");
+  EXPECT_EQ(some, Unimplemented(kFile,
+                                ": sliding_window holds for 1 of 4 blocks; it must hold for "
+                                "all or none"));
+  EXPECT_EQ(Refusal(kQwen2, R"("sliding_window":128,"use_sliding_window":true,"layer_types":[
+      "full_attention","sliding_attention","full_attention","sliding_attention"])")
+                .code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(
+      Refusal(kQwen2, R"("sliding_window":128,"use_sliding_window":true,"layer_types":[1])").code(),
+      absl::StatusCode::kInvalidArgument);
+}
+
+TEST(HyperparametersFromConfig, MistralWindowsCountWheneverGiven) {
+  constexpr char kMistral[] = R"("model_type":"mistral","hidden_size":64,"intermediate_size":96,
+      "num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"vocab_size":300,
+      "max_position_embeddings":2048)";
+  EXPECT_EQ(Read(kMistral, R"("sliding_window":128)").sliding_window, 128u);
+  EXPECT_EQ(Read(kMistral, R"("sliding_window":null)").sliding_window, std::nullopt);
+  EXPECT_EQ(Read(kMistral).architecture, Architecture::kLlama);
+}
+
+TEST(HyperparametersFromConfig, ReadsMixtral) {
+  const Hyperparameters model = Read(kMixtral);
+  EXPECT_EQ(model.architecture, Architecture::kLlama);
+  EXPECT_EQ(model.experts.count, 8u);
+  EXPECT_EQ(model.experts.used_count, 2u);
+  EXPECT_EQ(model.experts.feed_forward_length, 96u);
+  EXPECT_TRUE(model.experts.renormalize);
+  EXPECT_TRUE(model.has_experts(0) && model.has_experts(1));
+  EXPECT_FALSE(model.has_experts(2));
+  EXPECT_EQ(model.rope.base, 1e6f);
+}
+
+TEST(HyperparametersFromConfig, ReadsQwenAndOlmoeExperts) {
+  const Hyperparameters qwen = Read(kQwen3Moe, R"("decoder_sparse_step":2,"mlp_only_layers":[3])");
+  EXPECT_EQ(qwen.architecture, Architecture::kQwen3Moe);
+  EXPECT_EQ(qwen.key_length, 32u);
+  EXPECT_EQ(qwen.experts.feed_forward_length, 24u);
+  EXPECT_TRUE(qwen.experts.renormalize);
+  EXPECT_THAT(qwen.experts.blocks, ElementsAre(false, true, false, false));
+  EXPECT_EQ(Read(kQwen3Moe, R"("num_experts":null,"num_local_experts":16)").experts.count, 16u);
+
+  constexpr char kOlmoe[] = R"("model_type":"olmoe","hidden_size":64,"intermediate_size":96,
+      "num_hidden_layers":2,"num_attention_heads":4,"vocab_size":300,"num_experts":8,
+      "num_experts_per_tok":2,"max_position_embeddings":2048)";
+  const Hyperparameters olmoe = Read(kOlmoe);
+  EXPECT_FALSE(olmoe.experts.renormalize);
+  EXPECT_EQ(olmoe.norm_epsilon, 1e-5f);
+  EXPECT_EQ(Refusal(kOlmoe, R"("clip_qkv":8.0)").code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(HyperparametersFromConfig, ReadsGpt2) {
+  const Hyperparameters model = Read(kGpt2, R"("n_inner":null)");
+  EXPECT_EQ(model.feed_forward_length, 256u);
+  EXPECT_EQ(Read(kGpt2, R"("n_inner":100)").feed_forward_length, 100u);
+  EXPECT_EQ(model.norm, NormKind::kLayer);
+  EXPECT_EQ(model.activation, Activation::kGeluTanh);
+  EXPECT_FALSE(model.gated);
+  EXPECT_EQ(model.rope.style, RopeStyle::kNone);
+  EXPECT_TRUE(model.tied_embeddings);
+  EXPECT_EQ(Refusal(kGpt2, R"("scale_attn_by_inverse_layer_idx":true)").code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+TEST(HyperparametersFromConfig, OnlyATiedT5ScalesItsOutput) {
+  const Hyperparameters first = Read(kT5, R"("decoder_start_token_id":0)");
+  EXPECT_EQ(first.decoder_block_count, 2u);
+  EXPECT_EQ(first.head_count.size(), 4u);
+  EXPECT_EQ(first.activation, Activation::kRelu);
+  EXPECT_FALSE(first.gated);
+  EXPECT_EQ(first.output_scale, 0.125f);  // 64^-0.5
+  EXPECT_EQ(first.relative_buckets, 32u);
+  EXPECT_EQ(first.relative_max_distance, 128u);
+  EXPECT_EQ(first.decoder_start_token, 0u);
+  EXPECT_EQ(first.context_length, 512u);
+
+  const Hyperparameters later = Read(
+      kT5,
+      R"("feed_forward_proj":"gated-gelu","tie_word_embeddings":false,"num_decoder_layers":1)");
+  EXPECT_EQ(later.activation, Activation::kGeluTanh);
+  EXPECT_TRUE(later.gated);
+  EXPECT_FALSE(later.tied_embeddings);
+  EXPECT_EQ(later.output_scale, 1.0f);
+  EXPECT_EQ(later.decoder_block_count, 1u);
+
+  const Hyperparameters resaved =
+      Read(kT5, R"("tie_word_embeddings":true,"scale_decoder_outputs":false)");
+  EXPECT_EQ(resaved.output_scale, 1.0f);
+}
+
+TEST(HyperparametersFromConfig, ReadsBart) {
+  const Hyperparameters model = Read(kBart, R"("scale_embedding":true)");
+  EXPECT_EQ(model.block_count, 3u);
+  EXPECT_EQ(model.decoder_block_count, 2u);
+  EXPECT_EQ(model.activation, Activation::kGeluErf);
+  EXPECT_TRUE(model.scale_embeddings);
+  EXPECT_EQ(model.decoder_start_token, 2u);
+  EXPECT_EQ(model.relative_buckets, 0u);
+  EXPECT_EQ(Refusal(kBart, R"("decoder_ffn_dim":97)").code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(HyperparametersFromConfig, SwitchCountsItsSparseBlocksPerSide) {
+  const Hyperparameters model = Read(kSwitch);
+  EXPECT_EQ(model.experts.used_count, 1u);
+  EXPECT_THAT(model.experts.blocks, ElementsAre(false, true, false, true, false, true,     // step 2
+                                                false, true, false, false, true, false));  // step 3
+  EXPECT_EQ(model.output_scale, 1.0f);
+  EXPECT_TRUE(model.tied_embeddings);
+  EXPECT_FALSE(Read(kSwitch, R"("num_sparse_encoder_layers":0)").has_experts(0));
+  EXPECT_TRUE(Read(kSwitch, R"("num_sparse_encoder_layers":6)").has_experts(0));
+}
+
+TEST(HyperparametersFromConfig, AMissingSizeIsNamed) {
+  constexpr char kBare[] = R"("model_type":"llama")";
+  EXPECT_EQ(Refusal(kBare, R"("a":1)"), NotFound(kFile, ": has no max_position_embeddings"));
+  EXPECT_EQ(HyperparametersFromConfig("{}", kFile).status(),
+            NotFound(kFile, ": has no model_type"));
+  EXPECT_EQ(Refusal(R"("model_type":"qwen3")", Concat(kQwen2, R"(,"model_type":"qwen3")")),
+            NotFound(kFile, ": has no head_dim"));
+}
+
+TEST(HyperparametersFromConfig, AnImpossibleNumberIsNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("num_attention_heads":0)", "num_attention_heads is 0, expected 1 to 65536"},
+      {R"("num_attention_heads":-4)", "num_attention_heads is -4, expected 1 to 65536"},
+      {R"("num_attention_heads":3)", "hidden_size is 64, no multiple of num_attention_heads, 3"},
+      {R"("num_key_value_heads":3)",
+       "num_attention_heads is 4 in block 0, no multiple of num_key_value_heads, 3"},
+      {R"("vocab_size":0)", "vocab_size is 0, expected 1 to 268435456"},
+      {R"("num_hidden_layers":4097)", "num_hidden_layers is 4097, expected 1 to 4096"},
+      {R"("num_hidden_layers":18446744073709551615)",
+       "num_hidden_layers is 18446744073709551615, expected 1 to 4096"},
+      {R"("num_hidden_layers":2.5)", "num_hidden_layers is number, not a whole number"},
+      {R"("hidden_size":"64")", "hidden_size is string, not a whole number"},
+      {R"("rms_norm_eps":-1e-6)", "rms_norm_eps is -1e-06, not a finite number above zero"},
+      {R"("rms_norm_eps":1e300)", "rms_norm_eps is 1e+300, not a finite number above zero"},
+      {R"("head_dim":15)", "head_dim is 15, but positions turn pairs of dimensions"},
+      {R"("tie_word_embeddings":1)", "tie_word_embeddings is number, not a boolean"},
+  };
+  for (const auto& [key, message] : cases) {
+    EXPECT_EQ(Refusal(kLlama, key), InvalidArgument(kFile, ": ", message));
+  }
+  EXPECT_EQ(Refusal(kMixtral, R"("num_experts_per_tok":9)"),
+            InvalidArgument(kFile, ": num_experts_per_tok is 9, more than num_experts, 8"));
+  EXPECT_EQ(Refusal(kT5, R"("relative_attention_num_buckets":6)").code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refusal(kQwen3Moe, R"("mlp_only_layers":[4])").code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(HyperparametersFromConfig, WhatIsNotSupportedIsListed) {
+  const absl::Status type = Refusal(kLlama, R"("model_type":"mamba")");
+  EXPECT_EQ(type.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(Message(type)), HasSubstr("\"mamba\" is not supported; these are: llama, "
+                                                    "mistral, mixtral, qwen2"));
+  for (const char* method : {"gptq", "awq", "fp8", "bitsandbytes"}) {
+    const absl::Status status =
+        Refusal(kLlama, Concat(R"("quantization_config":{"quant_method":")", method, "\"}"));
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(std::string(Message(status)), HasSubstr(Concat("quantised with ", method, ";")));
+  }
+  EXPECT_THAT(std::string(Message(Refusal(kLlama, R"("hidden_act":"gelu_10")"))),
+              HasSubstr("hidden_act names activation \"gelu_10\""));
+}
+
+TEST(HyperparametersFromConfig, AnythingButAnObjectIsRefused) {
+  for (const char* json : {"", "[]", "{", "null", "{\"model_type\":NaN}", "\xff\xfe", "{}x"}) {
+    EXPECT_EQ(HyperparametersFromConfig(json, kFile).status(),
+              InvalidArgument(kFile, ": is not a JSON object as config.json must be"))
+        << json;
+  }
+  const std::string deep(100000, '[');
+  EXPECT_FALSE(HyperparametersFromConfig(deep, kFile).ok());
+  const std::string nested = Concat("{\"a\":", deep, std::string(100000, ']'), "}");
+  EXPECT_FALSE(HyperparametersFromConfig(nested, kFile).ok());
+}
+
+TEST(HyperparametersFromConfig, EveryTruncationIsAnError) {
+  const std::string whole = Config(kQwen3Moe);
+  ASSERT_TRUE(HyperparametersFromConfig(whole, kFile).ok());
+  for (size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_FALSE(HyperparametersFromConfig(whole.substr(0, length), kFile).ok()) << length;
+  }
+}
+
+}  // namespace
+}  // namespace outrider
