@@ -1,0 +1,212 @@
+#include "common/formats/dequantize.h"
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/formats/half.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+// Made by tests/golden/dequantize.py with gguf-py and libggml.
+std::vector<std::byte> ReadGolden(const std::string& name) {
+  const std::string path = Concat(OUTRIDER_TEST_DATA_DIR, "/dequantize/", name);
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path << " is missing";
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+std::vector<float> ReadGoldenFloats(const std::string& name) {
+  const std::vector<std::byte> bytes = ReadGolden(name);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// Compares bits: -0 is not 0.
+void ExpectSameBits(const std::vector<float>& actual, const std::vector<float>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<uint32_t>(actual[i]), std::bit_cast<uint32_t>(expected[i]))
+        << "element " << i << ": " << actual[i] << " for " << expected[i];
+  }
+}
+
+class DequantizeEach : public testing::TestWithParam<TensorType> {};
+
+TEST_P(DequantizeEach, GivesTheBitsOfGgml) {
+  const std::string name(Name(GetParam()));
+  const std::vector<std::byte> blocks = ReadGolden(name + ".blocks");
+  const std::vector<float> expected = ReadGoldenFloats(name + ".f32");
+  ASSERT_GE(expected.size(), 64u);
+  ASSERT_EQ(blocks.size(), RowBytes(GetParam(), expected.size()));
+  std::vector<float> values(expected.size());
+  ASSERT_TRUE(Dequantize(GetParam(), blocks, values).ok());
+  ExpectSameBits(values, expected);
+}
+
+TEST_P(DequantizeEach, ReadsBlocksAtAnyAlignment) {
+  const std::string name(Name(GetParam()));
+  const std::vector<std::byte> blocks = ReadGolden(name + ".blocks");
+  const std::vector<float> expected = ReadGoldenFloats(name + ".f32");
+  for (size_t shift = 1; shift < 8; ++shift) {
+    std::vector<std::byte> moved(shift + blocks.size());
+    std::memcpy(moved.data() + shift, blocks.data(), blocks.size());
+    std::vector<float> values(expected.size());
+    ASSERT_TRUE(Dequantize(GetParam(), std::span(moved).subspan(shift), values).ok());
+    ExpectSameBits(values, expected);
+  }
+}
+
+TEST_P(DequantizeEach, ReadsEachBlockByItself) {
+  const std::string name(Name(GetParam()));
+  const TensorTypeInfo& info = Info(GetParam());
+  const std::vector<std::byte> blocks = ReadGolden(name + ".blocks");
+  const std::vector<float> expected = ReadGoldenFloats(name + ".f32");
+  std::vector<float> values;
+  for (size_t at = 0; at < blocks.size(); at += info.block_bytes) {
+    // Exactly as long as the block, so that AddressSanitizer sees a byte too many.
+    const std::vector<std::byte> block(blocks.begin() + at, blocks.begin() + at + info.block_bytes);
+    std::vector<float> of_block(info.block_elements);
+    ASSERT_TRUE(Dequantize(GetParam(), block, of_block).ok());
+    values.insert(values.end(), of_block.begin(), of_block.end());
+  }
+  ExpectSameBits(values, expected);
+}
+
+TEST_P(DequantizeEach, OfNothingIsNothing) {
+  EXPECT_TRUE(CanDequantize(GetParam()));
+  EXPECT_TRUE(Dequantize(GetParam(), {}, {}).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, DequantizeEach,
+                         testing::Values(TensorType::kF32, TensorType::kF16, TensorType::kBF16,
+                                         TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_1,
+                                         TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ2_K,
+                                         TensorType::kQ3_K, TensorType::kQ4_K, TensorType::kQ5_K,
+                                         TensorType::kQ6_K),
+                         [](const auto& each) { return std::string(Name(each.param)); });
+
+TEST(Dequantize, RefusesOtherTypesByName) {
+  std::vector<std::byte> blocks(66);
+  std::vector<float> values(256);
+  EXPECT_FALSE(CanDequantize(TensorType::kIQ2_XXS));
+  const absl::Status status = Dequantize(TensorType::kIQ2_XXS, blocks, values);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Message(status).substr(0, 37), "cannot turn IQ2_XXS into floats; conv");
+}
+
+// A second, hand-sized oracle: block byte k is (37 k + 11) & 255 with the scale then set to 0.5 and
+// the minimum's to 0.25; the values are those of ggml's C code.
+struct Landmarks {
+  TensorType type;
+  std::vector<size_t> half_offsets;  // of the scale, then of the minimum's
+  std::vector<std::pair<size_t, float>> values;
+  double sum;
+};
+
+void PutHalf(std::vector<std::byte>& block, size_t offset, float value) {
+  const uint16_t half = FloatToHalf(value);
+  block[offset] = static_cast<std::byte>(half & 255);
+  block[offset + 1] = static_cast<std::byte>(half >> 8);
+}
+
+TEST(Dequantize, MeetsTheLandmarksOfEachLayout) {
+  const std::vector<Landmarks> all = {
+      {TensorType::kQ4_0, {0}, {{0, -1.5f}, {1, 1}, {16, -1.5f}, {31, 0}}, -10.5},
+      {TensorType::kQ8_0, {0}, {{0, 42.5f}, {1, 61}, {16, -45.5f}, {31, -24}}, -88},
+      {TensorType::kQ2_K,
+       {80, 82},
+       {{0, 16.5f},
+        {1, 0},
+        {16, -0.75f},
+        {31, -0.75f},
+        {32, 3.75f},
+        {63, 3.25f},
+        {64, 5.25f},
+        {127, 21},
+        {128, 3.75f},
+        {255, 2.25f}},
+       1029.5},
+      {TensorType::kQ3_K,
+       {108},
+       {{0, 40.5f},
+        {1, -54},
+        {16, -48},
+        {31, 32},
+        {32, -11},
+        {63, 5},
+        {64, 17},
+        {127, 36},
+        {128, 1},
+        {255, 21}},
+       479},
+      {TensorType::kQ4_K,
+       {0, 2},
+       {{0, 157.75f},
+        {1, -12.75f},
+        {16, 157.75f},
+        {31, 80.25f},
+        {32, 4},
+        {63, 20},
+        {64, 210.25f},
+        {127, 40.5f},
+        {128, 211.5f},
+        {255, 24.25f}},
+       27220},
+      {TensorType::kQ5_K,
+       {0, 2},
+       {{0, 405.75f},
+        {1, -12.75f},
+        {16, 405.75f},
+        {31, 80.25f},
+        {32, 56},
+        {63, 40},
+        {64, 210.25f},
+        {127, -1.5f},
+        {128, 523.5f},
+        {255, 54.25f}},
+       58108},
+      {TensorType::kQ6_K,
+       {208},
+       {{0, -715.5f},
+        {1, 848},
+        {16, -216},
+        {31, -48},
+        {32, 115.5f},
+        {63, -290},
+        {64, -1520},
+        {127, 750},
+        {128, -175.5f},
+        {255, -30}},
+       2306},
+  };
+  for (const Landmarks& landmarks : all) {
+    SCOPED_TRACE(Name(landmarks.type));
+    const TensorTypeInfo& info = Info(landmarks.type);
+    std::vector<std::byte> block(info.block_bytes);
+    for (size_t k = 0; k < block.size(); ++k) block[k] = static_cast<std::byte>(37 * k + 11);
+    for (size_t i = 0; i < landmarks.half_offsets.size(); ++i) {
+      PutHalf(block, landmarks.half_offsets[i], i == 0 ? 0.5f : 0.25f);
+    }
+    std::vector<float> values(info.block_elements);
+    ASSERT_TRUE(Dequantize(landmarks.type, block, values).ok());
+    for (const auto& [index, value] : landmarks.values) EXPECT_EQ(values[index], value) << index;
+    EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0), landmarks.sum);
+  }
+}
+
+}  // namespace
+}  // namespace outrider
