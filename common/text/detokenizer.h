@@ -7,8 +7,12 @@
 // A token may end in the middle of a UTF-8 sequence (byte fallback, byte-level BPE). Its bytes are
 // held back until the sequence is whole, or until the next byte shows that it never will be: then
 // they come out as U+FFFD, once for each longest broken prefix. At most three bytes are ever held.
-// The pieces joined equal Tokenizer::Decode of all the ids (read as UTF-8 with the same
-// replacement).
+// The pieces joined equal Tokenizer::Decode of all the ids.
+//
+// For byte-level models that is what Hugging Face prints. For SentencePiece models Hugging Face
+// looks at a whole run of byte tokens at once: if any byte of the run is wrong, every byte of it,
+// the good ones too, becomes a U+FFFD. That cannot be streamed (a byte to come would take back text
+// already shown), so broken runs, and only those, differ.
 #pragma once
 
 #include <string>
@@ -19,20 +23,21 @@ namespace outrider {
 
 class Detokenizer {
  public:
-  // `tokenizer` must outlive it. With `skip_special` control tokens print nothing.
+  // `tokenizer` must outlive it. With `skip_special` special tokens print nothing.
   explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = true);
 
   // The text that this token completes; often a whole word, sometimes nothing.
   std::string Add(TokenId id);
 
-  // What is still held back, as replacement characters. Call once, at the end.
+  // What is still held back, as a replacement character. The next Add() starts a new text.
   std::string Finish();
 
  private:
   const Tokenizer& tokenizer_;
   const bool skip_special_;
-  bool at_start_ = true;  // SentencePiece models drop the space they put before the first word
-  std::string held_;      // an unfinished UTF-8 sequence
+  const bool drops_first_space_;  // the one SentencePiece models put before the first word
+  bool at_start_ = true;
+  std::string held_;  // an unfinished UTF-8 sequence
 };
 
 }  // namespace outrider
