@@ -1,19 +1,17 @@
 #include "common/formats/gguf_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/formats/gguf_format.h"
 #include "common/formats/gguf_header.h"
 #include "common/formats/quote.h"
 
 namespace outrider {
 namespace {
-
-constexpr std::string_view kSplitNumber = "split.no";
-constexpr std::string_view kSplitCount = "split.count";
-constexpr std::string_view kSplitTensors = "split.tensors.count";
 
 std::string FiveDigits(uint64_t number) {
   const std::string digits = Concat(number);
@@ -77,10 +75,10 @@ absl::StatusOr<GgufFile> GgufFile::Read(Shard shard) {
 }
 
 absl::StatusOr<uint64_t> GgufFile::SplitCount() const {
-  if (Find(kSplitCount) == nullptr) return 1;
-  OUTRIDER_ASSIGN_OR_RETURN(const uint64_t count, GetUint(kSplitCount));
+  if (Find(kGgufSplitCountKey) == nullptr) return 1;
+  OUTRIDER_ASSIGN_OR_RETURN(const uint64_t count, GetUint(kGgufSplitCountKey));
   if (count <= 1) return 1;
-  OUTRIDER_ASSIGN_OR_RETURN(const uint64_t number, GetUint(kSplitNumber));
+  OUTRIDER_ASSIGN_OR_RETURN(const uint64_t number, GetUint(kGgufSplitNumberKey));
   if (number == 0) return count;
   const std::string& path = shard_path(0);
   const std::string first = FirstShardPath(path, number, count)
@@ -106,15 +104,15 @@ absl::Status GgufFile::AddOtherShards(uint64_t count) {
     }
     const std::span<const std::byte> bytes = mapped->bytes();
     OUTRIDER_ASSIGN_OR_RETURN(GgufFile other, Read({other_path, *std::move(mapped), bytes}));
-    OUTRIDER_ASSIGN_OR_RETURN(const uint64_t other_number, other.GetUint(kSplitNumber));
-    OUTRIDER_ASSIGN_OR_RETURN(const uint64_t other_count, other.GetUint(kSplitCount));
+    OUTRIDER_ASSIGN_OR_RETURN(const uint64_t other_number, other.GetUint(kGgufSplitNumberKey));
+    OUTRIDER_ASSIGN_OR_RETURN(const uint64_t other_count, other.GetUint(kGgufSplitCountKey));
     if (other_number != number || other_count != count) {
       return InvalidArgument(other_path, ": says it is shard ", other_number + 1, " of ",
                              other_count, ", by its name it is ", number + 1, " of ", count);
     }
     OUTRIDER_RETURN_IF_ERROR(Absorb(std::move(other)));
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const uint64_t tensor_count, GetUint(kSplitTensors));
+  OUTRIDER_ASSIGN_OR_RETURN(const uint64_t tensor_count, GetUint(kGgufSplitTensorsKey));
   if (tensor_count != tensors_.size()) {
     return InvalidArgument(path, ": announces ", tensor_count, " tensors, its ", count,
                            " shards hold ", tensors_.size(), ": they are not of one model");

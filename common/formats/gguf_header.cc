@@ -7,31 +7,18 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/formats/gguf_format.h"
 #include "common/formats/quote.h"
 
 namespace outrider {
 namespace {
 
-constexpr std::string_view kMagic = "GGUF";
 constexpr uint64_t kHeaderBytes = 24;
-constexpr uint64_t kLargestString = uint64_t{1} << 30;
-constexpr uint64_t kLargestArray = uint64_t{1} << 30;
-constexpr uint64_t kLargestKey = 65535;
-constexpr uint64_t kLargestTensorName = 63;
 constexpr uint32_t kMostDimensions = 4;
-
-// No real model comes near these. They bound what a hostile file of valid but tiny entries can make
-// us remember about it.
-constexpr uint64_t kMostKeys = uint64_t{1} << 16;
-constexpr uint64_t kMostTensors = uint64_t{1} << 20;
 
 // The least an entry can take: a name of one byte, and a u8 value or one dimension.
 constexpr uint64_t kSmallestKeyValue = 8 + 1 + 4 + 1;
 constexpr uint64_t kSmallestTensorInfo = 8 + 1 + 4 + 8 + 4 + 8;
-
-// Below 8 a tensor could not be read where it lies; a data section does not start a gigabyte late.
-constexpr uint64_t kSmallestAlignment = 8;
-constexpr uint64_t kLargestAlignment = uint64_t{1} << 30;
 
 class HeaderReader {
  public:
@@ -117,8 +104,8 @@ absl::Status HeaderReader::ReadNumber(T& value) {
 absl::Status HeaderReader::ReadString(std::string_view& text) {
   uint64_t length = 0;
   OUTRIDER_RETURN_IF_ERROR(ReadNumber(length));
-  if (length > kLargestString) {
-    return Refuse("holds a string of ", length, " bytes, at most ", kLargestString,
+  if (length > kGgufLargestString) {
+    return Refuse("holds a string of ", length, " bytes, at most ", kGgufLargestString,
                   " are allowed: the file is damaged, fetch it again");
   }
   std::span<const std::byte> taken;
@@ -129,8 +116,8 @@ absl::Status HeaderReader::ReadString(std::string_view& text) {
 
 absl::Status HeaderReader::ReadVersion() {
   const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
-  const std::string_view magic = text.substr(0, kMagic.size());
-  if (magic != kMagic) {
+  const std::string_view magic = text.substr(0, kGgufMagic.size());
+  if (magic != kGgufMagic) {
     return InvalidArgument(name_, ": is not a GGUF file: it begins with ", Quote(magic),
                            " instead of \"GGUF\"");
   }
@@ -138,7 +125,7 @@ absl::Status HeaderReader::ReadVersion() {
     return InvalidArgument(name_, ": is ", bytes_.size(), " bytes long, a GGUF header has ",
                            kHeaderBytes, ": it is cut short, fetch it again");
   }
-  position_ = kMagic.size();
+  position_ = kGgufMagic.size();
   OUTRIDER_RETURN_IF_ERROR(ReadNumber(header_.version));
   const uint32_t version = header_.version;
   if (version == 2 || version == 3) return absl::OkStatus();
@@ -156,11 +143,11 @@ absl::Status HeaderReader::ReadVersion() {
 absl::Status HeaderReader::ReadCounts() {
   OUTRIDER_RETURN_IF_ERROR(ReadNumber(tensor_count_));
   OUTRIDER_RETURN_IF_ERROR(ReadNumber(key_count_));
-  if (key_count_ > kMostKeys || key_count_ > left() / kSmallestKeyValue) {
+  if (key_count_ > kGgufMostKeys || key_count_ > left() / kSmallestKeyValue) {
     return InvalidArgument(name_, ": claims ", key_count_, " metadata keys, more than its ",
                            bytes_.size(), " bytes can hold or any model has: it is damaged");
   }
-  if (tensor_count_ > kMostTensors || tensor_count_ > left() / kSmallestTensorInfo) {
+  if (tensor_count_ > kGgufMostTensors || tensor_count_ > left() / kSmallestTensorInfo) {
     return InvalidArgument(name_, ": claims ", tensor_count_, " tensors, more than its ",
                            bytes_.size(), " bytes can hold or any model has: it is damaged");
   }
@@ -173,8 +160,8 @@ absl::Status HeaderReader::ReadMetadata() {
     GgufKeyValue entry;
     OUTRIDER_RETURN_IF_ERROR(ReadString(entry.key));
     if (entry.key.empty()) return Refuse("has an empty name");
-    if (entry.key.size() > kLargestKey) {
-      return Refuse("has a name of ", entry.key.size(), " bytes, at most ", kLargestKey,
+    if (entry.key.size() > kGgufLargestKey) {
+      return Refuse("has a name of ", entry.key.size(), " bytes, at most ", kGgufLargestKey,
                     " are allowed");
     }
     item_.name = entry.key;
@@ -221,8 +208,8 @@ absl::Status HeaderReader::ReadArray(GgufValue& value) {
     return Refuse("is an array of arrays, which no model needs and llama.cpp refuses too");
   }
   OUTRIDER_RETURN_IF_ERROR(ReadNumber(array.count));
-  if (array.count > kLargestArray) {
-    return Refuse("claims ", array.count, " elements, at most ", kLargestArray,
+  if (array.count > kGgufLargestArray) {
+    return Refuse("claims ", array.count, " elements, at most ", kGgufLargestArray,
                   " are allowed: the file is damaged, fetch it again");
   }
   if (array.type == GgufValueType::kString) {
@@ -249,19 +236,18 @@ absl::Status HeaderReader::CheckBools(std::span<const std::byte> values) const {
 }
 
 absl::Status HeaderReader::ReadAlignment() {
-  constexpr std::string_view kKey = "general.alignment";
-  const auto found = header_.key_index.find(kKey);
+  const auto found = header_.key_index.find(kGgufAlignmentKey);
   if (found == header_.key_index.end()) return absl::OkStatus();
-  item_ = {"key", found->second, key_count_, kKey};
+  item_ = {"key", found->second, key_count_, kGgufAlignmentKey};
   const GgufValue& value = header_.metadata[found->second].value;
   if (value.type != GgufValueType::kUint32) {
     return Refuse("is of type ", Name(value.type), ", it must be u32");
   }
   const uint64_t alignment = std::get<uint64_t>(value.data);
-  if (!std::has_single_bit(alignment) || alignment < kSmallestAlignment ||
-      alignment > kLargestAlignment) {
-    return Refuse("is ", alignment, ", it must be a power of two from ", kSmallestAlignment, " to ",
-                  kLargestAlignment);
+  if (!std::has_single_bit(alignment) || alignment < kGgufSmallestAlignment ||
+      alignment > kGgufLargestAlignment) {
+    return Refuse("is ", alignment, ", it must be a power of two from ", kGgufSmallestAlignment,
+                  " to ", kGgufLargestAlignment);
   }
   header_.alignment = alignment;
   return absl::OkStatus();
@@ -284,8 +270,8 @@ absl::Status HeaderReader::ReadTensorInfo(GgufTensor& tensor) {
   OUTRIDER_RETURN_IF_ERROR(ReadString(tensor.name));
   if (tensor.name.empty()) return Refuse("has an empty name");
   item_.name = tensor.name;
-  if (tensor.name.size() > kLargestTensorName) {
-    return Refuse("has a name of ", tensor.name.size(), " bytes, at most ", kLargestTensorName,
+  if (tensor.name.size() > kGgufLargestTensorName) {
+    return Refuse("has a name of ", tensor.name.size(), " bytes, at most ", kGgufLargestTensorName,
                   " are allowed");
   }
   uint32_t dimension_count = 0;
@@ -315,7 +301,7 @@ absl::Status HeaderReader::ReadTensorInfo(GgufTensor& tensor) {
 // its data section would begin.
 absl::Status HeaderReader::PlaceTensors() {
   const uint64_t alignment = header_.alignment;
-  const uint64_t data_begin = (position_ + alignment - 1) / alignment * alignment;
+  const uint64_t data_begin = AlignUp(position_, alignment);
   const uint64_t data_bytes = bytes_.size() - std::min<uint64_t>(data_begin, bytes_.size());
   for (uint64_t i = 0; i < tensor_count_; ++i) {
     GgufTensor& tensor = header_.tensors[i];

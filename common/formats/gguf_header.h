@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/formats/gguf_file.h"
+#include "common/formats/gguf_format.h"
 #include "common/formats/gguf_value.h"
 #include "common/formats/name_index.h"
 
@@ -17,7 +18,7 @@ namespace outrider {
 
 struct GgufHeader {
   uint32_t version = 0;
-  uint64_t alignment = 32;
+  uint64_t alignment = kGgufDefaultAlignment;
   std::vector<GgufKeyValue> metadata;
   std::vector<GgufTensor> tensors;  // shard 0, offsets from the beginning of the file
   NameIndex key_index;
