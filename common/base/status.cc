@@ -23,6 +23,7 @@ absl::StatusCode CodeFor(int error_number) {
       return absl::StatusCode::kInvalidArgument;
     case ENOMEM:
     case ENOSPC:
+    case EFBIG:
     case EMFILE:
     case ENFILE:
     case EDQUOT:

@@ -1,0 +1,72 @@
+#include "common/base/mapped_file.h"
+
+#include <sys/stat.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/status.h"
+#include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
+
+namespace outrider {
+namespace {
+
+std::string_view Text(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+TEST(MappedFile, ShowsTheBytesOfTheFile) {
+  const ScratchDir dir;
+  std::string contents(10'000, '\0');
+  for (size_t i = 0; i < contents.size(); ++i) contents[i] = static_cast<char>(i * 7);
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(dir.Write("in", contents));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->path(), dir.File("in"));
+  EXPECT_TRUE(Text(*file) == contents);
+}
+
+TEST(MappedFile, AnEmptyFileHasNoBytes) {
+  const ScratchDir dir;
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(dir.Write("in", ""));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->bytes().empty());
+}
+
+TEST(MappedFile, OutlivesTheNameOfItsFile) {
+  const ScratchDir dir;
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(dir.Write("in", "still here"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::filesystem::remove(dir.File("in"));
+  EXPECT_EQ(Text(*file), "still here");
+}
+
+TEST(MappedFile, MovesWithItsMapping) {
+  const ScratchDir dir;
+  absl::StatusOr<MappedFile> first = MappedFile::Open(dir.Write("first", "1"));
+  absl::StatusOr<MappedFile> second = MappedFile::Open(dir.Write("second", "22"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  MappedFile moved = *std::move(first);
+  EXPECT_EQ(Text(moved), "1");
+  moved = *std::move(second);
+  EXPECT_EQ(Text(moved), "22");
+  EXPECT_EQ(moved.path(), dir.File("second"));
+}
+
+TEST(MappedFile, WhatCannotBeMappedIsASentence) {
+  const ScratchDir dir;
+  EXPECT_EQ(MappedFile::Open(dir.File("none")).status(),
+            NotFound(dir.File("none"), ": cannot open: No such file or directory"));
+  EXPECT_EQ(MappedFile::Open(dir.path()).status(),
+            InvalidArgument(dir.path(), ": is not a regular file"));
+  EXPECT_EQ(MappedFile::Open("/dev/zero").status(),
+            InvalidArgument("/dev/zero: is not a regular file"));
+
+  const std::string pipe = dir.File("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(MappedFile::Open(pipe).status(), InvalidArgument(pipe, ": is not a regular file"));
+}
+
+}  // namespace
+}  // namespace outrider
