@@ -1,8 +1,7 @@
 // A check of our own reasoning. Nothing a user, a file or the network does may make one fail; those
 // get a Status.
 //
-//   OUTRIDER_CHECK(row_count <= capacity_, "the scheduler admits no more rows than the batch
-//   holds");
+//   OUTRIDER_CHECK(row_count <= capacity_, "the scheduler admits no more rows than a batch holds");
 //
 // Stays on in release builds: a wrong token is worse than a stopped process.
 #pragma once

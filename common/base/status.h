@@ -7,8 +7,7 @@
 //   absl::StatusOr<Header> ReadHeader(const std::string& path) {
 //     OUTRIDER_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
 //     if (file.bytes().size() < 24) {
-//       return InvalidArgument(path, ": is ", file.bytes().size(), " bytes long, a GGUF header
-//       needs 24");
+//       return InvalidArgument(path, ": has ", file.bytes().size(), " bytes, a header needs 24");
 //     }
 //     ...
 //
