@@ -13,9 +13,12 @@ namespace outrider {
 // Whether Quantize() knows `type`: F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K.
 bool CanQuantize(TensorType type);
 
-// `out` holds exactly RowBytes(type, values.size()) bytes; values.size() must be whole blocks.
-// InvalidArgument for a NaN or infinity in a type whose scale it would poison, saying which
-// element. Unimplemented for other types.
+// `out` holds exactly RowBytes(type, values.size()) bytes, at any alignment; values.size() must be
+// whole blocks. InvalidArgument, naming the element, for a finite value beyond what the type can
+// hold, and for a NaN or infinity in a block type, whose neighbours it would spoil; `out` is then
+// untouched. Unimplemented for other types.
+//
+// Works on one thread, a whole row or many at once; give each thread its own rows.
 absl::Status Quantize(TensorType type, std::span<const float> values, std::span<std::byte> out);
 
 }  // namespace outrider

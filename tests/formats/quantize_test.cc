@@ -1,0 +1,538 @@
+#include "common/formats/quantize.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/formats/dequantize.h"
+#include "common/formats/half.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::array kBlockTypes = {TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_K,
+                                    TensorType::kQ6_K};
+constexpr std::array kTypes = {TensorType::kF32,  TensorType::kF16,  TensorType::kBF16,
+                               TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_K,
+                               TensorType::kQ6_K};
+
+std::vector<std::byte> MustQuantize(TensorType type, const std::vector<float>& values) {
+  std::vector<std::byte> blocks(RowBytes(type, values.size()));
+  const absl::Status status = Quantize(type, values, blocks);
+  EXPECT_TRUE(status.ok()) << status;
+  return blocks;
+}
+
+std::vector<float> MustDequantize(TensorType type, const std::vector<std::byte>& blocks) {
+  std::vector<float> values(blocks.size() / Info(type).block_bytes * Info(type).block_elements);
+  EXPECT_TRUE(Dequantize(type, blocks, values).ok());
+  return values;
+}
+
+std::vector<float> RoundTrip(TensorType type, const std::vector<float>& values) {
+  return MustDequantize(type, MustQuantize(type, values));
+}
+
+float Largest(std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::fabs(value));
+  return largest;
+}
+
+// ---- Against ggml. The inputs are those of tests/golden/quantize.py, float for float.
+
+std::vector<float> Bell() {
+  std::vector<float> values(1 << 16);
+  for (size_t i = 0; i < values.size(); ++i) {
+    uint64_t z = (i + 1) * 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    z = z ^ (z >> 31);
+    const uint64_t sum = (z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48);
+    values[i] = static_cast<float>(static_cast<int64_t>(sum) - 131070) * 0x1p-22f;
+  }
+  return values;
+}
+
+std::map<std::string, std::vector<float>> Inputs() {
+  const std::vector<float> bell = Bell();
+  std::map<std::string, std::vector<float>> inputs;
+  for (const char* name : {"bell", "uneven", "outliers", "peaked", "positive", "negative"}) {
+    inputs[name] = bell;
+  }
+  for (size_t i = 0; i < bell.size(); ++i) {
+    const float v = bell[i];
+    inputs["uneven"][i] = std::ldexp(v, -static_cast<int>(i / 32 % 8));
+    if (i % 97 == 0) inputs["outliers"][i] = v * 16;
+    inputs["peaked"][i] = v * v * v * 0x1p14f;
+    inputs["positive"][i] = std::fabs(v) + 0x1p-6f;
+    inputs["negative"][i] = v * 0.125f - 1;
+  }
+  return inputs;
+}
+
+std::string Fnv(std::span<const std::byte> bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const std::byte byte : bytes) {
+    hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
+  }
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+double RmsError(const std::vector<float>& actual, const std::vector<float>& expected) {
+  double sum = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double error = static_cast<double>(actual[i]) - expected[i];
+    sum += error * error;
+  }
+  return std::sqrt(sum / static_cast<double>(actual.size()));
+}
+
+struct GoldenLine {
+  std::string kind, type, input, value;
+};
+
+std::vector<GoldenLine> ReadGoldenLines(const std::string& kind) {
+  std::ifstream file(Concat(OUTRIDER_TEST_DATA_DIR, "/quantize/ggml.txt"));
+  std::vector<GoldenLine> lines;
+  for (GoldenLine line; file >> line.kind >> line.type >> line.input >> line.value;) {
+    if (line.kind == kind) lines.push_back(line);
+  }
+  return lines;
+}
+
+// An error of ours is at most 2 % larger than ggml's.
+TEST(QuantizeAgainstGgml, LosesNoMoreThanItsSearch) {
+  const std::map<std::string, std::vector<float>> inputs = Inputs();
+  const std::vector<GoldenLine> lines = ReadGoldenLines("rms");
+  ASSERT_EQ(lines.size(), 2 * inputs.size());
+  for (const GoldenLine& line : lines) {
+    const std::vector<float>& values = inputs.at(line.input);
+    const double error = RmsError(RoundTrip(*TensorTypeFromName(line.type), values), values);
+    const double of_ggml = std::stod(line.value);
+    EXPECT_TRUE(error <= 1.02 * of_ggml)
+        << line.type << " of " << line.input << ": " << error << " against " << of_ggml;
+    RecordProperty(line.type + "_" + line.input, std::to_string(error / of_ggml));
+  }
+}
+
+TEST(QuantizeAgainstGgml, MakesItsBytesWhereThereIsNothingToChoose) {
+  const std::map<std::string, std::vector<float>> inputs = Inputs();
+  const std::vector<GoldenLine> lines = ReadGoldenLines("fnv");
+  ASSERT_EQ(lines.size(), 4 * inputs.size());
+  for (const GoldenLine& line : lines) {
+    const TensorType type = *TensorTypeFromName(line.type);
+    EXPECT_EQ(Fnv(MustQuantize(type, inputs.at(line.input))), line.value)
+        << line.type << " of " << line.input;
+  }
+}
+
+// ---- Laws
+
+std::vector<float> Normal(uint32_t seed, size_t count, float sigma) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, sigma);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// These bytes may not change with compiler, optimisation or machine; if the search is improved on
+// purpose, they do.
+TEST(Quantize, IsTheSameEverywhere) {
+  const std::map<std::string, std::vector<float>> inputs = Inputs();
+  const auto hash = [&](TensorType type, const char* input) {
+    return Fnv(MustQuantize(type, inputs.at(input)));
+  };
+  EXPECT_EQ(hash(TensorType::kQ4_K, "bell"), "841a41516bba6253");
+  EXPECT_EQ(hash(TensorType::kQ4_K, "outliers"), "dc38ae7cfe985155");
+  EXPECT_EQ(hash(TensorType::kQ4_K, "negative"), "3716e03177376115");
+  EXPECT_EQ(hash(TensorType::kQ6_K, "bell"), "532a0af4b16fc133");
+  EXPECT_EQ(hash(TensorType::kQ6_K, "outliers"), "227a67e7bae07ef6");
+  EXPECT_EQ(hash(TensorType::kQ6_K, "negative"), "75227fac9bdcdb2d");
+}
+
+TEST(Quantize, TreatsEachBlockByItself) {
+  const std::vector<float> values = Normal(1, 1024, 0.02f);
+  for (const TensorType type : kTypes) {
+    const TensorTypeInfo& info = Info(type);
+    const std::vector<std::byte> whole = MustQuantize(type, values);
+    std::vector<std::byte> pieces;
+    for (size_t at = 0; at < values.size(); at += info.block_elements) {
+      const std::vector<std::byte> piece =
+          MustQuantize(type, {values.begin() + at, values.begin() + at + info.block_elements});
+      pieces.insert(pieces.end(), piece.begin(), piece.end());
+    }
+    EXPECT_EQ(whole, pieces) << info.name;
+  }
+}
+
+TEST(Quantize, WritesAtAnyAlignment) {
+  const std::vector<float> values = Normal(2, 512, 0.02f);
+  for (const TensorType type : kTypes) {
+    const std::vector<std::byte> expected = MustQuantize(type, values);
+    for (size_t shift = 1; shift < 8; ++shift) {
+      std::vector<std::byte> moved(shift + expected.size());
+      ASSERT_TRUE(Quantize(type, values, std::span(moved).subspan(shift)).ok());
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), moved.begin() + shift));
+    }
+  }
+}
+
+TEST(Quantize, KnowsTypesThatCanBeReadBack) {
+  for (uint32_t id = 0; id < 64; ++id) {
+    const std::optional<TensorType> type = TensorTypeFromId(id);
+    if (!type) continue;
+    const bool listed = std::ranges::find(kTypes, *type) != kTypes.end();
+    EXPECT_EQ(CanQuantize(*type), listed) << Name(*type);
+    EXPECT_TRUE(!listed || CanDequantize(*type)) << Name(*type);
+  }
+  std::vector<std::byte> blocks(84);
+  const absl::Status status = Quantize(TensorType::kQ2_K, std::vector<float>(256), blocks);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Message(status),
+            "cannot make Q2_K of floats; choose one of F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K");
+}
+
+TEST(Quantize, OfNothingIsNothing) {
+  for (const TensorType type : kTypes) EXPECT_TRUE(Quantize(type, {}, {}).ok());
+}
+
+// Half a unit in the last place: 11 significant bits above 2^-14, steps of 2^-24 below.
+TEST(Quantize, F16AndBF16AreOffByHalfAPlaceAtMost) {
+  for (const float sigma : {1e-7f, 1e-5f, 1.0f, 1000.0f}) {
+    const std::vector<float> values = Normal(3, 4096, sigma);
+    const std::vector<float> halves = RoundTrip(TensorType::kF16, values);
+    const std::vector<float> brains = RoundTrip(TensorType::kBF16, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float magnitude = std::fabs(values[i]);
+      EXPECT_LE(std::fabs(halves[i] - values[i]), std::max(magnitude * 0x1p-11f, 0x1p-25f));
+      EXPECT_LE(std::fabs(brains[i] - values[i]), magnitude * 0x1p-8f);
+    }
+  }
+}
+
+// What rounding d to a half moves an element that is `steps` times d, in units of d.
+float StepError(float d, float steps) {
+  return steps * std::max(d * 0x1p-11f, 0x1p-25f);
+}
+
+TEST(Quantize, Q8_0IsOffByHalfAStepAtMost) {
+  for (const float sigma : {1e-6f, 1e-3f, 1.0f, 1e5f}) {
+    const std::vector<float> values = Normal(4, 4096, sigma);
+    const std::vector<float> back = RoundTrip(TensorType::kQ8_0, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float d = Largest(std::span(values).subspan(i / 32 * 32, 32)) / 127;
+      const float bound = d * 0.5f + StepError(d, 127) + d * 127 * 0x1p-21f;
+      EXPECT_TRUE(std::fabs(back[i] - values[i]) <= bound)
+          << values[i] << " came back as " << back[i] << ", bound " << bound;
+    }
+  }
+}
+
+// Half a step inside the range; a whole one for an element as large as the peak and of the other
+// sign, which is cut from 8 to 7.
+TEST(Quantize, Q4_0IsOffByHalfAStepAndByOneAtTheFarEnd) {
+  for (const float sigma : {1e-6f, 1e-3f, 1.0f, 1e4f}) {
+    const std::vector<float> values = Normal(5, 4096, sigma);
+    const std::vector<float> back = RoundTrip(TensorType::kQ4_0, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const std::span<const float> block = std::span(values).subspan(i / 32 * 32, 32);
+      const float d = Largest(block) / 8;
+      const bool far_end = std::fabs(values[i]) > 7.5f * d;
+      const float bound = d * (far_end ? 1.0f : 0.5f) + StepError(d, 8) + d * 8 * 0x1p-21f;
+      EXPECT_TRUE(std::fabs(back[i] - values[i]) <= bound)
+          << values[i] << " came back as " << back[i] << ", bound " << bound;
+    }
+  }
+}
+
+TEST(Quantize, SimpleBlocksReadBackWhatTheyCanHold) {
+  std::vector<float> eights(32);
+  std::vector<float> fours(32);
+  for (int i = 0; i < 32; ++i) {
+    eights[i] = 0x1.8p-7f * static_cast<float>(i * 8 - 121);  // -121 to 127
+    fours[i] = -0x1.4p-9f * static_cast<float>(i % 16 - 8);
+  }
+  EXPECT_EQ(RoundTrip(TensorType::kQ8_0, eights), eights);
+  EXPECT_EQ(RoundTrip(TensorType::kQ4_0, fours), fours);
+}
+
+// Blocks whose sub-blocks use their whole range are found again: no other grid fits without error.
+TEST(Quantize, SuperBlocksReadBackWhatTheyCanHold) {
+  std::mt19937 random(6);
+  const auto byte = [&] { return static_cast<std::byte>(random() & 255); };
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::byte> q4(144);
+    std::ranges::generate(q4, byte);
+    q4[0] = q4[2] = std::byte{0x40};
+    q4[1] = q4[3] = std::byte{0x1c};                    // both steps 2^-8 + a little
+    q4[4] = std::byte{63};                              // the largest scale
+    q4[8] = std::byte{63};                              // the largest minimum
+    for (int i = 5; i < 8; ++i) q4[i] |= std::byte{1};  // no scale of zero
+    for (int i = 12; i < 16; ++i) q4[i] |= std::byte{1};
+    for (int pair = 0; pair < 4; ++pair) {  // every sub-block has a 0 and a 15
+      q4[16 + 32 * pair] = std::byte{0x0f};
+      q4[16 + 32 * pair + 1] = std::byte{0xf0};
+    }
+    const std::vector<float> q4_values = MustDequantize(TensorType::kQ4_K, q4);
+    EXPECT_EQ(RoundTrip(TensorType::kQ4_K, q4_values), q4_values);
+
+    std::vector<std::byte> q6(210);
+    std::ranges::generate(q6, byte);
+    q6[208] = std::byte{0x40};
+    q6[209] = std::byte{0x1c};
+    for (int i = 0; i < 16; ++i) {
+      if (q6[192 + i] == std::byte{0} || q6[192 + i] == std::byte{128}) q6[192 + i] = std::byte{7};
+    }
+    q6[192] = std::byte{128};       // the largest scale is -128
+    for (const int at : {0, 16}) {  // every sub-block has a zero, which stands for -32
+      for (int n = 0; n < 2; ++n) {
+        q6[64 * n + at] = q6[64 * n + 32 + at] = q6[128 + 32 * n + at] = std::byte{0};
+      }
+    }
+    const std::vector<float> q6_values = MustDequantize(TensorType::kQ6_K, q6);
+    EXPECT_EQ(RoundTrip(TensorType::kQ6_K, q6_values), q6_values);
+  }
+}
+
+// With the scales as stored, every element gets the nearest of the values it can have. What these
+// are is found by setting all elements of the block to one number after the other.
+TEST(Quantize, SuperBlocksRoundEveryElementToTheNearest) {
+  const std::vector<float> values = Normal(7, 256 * 16, 0.02f);
+  for (size_t at = 0; at < values.size(); at += 256) {
+    const std::vector<float> block(values.begin() + at, values.begin() + at + 256);
+    for (const TensorType type : {TensorType::kQ4_K, TensorType::kQ6_K}) {
+      const std::vector<std::byte> blocks = MustQuantize(type, block);
+      const std::vector<float> back = MustDequantize(type, blocks);
+      std::vector<float> nearest(256, std::numeric_limits<float>::infinity());
+      for (int q = 0; q < (type == TensorType::kQ4_K ? 16 : 64); ++q) {
+        std::vector<std::byte> uniform = blocks;
+        const auto low = static_cast<std::byte>(q % 16 * 0x11);
+        const auto high = static_cast<std::byte>(q / 16 * 0x55);
+        if (type == TensorType::kQ4_K) {
+          std::fill(uniform.begin() + 16, uniform.end(), low);
+        } else {
+          std::fill(uniform.begin(), uniform.begin() + 128, low);
+          std::fill(uniform.begin() + 128, uniform.begin() + 192, high);
+        }
+        const std::vector<float> candidates = MustDequantize(type, uniform);
+        for (int i = 0; i < 256; ++i) {
+          nearest[i] = std::min(nearest[i], std::fabs(candidates[i] - block[i]));
+        }
+      }
+      for (int i = 0; i < 256; ++i) {
+        EXPECT_LE(std::fabs(back[i] - block[i]), nearest[i] + 1e-7f) << Name(type) << " " << i;
+      }
+    }
+  }
+}
+
+// A fitted grid is at least 14 (31.1) steps wide and off by less than one; rounding the scale to
+// one of 63 (127) steps moves the far end by half of that times 15 (32), rounding the offset by
+// half.
+TEST(Quantize, SuperBlocksStayWithinTheirSteps) {
+  for (const float sigma : {1e-3f, 1.0f, 1e4f}) {
+    const std::vector<float> values = Normal(8, 256 * 64, sigma);
+    const std::vector<float> q4 = RoundTrip(TensorType::kQ4_K, values);
+    const std::vector<float> q6 = RoundTrip(TensorType::kQ6_K, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float largest = Largest(std::span(values).subspan(i / 256 * 256, 256));
+      const float q4_step = 2 * largest / 14;
+      const float q4_bound = q4_step * (1 + 15 * 0.5f / 63) + largest * 0.5f / 63 +
+                             StepError(q4_step / 63, 15 * 63) + StepError(largest / 63, 63);
+      EXPECT_TRUE(std::fabs(q4[i] - values[i]) <= q4_bound) << q4[i] << " for " << values[i];
+      const float q6_step = largest / 31.1f;
+      const float q6_bound = q6_step * (1 + 32 * 0.5f / 127) + StepError(q6_step / 128, 32 * 128);
+      EXPECT_TRUE(std::fabs(q6[i] - values[i]) <= q6_bound) << q6[i] << " for " << values[i];
+    }
+  }
+}
+
+// ---- Inputs that hurt
+
+TEST(Quantize, ZerosStayZerosWithoutASign) {
+  for (const TensorType type : kTypes) {
+    for (const float value : RoundTrip(type, std::vector<float>(512))) {
+      ASSERT_EQ(std::bit_cast<uint32_t>(value), 0u) << Name(type);
+    }
+  }
+}
+
+TEST(Quantize, AConstantBlockStaysConstant) {
+  const std::map<TensorType, float> steps = {
+      {TensorType::kF32, 0},        {TensorType::kF16, 0},  {TensorType::kBF16, 0},
+      {TensorType::kQ8_0, 127},     {TensorType::kQ4_0, 8}, {TensorType::kQ4_K, 63 * 15},
+      {TensorType::kQ6_K, 32 * 128}};
+  for (const TensorType type : kTypes) {
+    for (const float constant : {1.0f, -1.0f, 0.3f, -0.01f, 12345.0f}) {
+      const std::vector<float> back = RoundTrip(type, std::vector<float>(256, constant));
+      for (const float value : back) {
+        ASSERT_EQ(value, back[0]) << Name(type);
+        // A 16-bit float's rounding, of the scale or of the value, and that of a subnormal half
+        // times as many steps as the type's range has.
+        ASSERT_NEAR(value, constant, std::fabs(constant) * 0x1p-8f + steps.at(type) * 0x1p-25f)
+            << Name(type);
+      }
+    }
+  }
+}
+
+TEST(Quantize, OneOutlierAmongZerosSurvives) {
+  for (const TensorType type : kTypes) {
+    for (const float outlier : {1000.0f, -1000.0f}) {
+      for (const size_t at : {size_t{0}, size_t{31}, size_t{100}, size_t{255}}) {
+        std::vector<float> values(256);
+        values[at] = outlier;
+        const std::vector<float> back = RoundTrip(type, values);
+        for (size_t i = 0; i < back.size(); ++i) {
+          ASSERT_NEAR(back[i], values[i], 1000 * 0x1p-9f) << Name(type) << " " << at << " " << i;
+        }
+      }
+    }
+  }
+}
+
+// Far below what a scale can hold the block becomes zero; it never becomes larger, or NaN.
+TEST(Quantize, TinyValuesShrinkButNeverExplode) {
+  std::mt19937 random(9);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  for (int exponent = -149; exponent <= -10; ++exponent) {
+    std::vector<float> values(256);
+    for (float& value : values) value = std::ldexp(uniform(random), exponent);
+    values[17] = std::ldexp(1.0f, exponent);
+    for (const TensorType type : kTypes) {
+      const std::vector<float> back = RoundTrip(type, values);
+      for (size_t i = 0; i < values.size(); ++i) {
+        ASSERT_LE(std::fabs(back[i] - values[i]), std::ldexp(2.0f, exponent))
+            << Name(type) << " 2^" << exponent << " element " << i;
+      }
+    }
+  }
+}
+
+// Sub-blocks of very different size in one super-block: the small ones vanish, quietly.
+TEST(Quantize, SmallNeighboursOfLargeSubBlocksStaySmall) {
+  std::vector<float> values = Normal(10, 256, 1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::ldexp(values[i], -40 * static_cast<int>(i / 32));
+  }
+  for (const TensorType type : {TensorType::kQ4_K, TensorType::kQ6_K}) {
+    const std::vector<float> back = RoundTrip(type, values);
+    for (size_t i = 32; i < values.size(); ++i) ASSERT_LE(std::fabs(back[i]), 1e-6f) << Name(type);
+  }
+}
+
+TEST(Quantize, NearlyConstantBlocksFitTheConstant) {
+  for (const float constant : {1.0f, -1.0f}) {
+    std::vector<float> values = Normal(11, 256, 1e-6f);
+    for (float& value : values) value += constant;
+    for (const TensorType type : kBlockTypes) {
+      for (const float value : RoundTrip(type, values)) {
+        ASSERT_NEAR(value, constant, 0x1p-9f) << Name(type);
+      }
+    }
+  }
+}
+
+TEST(Quantize, RefusesWhatWouldSpoilABlockAndNamesTheElement) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const TensorType type : kBlockTypes) {
+    for (const auto& [bad, text] : std::vector<std::pair<float, std::string>>{
+             {infinity, "inf"}, {-infinity, "-inf"}, {NAN, "nan"}}) {
+      for (const size_t at : {size_t{0}, size_t{300}, size_t{511}}) {
+        std::vector<float> values(512, 1.0f);
+        values[at] = bad;
+        std::vector<std::byte> blocks(RowBytes(type, values.size()), std::byte{0xaa});
+        const absl::Status status = Quantize(type, values, blocks);
+        EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+        EXPECT_EQ(Message(status), Concat("element ", at, " is ", text, ", which ", Name(type),
+                                          " cannot hold; keep this tensor in F16, BF16 or F32"));
+        EXPECT_EQ(std::ranges::count(blocks, std::byte{0xaa}), std::ssize(blocks));
+      }
+    }
+  }
+}
+
+TEST(Quantize, PlainTypesKeepInfinityAndNaN) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kBF16}) {
+    const std::vector<float> back = RoundTrip(type, {infinity, -infinity, NAN, 1.0f});
+    EXPECT_EQ(back[0], infinity);
+    EXPECT_EQ(back[1], -infinity);
+    EXPECT_TRUE(std::isnan(back[2]));
+    EXPECT_EQ(back[3], 1.0f);
+  }
+}
+
+// The largest magnitude each type takes, and the next.
+TEST(Quantize, HoldsItsLimitAndRefusesTheNextFloat) {
+  const std::map<TensorType, float> limits = {
+      {TensorType::kF16, std::nextafter(65520.0f, 0.0f)},
+      {TensorType::kBF16, std::bit_cast<float>(0x7f7f7fffu)},
+      {TensorType::kQ8_0, 127 * 65504.0f},
+      {TensorType::kQ4_0, 8 * 65504.0f},
+      {TensorType::kQ4_K, 63 * 65504.0f},
+      {TensorType::kQ6_K, 32 * 128 * 65504.0f},
+  };
+  for (const auto& [type, limit] : limits) {
+    for (const float sign : {1.0f, -1.0f}) {
+      std::vector<float> values(256);
+      values[3] = sign * limit;
+      values[4] = -sign * limit / 3;
+      const std::vector<float> back = RoundTrip(type, values);
+      for (int i = 0; i < 256; ++i) {
+        ASSERT_TRUE(std::fabs(back[i] - values[i]) <= limit * 0.07f) << Name(type) << " " << i;
+      }
+      values[3] = sign * std::nextafter(limit, std::numeric_limits<float>::infinity());
+      std::vector<std::byte> blocks(RowBytes(type, values.size()));
+      const absl::Status status = Quantize(type, values, blocks);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << Name(type);
+      EXPECT_EQ(Message(status).substr(0, 13), "element 3 is ");
+    }
+  }
+  std::vector<std::byte> half(2);
+  EXPECT_EQ(Message(Quantize(TensorType::kF16, std::vector<float>{1e6f}, half)),
+            "element 0 is 1e+06, F16 holds magnitudes up to 65519.996; keep this tensor in BF16 or "
+            "F32");
+}
+
+// Whatever the floats' bits: an answer or an error, never a NaN out of numbers. (A scale just above
+// half the smallest half is stored as twice what it is.)
+TEST(Quantize, AnyBitsGiveNumbersOrAnError) {
+  std::mt19937 random(12);
+  for (int round = 0; round < 2000; ++round) {
+    const uint32_t highest = 1 + static_cast<uint32_t>(random()) % 160;  // exponents below this
+    std::vector<float> values(256);
+    for (float& value : values) {
+      const auto bits = static_cast<uint32_t>(random());
+      const uint32_t exponent = static_cast<uint32_t>(random()) % highest;
+      value = std::bit_cast<float>((bits & 0x807fffffu) | exponent << 23);
+    }
+    const float largest = Largest(values);
+    for (const TensorType type : kBlockTypes) {
+      std::vector<std::byte> blocks(RowBytes(type, values.size()));
+      if (!Quantize(type, values, blocks).ok()) continue;
+      for (const float value : MustDequantize(type, blocks)) {
+        ASSERT_TRUE(std::fabs(value) <= largest * 2) << Name(type) << " of up to " << largest;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outrider
