@@ -83,6 +83,7 @@ struct TokenizerSpec {
   bool split_on_whitespace = false;      // every word is a text of its own, white space is dropped
   SpacePrefix space_prefix = SpacePrefix::kNever;
   bool space_prefix_once = false;  // no prefix where the text starts with a space (or U+2581)
+  bool cut_at_spaces = false;      // unigram: no token reaches across the front of a U+2581
 
   std::string precompiled_charsmap;  // SentencePiece's normalisation trie; empty: none
 

@@ -27,7 +27,7 @@ TokenTrie BuildTrie(const TokenLookup& lookup) {
 class Unigram final : public TextModel {
  public:
   Unigram(const TokenizerSpec& spec, const TokenLookup& lookup)
-      : split_at_every_space_(spec.space_prefix_once),
+      : split_at_every_space_(spec.cut_at_spaces),
         unknown_(*spec.unknown),
         byte_fallback_(spec),
         trie_(BuildTrie(lookup)) {
