@@ -41,18 +41,30 @@ int RoundAway(float x) {
   return whole + (rest >= 0.5f) - (rest <= -0.5f);
 }
 
-void EncodeF16(const float* x, uint8_t* b) {
+// The magnitudes of floats are in the order of their bits, infinity and then NaN above all numbers;
+// and a maximum of integers, unlike one of floats, compilers turn into vector code.
+int32_t MagnitudeBits(float x) {
+  return std::bit_cast<int32_t>(x) & 0x7fffffff;
+}
+
+template <int kCount>
+int32_t LargestMagnitudeBits(const float* x) {
+  int32_t largest = 0;
+  for (int i = 0; i < kCount; ++i) largest = std::max(largest, MagnitudeBits(x[i]));
+  return largest;
+}
+
+void EncodeF16(const float* __restrict x, uint8_t* __restrict b) {
   PutU16(FloatToHalf(*x), b);
 }
 
-void EncodeBF16(const float* x, uint8_t* b) {
+void EncodeBF16(const float* __restrict x, uint8_t* __restrict b) {
   PutU16(FloatToBfloat16(*x), b);
 }
 
 // The largest magnitude becomes 127.
-void EncodeQ8_0(const float* x, uint8_t* b) {
-  float largest = 0;
-  for (int i = 0; i < kBlock; ++i) largest = std::max(largest, x[i] < 0 ? -x[i] : x[i]);
+void EncodeQ8_0(const float* __restrict x, uint8_t* __restrict b) {
+  const float largest = std::bit_cast<float>(LargestMagnitudeBits<kBlock>(x));
   const Scale scale = ScaleOf(largest / 127);
   PutU16(scale.stored, b);
   for (int i = 0; i < kBlock; ++i) b[2 + i] = static_cast<uint8_t>(RoundAway(x[i] * scale.inverse));
@@ -60,11 +72,10 @@ void EncodeQ8_0(const float* x, uint8_t* b) {
 
 // The element of largest magnitude becomes -8, whatever its sign: the range -8..7 has one more
 // place on that side. An element as large on the other side is cut to 7.
-void EncodeQ4_0(const float* x, uint8_t* b) {
-  float peak = 0;
-  for (int i = 0; i < kBlock; ++i) {
-    if ((x[i] < 0 ? -x[i] : x[i]) > (peak < 0 ? -peak : peak)) peak = x[i];
-  }
+void EncodeQ4_0(const float* __restrict x, uint8_t* __restrict b) {
+  const int32_t largest = LargestMagnitudeBits<kBlock>(x);
+  const float peak = *std::find_if(
+      x, x + kBlock, [largest](float value) { return MagnitudeBits(value) == largest; });
   const Scale scale = ScaleOf(peak / -8);
   uint8_t q[kBlock];
   for (int i = 0; i < kBlock; ++i) {
@@ -106,18 +117,30 @@ constexpr std::array kEncoders = std::to_array<Encoder>({
     {TensorType::kQ6_K, kLargestQ6_K, false, EachBlock<QuantizeQ6_K, 256, 210>},
 });
 
+absl::Status CheckElement(const Encoder& encoder, size_t index, float value) {
+  const int32_t magnitude = MagnitudeBits(value);
+  if (magnitude <= MagnitudeBits(encoder.largest)) return absl::OkStatus();
+  if (magnitude <= MagnitudeBits(kLargestF32)) {
+    return InvalidArgument("element ", index, " is ", value, ", ", Name(encoder.type),
+                           " holds magnitudes up to ", encoder.largest,
+                           "; keep this tensor in BF16 or F32");
+  }
+  if (encoder.keeps_specials) return absl::OkStatus();
+  return InvalidArgument("element ", index, " is ", value, ", which ", Name(encoder.type),
+                         " cannot hold; keep this tensor in F16, BF16 or F32");
+}
+
 absl::Status CheckRange(const Encoder& encoder, std::span<const float> values) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float magnitude = values[i] < 0 ? -values[i] : values[i];
-    if (magnitude <= encoder.largest) continue;  // false for NaN
-    if (magnitude <= kLargestF32) {
-      return InvalidArgument("element ", i, " is ", values[i], ", ", Name(encoder.type),
-                             " holds magnitudes up to ", encoder.largest,
-                             "; keep this tensor in BF16 or F32");
+  constexpr size_t kStride = 64;  // looked at one by one only when the largest does not fit
+  for (size_t at = 0; at < values.size(); at += kStride) {
+    const std::span<const float> some = values.subspan(at, std::min(kStride, values.size() - at));
+    if (some.size() == kStride &&
+        LargestMagnitudeBits<kStride>(some.data()) <= MagnitudeBits(encoder.largest)) {
+      continue;
     }
-    if (encoder.keeps_specials) continue;
-    return InvalidArgument("element ", i, " is ", values[i], ", which ", Name(encoder.type),
-                           " cannot hold; keep this tensor in F16, BF16 or F32");
+    for (size_t i = 0; i < some.size(); ++i) {
+      OUTRIDER_RETURN_IF_ERROR(CheckElement(encoder, at + i, some[i]));
+    }
   }
   return absl::OkStatus();
 }

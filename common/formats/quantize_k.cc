@@ -67,11 +67,8 @@ Number Round(Number x) {
   return (x + kUnitPlace) - kUnitPlace;
 }
 
-// Below this nothing of a sub-block survives: the smallest scale a half can hold is 2^-24, and a
-// scale under half of that is stored as zero. Stopping here also keeps 1 / range finite.
-constexpr float kVanishing = 0x1p-40f;
-
-// The half-precision step of which `largest` is `count` steps, as it will be read back.
+// The half-precision step of which `largest` is `count` steps, as it will be read back. (A fit may
+// lie a little beyond the floats it fits, and so beyond what a half holds.)
 float StepFor(float largest, int count, uint16_t& half) {
   half = FloatToHalf(std::clamp(largest / static_cast<float>(count), -kLargestHalf, kLargestHalf));
   if ((half & 0x7fff) == 0) half = 0;  // of the two zeros, the one that decodes to no -0
@@ -202,7 +199,7 @@ ScaleOffset FitQ4(const float* x, const Weights& weights) {
   }
   const float low = std::min({lows[0], lows[1], lows[2], lows[3]});
   const float range = std::max({highs[0], highs[1], highs[2], highs[3]}) - low;
-  if (range < kVanishing) return {0, -low};
+  if (range == 0) return {0, -low};
 
   const UnitInterval unit = Stretch(x, weights, low, range);
   const double highest_shift = -static_cast<double>(low) / range;
@@ -296,7 +293,7 @@ float FitQ6(const float* x) {
   for (int i = 0; i < kQ6Elements; ++i) {
     if (std::fabs(x[i]) > std::fabs(peak)) peak = x[i];
   }
-  if (std::fabs(peak) < kVanishing) return 0;
+  if (peak == 0) return 0;
 
   // In units of the peak, and weighted by the square.
   alignas(16) float u[kQ6Elements];

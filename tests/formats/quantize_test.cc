@@ -161,6 +161,7 @@ TEST(Quantize, IsTheSameEverywhere) {
   EXPECT_EQ(hash(TensorType::kQ4_K, "bell"), "841a41516bba6253");
   EXPECT_EQ(hash(TensorType::kQ4_K, "outliers"), "dc38ae7cfe985155");
   EXPECT_EQ(hash(TensorType::kQ4_K, "negative"), "3716e03177376115");
+  EXPECT_EQ(hash(TensorType::kQ4_K, "positive"), "ab13a37c7b4c45ef");
   EXPECT_EQ(hash(TensorType::kQ6_K, "bell"), "532a0af4b16fc133");
   EXPECT_EQ(hash(TensorType::kQ6_K, "outliers"), "227a67e7bae07ef6");
   EXPECT_EQ(hash(TensorType::kQ6_K, "negative"), "75227fac9bdcdb2d");
@@ -270,6 +271,19 @@ TEST(Quantize, SimpleBlocksReadBackWhatTheyCanHold) {
   }
   EXPECT_EQ(RoundTrip(TensorType::kQ8_0, eights), eights);
   EXPECT_EQ(RoundTrip(TensorType::kQ4_0, fours), fours);
+}
+
+TEST(Quantize, Q8_0RoundsHalvesAwayFromZero) {
+  std::vector<float> values(32);
+  values[0] = 127;  // so that a step is one
+  values[1] = 0.5f;
+  values[2] = -0.5f;
+  values[3] = 2.5f;
+  values[4] = -2.5f;
+  values[5] = std::nextafter(0.5f, 0.0f);
+  std::vector<float> expected(32);
+  std::ranges::copy(std::array{127.0f, 1.0f, -1.0f, 3.0f, -3.0f, 0.0f}, expected.begin());
+  EXPECT_EQ(RoundTrip(TensorType::kQ8_0, values), expected);
 }
 
 // Blocks whose sub-blocks use their whole range are found again: no other grid fits without error.
@@ -425,6 +439,17 @@ TEST(Quantize, TinyValuesShrinkButNeverExplode) {
   }
 }
 
+TEST(Quantize, WhatIsBelowTheSmallestScaleIsTheZeroBlock) {
+  for (const float magnitude : {std::numeric_limits<float>::denorm_min(), 1e-39f, 1e-20f, 1e-8f}) {
+    std::vector<float> values(256);
+    for (int i = 0; i < 256; ++i) values[i] = magnitude * static_cast<float>(i % 5 - 2);
+    for (const TensorType type : kBlockTypes) {
+      EXPECT_EQ(MustQuantize(type, values), MustQuantize(type, std::vector<float>(256)))
+          << Name(type) << " " << magnitude;
+    }
+  }
+}
+
 // Sub-blocks of very different size in one super-block: the small ones vanish, quietly.
 TEST(Quantize, SmallNeighboursOfLargeSubBlocksStaySmall) {
   std::vector<float> values = Normal(10, 256, 1);
@@ -490,12 +515,13 @@ TEST(Quantize, HoldsItsLimitAndRefusesTheNextFloat) {
       {TensorType::kQ6_K, 32 * 128 * 65504.0f},
   };
   for (const auto& [type, limit] : limits) {
-    for (const float sign : {1.0f, -1.0f}) {
-      std::vector<float> values(256);
+    const size_t short_row = std::max<size_t>(32, Info(type).block_elements);
+    for (const auto& [sign, count] : {std::pair{1.0f, size_t{256}}, {-1.0f, short_row}}) {
+      std::vector<float> values(count);
       values[3] = sign * limit;
       values[4] = -sign * limit / 3;
       const std::vector<float> back = RoundTrip(type, values);
-      for (int i = 0; i < 256; ++i) {
+      for (size_t i = 0; i < count; ++i) {
         ASSERT_TRUE(std::fabs(back[i] - values[i]) <= limit * 0.07f) << Name(type) << " " << i;
       }
       values[3] = sign * std::nextafter(limit, std::numeric_limits<float>::infinity());
@@ -509,6 +535,24 @@ TEST(Quantize, HoldsItsLimitAndRefusesTheNextFloat) {
   EXPECT_EQ(Message(Quantize(TensorType::kF16, std::vector<float>{1e6f}, half)),
             "element 0 is 1e+06, F16 holds magnitudes up to 65519.996; keep this tensor in BF16 or "
             "F32");
+}
+
+// A fit may lie beyond the floats it fits; its scale must not become infinite.
+TEST(Quantize, BlocksThatReachTheLimitStayFinite) {
+  const std::map<TensorType, float> limits = {{TensorType::kQ8_0, 127 * 65504.0f},
+                                              {TensorType::kQ4_0, 8 * 65504.0f},
+                                              {TensorType::kQ4_K, 63 * 65504.0f},
+                                              {TensorType::kQ6_K, 32 * 128 * 65504.0f}};
+  for (const auto& [type, limit] : limits) {
+    for (uint32_t seed = 20; seed < 60; ++seed) {
+      std::vector<float> values = Normal(seed, 256, limit / 3);
+      for (float& value : values) value = std::clamp(value, -limit, limit);
+      const std::vector<float> back = RoundTrip(type, values);
+      for (int i = 0; i < 256; ++i) {
+        ASSERT_TRUE(std::fabs(back[i] - values[i]) <= limit * 0.15f) << Name(type) << " " << i;
+      }
+    }
+  }
 }
 
 // Whatever the floats' bits: an answer or an error, never a NaN out of numbers. (A scale just above
