@@ -1,12 +1,17 @@
 // One view over every format a model comes in: a GGUF file (or its shards) and a Hugging Face
 // directory look the same from here on. Tensors carry GGUF names, GGUF dimension order and GGUF row
 // order; where the file stores them otherwise (Llama's q and k rows, GPT-2's transposed matrices,
-// experts in separate tensors), ReadRows() does the rearranging.
+// experts in separate tensors or two matrices in one), ReadRows() does the rearranging.
 //
-//   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ModelFile> model,
-//   ModelFile::Open("qwen2.5-0.5b.gguf")); const ModelTensor* q =
-//   model->Find("blk.3.attn_q.weight"); std::vector<std::byte> rows(16 * RowBytes(q->type,
-//   q->dims[0])); OUTRIDER_RETURN_IF_ERROR(model->ReadRows(*q, 0, 16, rows));
+//   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ModelFile> model, ModelFile::Open("qwen2.5.gguf"));
+//   const ModelTensor* q = model->Find("blk.3.attn_q.weight");
+//   std::vector<std::byte> rows(16 * RowBytes(q->type, q->dims[0]));
+//   OUTRIDER_RETURN_IF_ERROR(model->ReadRows(*q, 0, 16, rows));
+//
+// Open() holds the tensors against what the hyperparameters ask for (tensor_layout.h): none is
+// missing, none unknown, every shape is right. Only a GGUF file without any tensor, a vocabulary,
+// has none to be held to. Experts are stacked in one tensor, blk.N.ffn_up_exps.weight, unless a
+// GGUF file gives each its own, blk.N.ffn_up.E.weight: those may differ in type.
 //
 // Threads: immutable after Open(); ReadRows() may run in several threads at once.
 #pragma once
@@ -66,7 +71,8 @@ class ModelFile {
   virtual absl::StatusOr<TokenizerSpec> ReadTokenizer() const = 0;
 
   // Rows [first, first + count) of the tensor, each RowBytes(type, dims[0]) long, into `out` of
-  // exactly that size.
+  // exactly that size. InvalidArgument for rows that are not there. Reads the mapped files and
+  // takes no memory of its own.
   virtual absl::Status ReadRows(const ModelTensor& tensor, uint64_t first, uint64_t count,
                                 std::span<std::byte> out) const = 0;
 };
