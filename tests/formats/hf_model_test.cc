@@ -1,0 +1,208 @@
+// Hugging Face checkpoints that differ from what transformers saves today: older, edited, broken.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/formats/model_file.h"
+#include "common/formats/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/base/scratch_dir.h"
+#include "tests/formats/gguf_bytes.h"
+#include "tests/formats/tiny_models.h"
+
+namespace outrider {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+void CopyModel(const std::string& model, const ScratchDir& scratch) {
+  fs::copy(ModelDirectory(model), scratch.path(), fs::copy_options::recursive);
+}
+
+// The tensors of a directory, to be changed and written back.
+class EditedTensors {
+ public:
+  explicit EditedTensors(const std::string& directory) : directory_(directory) {
+    absl::StatusOr<SafetensorsSet> set = SafetensorsSet::Open(directory);
+    EXPECT_TRUE(set.ok()) << set.status();
+    for (const SafetensorsTensor& tensor : set->tensors()) {
+      const std::span<const std::byte> bytes = set->Bytes(tensor);
+      tensors_.push_back({tensor.name, tensor.dtype, tensor.shape, {bytes.begin(), bytes.end()}});
+    }
+  }
+
+  struct Tensor {
+    std::string name;
+    std::string dtype;
+    std::vector<uint64_t> shape;
+    std::vector<std::byte> bytes;
+  };
+  Tensor& at(std::string_view name) {
+    for (Tensor& tensor : tensors_) {
+      if (tensor.name == name) return tensor;
+    }
+    ADD_FAILURE() << "no tensor " << name;
+    return tensors_[0];
+  }
+  void Remove(std::string_view name) {
+    std::erase_if(tensors_, [&](const Tensor& tensor) { return tensor.name == name; });
+  }
+  void Add(Tensor tensor) { tensors_.push_back(std::move(tensor)); }
+
+  // By hand, so that the file need not be one our own writer would agree to write.
+  void WriteBack() const {
+    nlohmann::json header = nlohmann::json::object();
+    std::string data;
+    for (const Tensor& tensor : tensors_) {
+      const size_t begin = data.size();
+      data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+      header[tensor.name] = {
+          {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+    }
+    const std::string json = header.dump();
+    std::ofstream(directory_ + "/model.safetensors", std::ios::binary)
+        << Packed<uint64_t>(json.size()) << json << data;
+  }
+
+ private:
+  std::string directory_;
+  std::vector<Tensor> tensors_;
+};
+
+// What config.json says about tying, the tensors overrule.
+TEST(HfModel, AStoredCopyOfTheEmbeddingsIsNoOutputMatrixAndAnythingElseIs) {
+  const ScratchDir scratch;
+  CopyModel("qwen3", scratch);
+  EditedTensors edited(scratch.path());
+  EditedTensors::Tensor head = edited.at("model.embed_tokens.weight");
+  head.name = "lm_head.weight";
+  edited.Add(head);
+  edited.WriteBack();
+  EXPECT_EQ(OpenOrNull(scratch.path())->Find("output.weight"), nullptr);
+
+  edited.at("lm_head.weight").bytes[5] ^= std::byte{1};
+  edited.WriteBack();
+  const std::unique_ptr<ModelFile> untied = OpenOrNull(scratch.path());
+  ASSERT_NE(untied, nullptr);
+  EXPECT_NE(untied->Find("output.weight"), nullptr);
+  EXPECT_FALSE(untied->hyperparameters().tied_embeddings);
+
+  edited.Remove("model.embed_tokens.weight");  // of shared tensors, a writer may keep either name
+  edited.WriteBack();
+  const std::unique_ptr<ModelFile> renamed = OpenOrNull(scratch.path());
+  ASSERT_NE(renamed, nullptr);
+  EXPECT_NE(renamed->Find("token_embd.weight"), nullptr);
+  EXPECT_TRUE(renamed->hyperparameters().tied_embeddings);
+}
+
+TEST(HfModel, PrefixesAndBuffersOfOldCheckpointsDoNotMatter) {
+  const ScratchDir scratch;
+  CopyModel("gpt2", scratch);
+  EditedTensors edited(scratch.path());
+  const std::unique_ptr<ModelFile> original = OpenOrNull(ModelDirectory("gpt2"));
+  ASSERT_NE(original, nullptr);
+  edited.at("transformer.wte.weight").name = "wte.weight";
+  edited.at("transformer.h.1.attn.c_attn.weight").name = "h.1.attn.c_attn.weight";
+  edited.Add({"h.0.attn.bias", "U8", {1, 1, 2, 2}, std::vector<std::byte>(4)});
+  edited.Add({"h.0.attn.masked_bias", "F32", {}, std::vector<std::byte>(4)});
+  edited.WriteBack();
+  const std::unique_ptr<ModelFile> model = OpenOrNull(scratch.path());
+  ASSERT_NE(model, nullptr);
+  ASSERT_EQ(model->tensors().size(), original->tensors().size());
+  for (size_t i = 0; i < model->tensors().size(); ++i) {
+    EXPECT_EQ(model->tensors()[i].name, original->tensors()[i].name);
+    EXPECT_TRUE(ReadAll(*model, model->tensors()[i]) == ReadAll(*original, original->tensors()[i]));
+  }
+}
+
+TEST(HfModel, ATensorThatDoesNotFitIsNamed) {
+  const ScratchDir scratch;
+  CopyModel("llama", scratch);
+  const EditedTensors original(scratch.path());
+  const auto refusal = [&](auto&& edit) {
+    EditedTensors edited = original;
+    edit(edited);
+    edited.WriteBack();
+    return ModelFile::Open(scratch.path()).status();
+  };
+  const std::string at = scratch.path();
+
+  EXPECT_EQ(refusal([](EditedTensors& t) { t.Remove("model.layers.1.self_attn.k_proj.weight"); }),
+            NotFound(at,
+                     ": has no tensor model.layers.1.self_attn.k_proj.weight "
+                     "(blk.1.attn_k.weight), expected one of [64, 32]"));
+  EXPECT_EQ(refusal([](EditedTensors& t) { t.Remove("lm_head.weight"); }),
+            NotFound(at,
+                     ": has no tensor lm_head.weight (output.weight), expected one of "
+                     "[64, 384]"));
+  EXPECT_EQ(refusal([](EditedTensors& t) {
+              t.at("model.norm.weight").shape = {8, 8};
+            }),
+            InvalidArgument(at,
+                            ": tensor model.norm.weight (output_norm.weight) is [8, 8], "
+                            "expected [64]"));
+  EXPECT_EQ(refusal([](EditedTensors& t) {
+              t.Add({"model.layers.0.self_attn.sinks", "F32", {1}, std::vector<std::byte>(4)});
+            }),
+            Unimplemented(at,
+                          ": tensor model.layers.0.self_attn.sinks is none of a llama "
+                          "model's"));
+  EXPECT_EQ(refusal([](EditedTensors& t) {
+              EditedTensors::Tensor third = t.at("model.layers.1.input_layernorm.weight");
+              third.name = "model.layers.2.input_layernorm.weight";
+              t.Add(third);
+            }),
+            InvalidArgument(at,
+                            ": tensor model.layers.2.input_layernorm.weight "
+                            "(blk.2.attn_norm.weight) is none of a llama model's"));
+  EXPECT_EQ(refusal([](EditedTensors& t) {
+              EditedTensors::Tensor again = t.at("model.norm.weight");
+              again.name = "norm.weight";
+              t.Add(again);
+            }).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refusal([](EditedTensors& t) {
+              EditedTensors::Tensor& norm = t.at("model.norm.weight");
+              norm.dtype = "F8_E4M3";
+              norm.bytes.resize(64);
+            }),
+            Unimplemented(at,
+                          ": tensor model.norm.weight is of type F8_E4M3; F32, F16 and BF16 "
+                          "can be read"));
+}
+
+TEST(HfModel, AnExpertThatIsMissingOrDifferentIsNamed) {
+  const ScratchDir scratch;
+  CopyModel("mixtral", scratch);
+  const EditedTensors original(scratch.path());
+  EditedTensors missing = original;
+  missing.Remove("model.layers.1.block_sparse_moe.experts.1.w2.weight");
+  missing.WriteBack();
+  EXPECT_EQ(ModelFile::Open(scratch.path()).status(),
+            NotFound(scratch.path(),
+                     ": has tensor model.layers.1.block_sparse_moe.experts.2.w2."
+                     "weight but none of expert 1 for blk.1.ffn_down_exps.weight"));
+  EditedTensors last_missing = original;
+  last_missing.Remove("model.layers.1.block_sparse_moe.experts.2.w2.weight");
+  last_missing.WriteBack();
+  EXPECT_THAT(std::string(Message(ModelFile::Open(scratch.path()).status())),
+              HasSubstr("is [48, 32, 2], expected [48, 32, 3]"));
+  EditedTensors different = original;
+  std::swap(different.at("model.layers.0.block_sparse_moe.experts.1.w1.weight").shape[0],
+            different.at("model.layers.0.block_sparse_moe.experts.1.w1.weight").shape[1]);
+  different.WriteBack();
+  EXPECT_THAT(std::string(Message(ModelFile::Open(scratch.path()).status())),
+              HasSubstr("experts.1.w1.weight is BF16 [32, 48], expert 0's is BF16 [48, 32]"));
+}
+
+}  // namespace
+}  // namespace outrider
