@@ -19,22 +19,11 @@ constexpr uint64_t kLargestHeader = 100'000'000;  // the reference implementatio
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 
-// Bytes of a tensor; empty when the product does not fit.
-std::optional<uint64_t> ShapeBytes(uint64_t element_bytes, std::span<const uint64_t> shape) {
-  uint64_t bytes = element_bytes;
-  for (const uint64_t dim : shape) {
-    if (__builtin_mul_overflow(bytes, dim, &bytes)) return std::nullopt;
-  }
-  return bytes;
-}
-
 absl::Status CheckSize(const SafetensorsHeaderEntry& entry, uint64_t data_bytes,
                        const std::string& name) {
   const std::string where = Concat(name, ": tensor ", Quote(entry.name));
-  const std::optional<uint64_t> element_bytes = SafetensorsElementBytes(entry.dtype);
-  if (!element_bytes) {
-    return InvalidArgument(where, " has dtype ", Quote(entry.dtype), ", which is not known");
-  }
+  const absl::StatusOr<uint64_t> bytes = SafetensorsBytes(entry.dtype, entry.shape);
+  if (!bytes.ok()) return InvalidArgument(where, " ", Message(bytes.status()));
   if (entry.begin > entry.end) {
     return InvalidArgument(where, " ends at byte ", entry.end, " of the data, before it begins at ",
                            entry.begin);
@@ -44,8 +33,6 @@ absl::Status CheckSize(const SafetensorsHeaderEntry& entry, uint64_t data_bytes,
                            " of the data, which has ", data_bytes,
                            ": the file is cut short, fetch it again");
   }
-  const std::optional<uint64_t> bytes = ShapeBytes(*element_bytes, entry.shape);
-  if (!bytes) return InvalidArgument(where, " has a shape larger than any file");
   if (*bytes != entry.end - entry.begin) {
     return InvalidArgument(where, " takes ", *bytes, " bytes by dtype and shape, ",
                            entry.end - entry.begin, " by data_offsets");
@@ -103,6 +90,18 @@ std::optional<uint64_t> SafetensorsElementBytes(std::string_view dtype) {
     if (known.name == dtype) return known.bytes;
   }
   return std::nullopt;
+}
+
+absl::StatusOr<uint64_t> SafetensorsBytes(std::string_view dtype, std::span<const uint64_t> shape) {
+  const std::optional<uint64_t> element_bytes = SafetensorsElementBytes(dtype);
+  if (!element_bytes) return InvalidArgument("has dtype ", Quote(dtype), ", which is not known");
+  uint64_t bytes = *element_bytes;
+  for (const uint64_t dim : shape) {
+    if (__builtin_mul_overflow(bytes, dim, &bytes)) {
+      return InvalidArgument("has a shape larger than any file");
+    }
+  }
+  return bytes;
 }
 
 absl::StatusOr<std::vector<SafetensorsTensor>> ParseSafetensors(std::span<const std::byte> bytes,

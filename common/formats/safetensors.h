@@ -38,6 +38,10 @@ struct SafetensorsTensor {
 // Bytes of one element of `dtype`; empty for a dtype this program does not know.
 std::optional<uint64_t> SafetensorsElementBytes(std::string_view dtype);
 
+// Bytes of a whole tensor. InvalidArgument, "has dtype ...", when the dtype is not known or the
+// product does not fit.
+absl::StatusOr<uint64_t> SafetensorsBytes(std::string_view dtype, std::span<const uint64_t> shape);
+
 // The tensors of one file held in memory, in the order of their bytes; `name` stands in for the
 // path in errors.
 absl::StatusOr<std::vector<SafetensorsTensor>> ParseSafetensors(std::span<const std::byte> bytes,

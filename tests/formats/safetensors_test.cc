@@ -1,8 +1,7 @@
 #include "common/formats/safetensors.h"
 
+#include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +9,7 @@
 #include "common/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/formats/temporary_directory.h"
+#include "tests/base/scratch_dir.h"
 
 namespace outrider {
 namespace {
@@ -190,9 +189,7 @@ TEST(Safetensors, TensorsCoverTheDataExactly) {
 
 class SafetensorsDirectory : public ::testing::Test {
  protected:
-  void Put(const std::string& name, std::string_view bytes) {
-    std::ofstream(directory_.path() + "/" + name, std::ios::binary) << bytes;
-  }
+  void Put(const std::string& name, std::string_view bytes) { directory_.Write(name, bytes); }
 
   void PutIndex(std::string_view weight_map) {
     Put("model.safetensors.index.json",
@@ -211,7 +208,7 @@ class SafetensorsDirectory : public ::testing::Test {
     return message;
   }
 
-  TemporaryDirectory directory_;
+  ScratchDir directory_;
   const std::string a_ = File(OneTensor("I8", "[8]", "[0,8]"), "aaaaaaaa");
   const std::string b_ =
       File(R"({"b":{"dtype":"I8","shape":[8],"data_offsets":[0,8]}})", "bbbbbbbb");
@@ -288,6 +285,67 @@ TEST_F(SafetensorsDirectory, TheIndexIsStrictWhereItMatters) {
   EXPECT_EQ(error_of(R"({"weight_map":{"a":"x","a":"y"}})"),
             "i.json: tensor \"a\" is listed twice");
   EXPECT_EQ(error_of(R"({"weight_map":{},"weight_map":{}})"), "i.json: holds weight_map twice");
+}
+
+// Tensors given narrow first, so that their order in the file is the writer's.
+TEST(WriteSafetensors, WhatIsWrittenReadsBackAligned) {
+  const ScratchDir scratch;
+  const std::string path = scratch.File("out.safetensors");
+  const std::string text = "0123456789abcdefghijklmnopqrstuvwxyz";
+  const auto bytes = [&text](size_t begin, size_t count) {
+    return std::as_bytes(std::span(text)).subspan(begin, count);
+  };
+  const std::vector<SafetensorsEntry> entries = {
+      {"bools", "BOOL", {3}, bytes(0, 3)}, {"caf\xc3\xa9 \"quoted\"", "F32", {2, 1}, bytes(3, 8)},
+      {"half", "BF16", {3}, bytes(11, 6)}, {"none", "F32", {0}, {}},
+      {"scalar", "I64", {}, bytes(17, 8)},
+  };
+  const absl::Status written = WriteSafetensors(path, entries, {{"format", "pt"}, {"k", ""}});
+  ASSERT_TRUE(written.ok()) << written;
+  EXPECT_EQ(scratch.Names().size(), 1u);
+
+  const auto set = SafetensorsSet::Open(path);
+  ASSERT_TRUE(set.ok()) << set.status();
+  ASSERT_EQ(set->tensors().size(), entries.size());
+  for (const SafetensorsEntry& entry : entries) {
+    const SafetensorsTensor* tensor = set->Find(entry.name);
+    ASSERT_NE(tensor, nullptr) << entry.name;
+    EXPECT_EQ(tensor->dtype, entry.dtype);
+    EXPECT_EQ(tensor->shape, entry.shape);
+    EXPECT_TRUE(std::ranges::equal(set->Bytes(*tensor), entry.bytes));
+    EXPECT_EQ(tensor->offset % *SafetensorsElementBytes(entry.dtype), 0u);
+  }
+}
+
+TEST(WriteSafetensors, NothingAtAllIsAFileToo) {
+  const ScratchDir scratch;
+  const std::string path = scratch.File("out.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, {}, {}).ok());
+  EXPECT_EQ(Contents(path), File("{}      "));
+}
+
+TEST(WriteSafetensors, WhatCannotBeReadIsNotWritten) {
+  const ScratchDir scratch;
+  const std::string path = scratch.File("out.safetensors");
+  const std::vector<std::byte> bytes(8);
+  const auto error_of = [&](const std::vector<SafetensorsEntry>& entries,
+                            const absl::btree_map<std::string, std::string>& metadata = {}) {
+    const absl::Status status = WriteSafetensors(path, entries, metadata);
+    EXPECT_THAT(std::string(Message(status)), StartsWith(path + ": "));
+    return std::string(Message(status).substr(path.size() + 2));
+  };
+  EXPECT_EQ(error_of({{"a", "F4", {8}, bytes}}),
+            "tensor \"a\" has dtype \"F4\", which is not known");
+  EXPECT_EQ(error_of({{"a", "I8", {9}, bytes}}),
+            "tensor \"a\" takes 9 bytes by dtype and shape, 8 are given");
+  EXPECT_EQ(error_of({{"a", "I8", {8}, bytes}, {"a", "I8", {8}, bytes}}),
+            "tensor \"a\" is given twice");
+  EXPECT_EQ(error_of({{"\xff", "I8", {8}, bytes}}),
+            "tensor \"\\xff\" has a name that safetensors cannot hold");
+  EXPECT_EQ(error_of({{"__metadata__", "I8", {8}, bytes}}),
+            "tensor \"__metadata__\" has a name that safetensors cannot hold");
+  EXPECT_EQ(error_of({}, {{"k", "\xff"}}), "metadata key \"k\" or its value is not in UTF-8");
+  EXPECT_THAT(scratch.Names(), IsEmpty());
 }
 
 }  // namespace
