@@ -24,7 +24,9 @@ absl::Status ReadAddedTokens(const Json& config, Vocabulary& vocabulary) {
   const Json* decoder = Member(config, "added_tokens_decoder");
   if (decoder == nullptr) return absl::OkStatus();
   const std::string where = vocabulary.name() + ": added_tokens_decoder.";
-  if (!decoder->is_object()) return InvalidArgument(where, " is not an object");
+  if (!decoder->is_object()) {
+    return InvalidArgument(vocabulary.name(), ": added_tokens_decoder is not an object");
+  }
   for (const auto& [digits, entry] : decoder->items()) {
     int64_t id = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), id);

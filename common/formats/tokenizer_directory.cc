@@ -145,7 +145,7 @@ absl::StatusOr<TokenizerSpec> FromVocabAndMerges(const Directory& directory,
   OUTRIDER_ASSIGN_OR_RETURN(const MappedFile vocab, directory.Open("vocab.json"));
   OUTRIDER_ASSIGN_OR_RETURN(const MappedFile merges, directory.Open("merges.txt"));
   return TokenizerFromVocabAndMerges(Text(vocab), Text(merges), pre_tokenizer,
-                                     directory.PathOf("vocab.json"));
+                                     directory.PathOf("vocab.json and merges.txt"));
 }
 
 absl::StatusOr<TokenizerSpec> FromAnyFile(const Directory& directory,

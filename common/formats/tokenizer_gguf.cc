@@ -1,5 +1,5 @@
-// Reads tokenizer.ggml.* of a GGUF file. GGUF.md beside this file lists the keys; where one is
-// absent llama.cpp's default holds.
+// Reads tokenizer.ggml.* of a GGUF file. Where a key is absent llama.cpp's default holds, unless a
+// comment says otherwise.
 #include <algorithm>
 #include <optional>
 #include <string>
