@@ -5,6 +5,7 @@
 
 #include "common/text/tokenizer.h"
 #include "gtest/gtest.h"
+#include "tests/text/families.h"
 #include "tests/text/small_specs.h"
 
 namespace outrider {
@@ -75,6 +76,45 @@ TEST(Fingerprint, EveryRealDifferenceCounts) {
   changed.tokens[abc].text = "ab";
   changed.tokens[abc + 1].text = "c" + changed.tokens[abc + 1].text;
   EXPECT_NE(FingerprintOf(changed), fingerprint);
+}
+
+// The same model, published in two formats.
+void ExpectOneFingerprint(const Family& a, const Family& b) {
+  const auto first = Load(a);
+  const auto second = Load(b);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ((*first)->fingerprint(), (*second)->fingerprint());
+}
+
+TEST(Fingerprint, AGgufMatchesTheFilesItWasMadeFrom) {
+  OUTRIDER_SKIP_WITHOUT(Gpt2Gguf().path);
+  ExpectOneFingerprint(Gpt2Gguf(), Gpt2());
+  OUTRIDER_SKIP_WITHOUT(Llama2Gguf().path);
+  OUTRIDER_SKIP_WITHOUT(Llama2().path);
+  ExpectOneFingerprint(Llama2Gguf(), Llama2());
+}
+
+TEST(Fingerprint, ATokenizerJsonMatchesTheModelItWasMadeFrom) {
+  const Family model = {
+      "t5_model", TestFile("tokenizers/sentencepiece/test_model.model"),
+      [](const std::string& path) { return TokenizerFromSentencePiece(ReadFile(path), path); }};
+  ExpectOneFingerprint(T5(), model);
+}
+
+// Qwen 2.5 pads its vocabulary to 151,936 tokens up to 3B and to 152,064 above.
+TEST(Fingerprint, TheSizesOfQwenMatch) {
+  OUTRIDER_SKIP_WITHOUT(Qwen2().path);
+  const absl::StatusOr<TokenizerSpec> spec = Qwen2().read(Qwen2().path);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const uint64_t fingerprint = FingerprintOf(*spec);
+  for (const size_t size : {151936, 152064}) {
+    TokenizerSpec padded = *spec;
+    while (padded.tokens.size() < size) {
+      AddToken(padded, "[PAD" + std::to_string(padded.tokens.size()) + "]", TokenKind::kUnused);
+    }
+    EXPECT_EQ(FingerprintOf(padded), fingerprint);
+  }
 }
 
 }  // namespace
