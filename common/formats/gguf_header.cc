@@ -334,7 +334,7 @@ absl::Status HeaderReader::CheckNoOverlap() const {
     const GgufTensor& after = *by_offset[i];
     if (before.offset + before.bytes > after.offset) {
       return InvalidArgument(name_, ": tensors ", Quote(before.name), " and ", Quote(after.name),
-                             " overlap: both claim byte ", after.offset);
+                             " overlap: both claim byte ", after.offset, " of the file");
     }
   }
   return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
+#include "tests/test_files.h"
 
 namespace outrider {
 namespace {
@@ -185,6 +186,27 @@ TEST(Safetensors, TensorsCoverTheDataExactly) {
   EXPECT_EQ(HeaderError(R"({"a":{"dtype":"I8","shape":[5],"data_offsets":[0,5]},)"
                         R"("b":{"dtype":"I8","shape":[4],"data_offsets":[4,8]}})"),
             "m.safetensors: tensors \"a\" and \"b\" overlap: both claim byte 4 of the data");
+}
+
+// As the reference implementation writes it (tests/golden/safetensors_sample.py).
+TEST(Safetensors, EveryDtypeReadsAsTheReferenceWroteIt) {
+  const auto set = SafetensorsSet::Open(TestFile("safetensors/sample.safetensors"));
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->tensors().size(), 14u);
+  for (const std::string_view dtype : {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2", "I64",
+                                       "I32", "I16", "I8", "U8", "BOOL"}) {
+    const SafetensorsTensor* tensor = set->Find(dtype);
+    ASSERT_NE(tensor, nullptr) << dtype;
+    EXPECT_EQ(tensor->dtype, dtype);
+    EXPECT_THAT(tensor->shape, ElementsAre(2, 3));
+    EXPECT_EQ(tensor->bytes, 6 * *SafetensorsElementBytes(dtype));
+  }
+  std::vector<double> numbers(6);
+  std::memcpy(numbers.data(), set->Bytes(*set->Find("F64")).data(), 6 * sizeof(double));
+  EXPECT_THAT(numbers, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(set->Find("scalar")->shape, IsEmpty());
+  EXPECT_EQ(set->Find("scalar")->bytes, 4u);
+  EXPECT_EQ(set->Find("empty")->bytes, 0u);
 }
 
 class SafetensorsDirectory : public ::testing::Test {
