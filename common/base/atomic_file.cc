@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -49,39 +50,33 @@ bool IsFileNamed(int fd, const std::string& path) {
 }
 
 // The partial file, locked and empty.
-absl::StatusOr<int> OpenPartial(const std::string& path, const std::string& partial_path) {
+absl::StatusOr<FileDescriptor> OpenPartial(const std::string& path,
+                                           const std::string& partial_path) {
   for (;;) {
-    const int fd = open(partial_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) {
+    FileDescriptor file(
+        open(partial_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!file.is_open()) {
       return ErrnoStatus(errno, Concat(path, ": cannot create ", partial_path, " to write it"));
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      close(fd);
+    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       return absl::AlreadyExistsError(
           Concat(path, ": is being written already, through ", partial_path));
     }
     // Between open() and flock() the file's previous writer may have renamed it into place;
     // emptying it now would empty a finished file.
-    if (!IsFileNamed(fd, partial_path)) {
-      close(fd);
-      continue;
+    if (!IsFileNamed(file.get(), partial_path)) continue;
+    if (ftruncate(file.get(), 0) != 0) {
+      return ErrnoStatus(errno, Concat(path, ": cannot empty ", partial_path));
     }
-    if (ftruncate(fd, 0) != 0) {
-      const int error_number = errno;
-      close(fd);
-      return ErrnoStatus(error_number, Concat(path, ": cannot empty ", partial_path));
-    }
-    return fd;
+    return file;
   }
 }
 
 // 0 or errno. File systems that cannot sync a directory say EINVAL; the rename itself has happened.
-int SyncDirectory(const std::string& directory) {
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return errno;
-  const int error_number = fsync(fd) == 0 ? 0 : errno;
-  close(fd);
-  return error_number == EINVAL ? 0 : error_number;
+int SyncDirectory(const std::string& path) {
+  const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.is_open()) return errno;
+  return fsync(directory.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
 }  // namespace
@@ -89,40 +84,31 @@ int SyncDirectory(const std::string& directory) {
 absl::StatusOr<AtomicFile> AtomicFile::Create(std::string path) {
   OUTRIDER_RETURN_IF_ERROR(CheckTarget(path));
   std::string partial_path = Concat(path, ".", getpid(), ".partial");
-  OUTRIDER_ASSIGN_OR_RETURN(const int fd, OpenPartial(path, partial_path));
-  return AtomicFile(std::move(path), std::move(partial_path), fd);
+  OUTRIDER_ASSIGN_OR_RETURN(FileDescriptor file, OpenPartial(path, partial_path));
+  return AtomicFile(std::move(path), std::move(partial_path), std::move(file));
 }
 
-AtomicFile::AtomicFile(std::string path, std::string partial_path, int fd)
+AtomicFile::AtomicFile(std::string path, std::string partial_path, FileDescriptor file)
     : path_(std::move(path)),
       partial_path_(std::move(partial_path)),
-      fd_(fd),
+      file_(std::move(file)),
       buffer_(new std::byte[kBufferBytes]) {}
 
-AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      partial_path_(std::move(other.partial_path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      size_(other.size_),
-      buffered_(other.buffered_),
-      buffer_(std::move(other.buffer_)),
-      failure_(std::move(other.failure_)) {}
-
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(partial_path_, other.partial_path_);
-  std::swap(fd_, other.fd_);
-  std::swap(size_, other.size_);
-  std::swap(buffered_, other.buffered_);
-  std::swap(buffer_, other.buffer_);
-  std::swap(failure_, other.failure_);
+  AtomicFile taken(std::move(other));  // what we were writing is abandoned here, not with `other`
+  std::swap(path_, taken.path_);
+  std::swap(partial_path_, taken.partial_path_);
+  std::swap(file_, taken.file_);
+  std::swap(size_, taken.size_);
+  std::swap(buffered_, taken.buffered_);
+  std::swap(buffer_, taken.buffer_);
+  std::swap(failure_, taken.failure_);
   return *this;
 }
 
 AtomicFile::~AtomicFile() {
-  if (fd_ < 0) return;
-  unlink(partial_path_.c_str());  // before close(), which gives up the lock
-  close(fd_);
+  // Before the file is closed, which gives up the lock.
+  if (file_.is_open()) unlink(partial_path_.c_str());
 }
 
 absl::Status AtomicFile::Append(std::string_view text) {
@@ -130,7 +116,7 @@ absl::Status AtomicFile::Append(std::string_view text) {
 }
 
 absl::Status AtomicFile::Append(std::span<const std::byte> bytes) {
-  OUTRIDER_CHECK(fd_ >= 0, "nothing is appended to a file after its Commit()");
+  OUTRIDER_CHECK(file_.is_open(), "nothing is appended to a file after its Commit()");
   OUTRIDER_RETURN_IF_ERROR(failure_);
   size_ += bytes.size();
   if (bytes.size() > kBufferBytes - buffered_) OUTRIDER_RETURN_IF_ERROR(Flush());
@@ -146,7 +132,7 @@ absl::Status AtomicFile::Flush() {
 
 absl::Status AtomicFile::WriteThrough(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = write(fd_, bytes.data(), bytes.size());
+    const ssize_t written = write(file_.get(), bytes.data(), bytes.size());
     if (written < 0) {
       if (errno == EINTR) continue;
       return Fail(errno, Concat("cannot write the last ", bytes.size(), " of ", size_, " bytes"));
@@ -157,14 +143,15 @@ absl::Status AtomicFile::WriteThrough(std::span<const std::byte> bytes) {
 }
 
 absl::Status AtomicFile::Commit() {
-  OUTRIDER_CHECK(fd_ >= 0, "a file is committed once");
+  OUTRIDER_CHECK(file_.is_open(), "a file is committed once");
   OUTRIDER_RETURN_IF_ERROR(failure_);
   OUTRIDER_RETURN_IF_ERROR(Flush());
-  if (fsync(fd_) != 0) return Fail(errno, Concat("cannot sync its ", size_, " bytes to storage"));
+  if (fsync(file_.get()) != 0)
+    return Fail(errno, Concat("cannot sync its ", size_, " bytes to storage"));
   if (rename(partial_path_.c_str(), path_.c_str()) != 0) {
     return Fail(errno, Concat("cannot rename ", partial_path_, " to it"));
   }
-  close(std::exchange(fd_, -1));
+  file_ = FileDescriptor();
   buffer_.reset();
   if (const int error_number = SyncDirectory(DirectoryOf(path_)); error_number != 0) {
     return ErrnoStatus(error_number, Concat(path_,

@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/file_descriptor.h"
 
 namespace outrider {
 
@@ -35,7 +36,7 @@ class AtomicFile {
   // A target that exists must be a regular file; a symbolic link is itself replaced.
   static absl::StatusOr<AtomicFile> Create(std::string path);
 
-  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile(AtomicFile&& other) noexcept = default;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
   ~AtomicFile();
 
@@ -50,7 +51,7 @@ class AtomicFile {
   const std::string& path() const { return path_; }
 
  private:
-  AtomicFile(std::string path, std::string partial_path, int fd);
+  AtomicFile(std::string path, std::string partial_path, FileDescriptor file);
 
   absl::Status Flush();
   absl::Status WriteThrough(std::span<const std::byte> bytes);
@@ -58,7 +59,7 @@ class AtomicFile {
 
   std::string path_;
   std::string partial_path_;
-  int fd_ = -1;          // the partial file; -1 when committed or moved from
+  FileDescriptor file_;  // the partial file; none when committed or moved from
   uint64_t size_ = 0;    // appended, of which
   size_t buffered_ = 0;  // the last so many are still in
   std::unique_ptr<std::byte[]> buffer_;

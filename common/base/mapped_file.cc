@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -15,23 +15,17 @@ namespace outrider {
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   // O_NONBLOCK means nothing to a regular file; without it, opening a pipe would wait for its
   // writer.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return ErrnoStatus(errno, Concat(path, ": cannot open"));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) return ErrnoStatus(errno, Concat(path, ": cannot open"));
   struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
+  if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return InvalidArgument(path, ": is not a regular file");
   }
-  if (info.st_size == 0) {
-    close(fd);
-    return MappedFile(path, nullptr, 0);
-  }
+  if (info.st_size == 0) return MappedFile(path, nullptr, 0);
   const auto size = static_cast<size_t>(info.st_size);
-  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  const int error_number = errno;
-  close(fd);  // the mapping keeps the file open
-  if (data == MAP_FAILED)
-    return ErrnoStatus(error_number, Concat(path, ": cannot map ", size, " bytes"));
+  // The mapping keeps the file open by itself.
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) return ErrnoStatus(errno, Concat(path, ": cannot map ", size, " bytes"));
   return MappedFile(path, static_cast<const std::byte*>(data), size);
 }
 
@@ -44,9 +38,10 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
       size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
+  MappedFile taken(std::move(other));  // what we held is unmapped here, not when `other` goes
+  std::swap(path_, taken.path_);
+  std::swap(data_, taken.data_);
+  std::swap(size_, taken.size_);
   return *this;
 }
 

@@ -5,7 +5,6 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
@@ -14,6 +13,7 @@
 #include "common/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/child_process.h"
 #include "tests/base/scratch_dir.h"
 
 namespace outrider {
@@ -164,16 +164,6 @@ TEST(AtomicFile, ADirectoryTakenAwayIsAnError) {
   EXPECT_EQ(file->Commit(), status);
 }
 
-// Runs `body` in a child process, for limits and mounts that must not outlive the test.
-template <typename Body>
-int ExitCodeOfChild(const Body& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 // Writes 1 MiB to `path`, where less fits; 0 when that failed once, as it should, and for good.
 int FailToWriteAMebibyte(const std::string& path, const std::string& reason) {
   absl::StatusOr<AtomicFile> file = AtomicFile::Create(path);
@@ -208,30 +198,28 @@ bool MountTmpfs(const std::string& path, unsigned long flags, const char* option
          mount("outrider_test", path.c_str(), "tmpfs", flags, options) == 0;
 }
 
-constexpr int kNoMounts = 77;
-
 TEST(AtomicFile, AFullFileSystemIsAnErrorForGood) {
   const ScratchDir dir;
   const int code = ExitCodeOfChild([&] {
-    if (!MountTmpfs(dir.path(), 0, "size=512k")) return kNoMounts;
+    if (!MountTmpfs(dir.path(), 0, "size=512k")) return kNotAllowed;
     if (const int wrong = FailToWriteAMebibyte(dir.File("out"), "No space left on device")) {
       return wrong;
     }
     return dir.Names().empty() ? 0 : 20;
   });
-  if (code == kNoMounts) GTEST_SKIP() << "this machine does not let a test mount a small tmpfs";
+  if (code == kNotAllowed) GTEST_SKIP() << "this machine does not let a test mount a small tmpfs";
   EXPECT_EQ(code, 0);
 }
 
 TEST(AtomicFile, AReadOnlyFileSystemIsRefusedAtOnce) {
   const ScratchDir dir;
   const int code = ExitCodeOfChild([&] {
-    if (!MountTmpfs(dir.path(), MS_RDONLY, nullptr)) return kNoMounts;
+    if (!MountTmpfs(dir.path(), MS_RDONLY, nullptr)) return kNotAllowed;
     const absl::Status status = AtomicFile::Create(dir.File("out")).status();
     if (status.code() != absl::StatusCode::kPermissionDenied) return 1;
     return Message(status).ends_with("Read-only file system") ? 0 : 2;
   });
-  if (code == kNoMounts) GTEST_SKIP() << "this machine does not let a test mount a tmpfs";
+  if (code == kNotAllowed) GTEST_SKIP() << "this machine does not let a test mount a tmpfs";
   EXPECT_EQ(code, 0);
 }
 

@@ -1,0 +1,78 @@
+#include "common/base/buffer.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+absl::Status NoMemory(size_t bytes) {
+  return ResourceExhausted("the machine has no ", bytes, " bytes of memory to give");
+}
+
+}  // namespace
+
+absl::StatusOr<AlignedBuffer> AlignedBuffer::Create(size_t bytes, size_t alignment) {
+  OUTRIDER_CHECK(std::has_single_bit(alignment), "an alignment is a power of two");
+  if (bytes == 0) return AlignedBuffer();
+  void* data = nullptr;
+  if (posix_memalign(&data, std::max(alignment, kVectorAlignment), bytes) != 0) {
+    return NoMemory(bytes);
+  }
+  std::memset(data, 0, bytes);
+  return AlignedBuffer(static_cast<std::byte*>(data), bytes);
+}
+
+AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
+  AlignedBuffer taken(std::move(other));  // what we held is released here, not when `other` goes
+  std::swap(data_, taken.data_);
+  std::swap(size_, taken.size_);
+  return *this;
+}
+
+AlignedBuffer::~AlignedBuffer() {
+  free(data_);
+}
+
+size_t PageBuffer::PageSize() {
+  static const auto page_size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return page_size;
+}
+
+absl::StatusOr<PageBuffer> PageBuffer::Create(size_t bytes) {
+  if (bytes == 0) return PageBuffer();
+  const size_t page_size = PageSize();
+  if (bytes > SIZE_MAX - page_size) return NoMemory(bytes);
+  const size_t size = (bytes + page_size - 1) / page_size * page_size;
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return NoMemory(bytes);
+  return PageBuffer(static_cast<std::byte*>(data), size);
+}
+
+PageBuffer::PageBuffer(PageBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+PageBuffer& PageBuffer::operator=(PageBuffer&& other) noexcept {
+  PageBuffer taken(std::move(other));  // what we held is released here, not when `other` goes
+  std::swap(data_, taken.data_);
+  std::swap(size_, taken.size_);
+  return *this;
+}
+
+PageBuffer::~PageBuffer() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+}  // namespace outrider
