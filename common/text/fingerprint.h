@@ -4,31 +4,20 @@
 // every token in the order of ids, kUnused ones left out:
 //     id      u32 little endian
 //     class   one byte: 'c' for control and unknown tokens, 't' for text (normal, user-defined and
-//     byte tokens) length  u32 little endian, of bytes   what the token prints: a byte token its
-//     byte, SentencePiece's U+2581 a space
+//             byte tokens)
+//     length  u32 little endian, of
+//     bytes   what the token prints: a byte token its byte, SentencePiece's U+2581 a space
 // Scores, merges, pre-tokeniser, special ids and the like do not count: two sides that agree on the
 // fingerprint can exchange ids, which is all the handshake is for. It guards against mistakes, not
 // against malice.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "common/formats/tokenizer_spec.h"
 
 namespace outrider {
 
-class Fingerprint {
- public:
-  // In the order of ids.
-  void Add(TokenId id, TokenKind kind, std::string_view printed);
-  uint64_t value() const { return hash_; }
-
- private:
-  void AddBytes(std::string_view bytes);
-  void AddNumber(uint32_t number);
-
-  uint64_t hash_ = 0xcbf29ce484222325;
-};
+uint64_t TokenizerFingerprint(const TokenizerSpec& spec);
 
 }  // namespace outrider

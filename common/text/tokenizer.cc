@@ -118,15 +118,6 @@ std::vector<TokenizerSpec::AddedToken> MatchedAfterNormalizing(const TokenizerSp
   return tokens;
 }
 
-uint64_t FingerprintOf(const TokenizerSpec& spec, const TokenTable& table) {
-  Fingerprint fingerprint;
-  for (size_t id = 0; id < spec.tokens.size(); ++id) {
-    fingerprint.Add(static_cast<TokenId>(id), spec.tokens[id].kind,
-                    table.Printed(static_cast<TokenId>(id)));
-  }
-  return fingerprint.value();
-}
-
 }  // namespace
 
 class Tokenizer::Impl {
@@ -135,7 +126,7 @@ class Tokenizer::Impl {
        std::unique_ptr<TextModel> model)
       : spec_(std::move(spec)),
         table_(*spec_),
-        fingerprint_(FingerprintOf(*spec_, table_)),
+        fingerprint_(TokenizerFingerprint(*spec_)),
         raw_tokens_(MatchedBeforeNormalizing(*spec_)),
         normalizer_(std::move(normalizer)),
         normalized_tokens_(MatchedAfterNormalizing(*spec_, normalizer_)),

@@ -19,10 +19,15 @@ uint64_t FingerprintOf(TokenizerSpec spec) {
 
 // The number crosses the network between versions of this program: it must never change.
 TEST(Fingerprint, IsTheNumberItsDefinitionSays) {
-  Fingerprint fingerprint;
-  EXPECT_EQ(fingerprint.value(), 0xcbf29ce484222325u);
-  fingerprint.Add(7, TokenKind::kNormal, "ab");  // FNV-1a of 07 00 00 00 74 02 00 00 00 61 62
-  EXPECT_EQ(fingerprint.value(), 0x3ce61811edeff583u);
+  TokenizerSpec spec;
+  EXPECT_EQ(TokenizerFingerprint(spec), 0xcbf29ce484222325u);
+  spec.model = TokenizerSpec::Model::kSentencePieceBpe;
+  spec.tokens = {{.text = "<unk>", .score = 0, .kind = TokenKind::kUnknown},
+                 {.text = "[PAD]", .score = 0, .kind = TokenKind::kUnused},
+                 {.text = "<0x0A>", .score = 0, .kind = TokenKind::kByte},
+                 {.text = "\u2581ab", .score = -1, .kind = TokenKind::kNormal}};
+  // 00000000 c 05000000 "<unk>"   02000000 t 01000000 "\n"   03000000 t 03000000 " ab"
+  EXPECT_EQ(TokenizerFingerprint(spec), 0x7b7051ca7bd630bdu);
 }
 
 TEST(Fingerprint, PaddingDoesNotCount) {
