@@ -8,6 +8,7 @@
 #include "common/base/mapped_file.h"
 #include "common/base/status.h"
 #include "common/formats/gguf_file.h"
+#include "common/formats/gguf_writer.h"
 #include "common/formats/hf_tensors.h"
 #include "common/formats/safetensors.h"
 #include "common/formats/stored_tensor.h"
@@ -84,6 +85,14 @@ class GgufModel : public StoredModel {
   uint64_t file_bytes() const override { return file_.file_bytes(); }
   absl::StatusOr<TokenizerSpec> ReadTokenizer() const override {
     return TokenizerFromGguf(file_, path_);
+  }
+  absl::Status AddMetadata(GgufWriter& writer) const override {
+    for (const GgufKeyValue& entry : file_.metadata()) {
+      const bool of_the_old_file =
+          entry.key == "general.alignment" || entry.key.starts_with("split.");
+      if (!of_the_old_file) writer.AddCopy(entry.key, entry.value);
+    }
+    return absl::OkStatus();
   }
 
  protected:
@@ -171,11 +180,35 @@ class HfModel : public StoredModel {
   absl::StatusOr<TokenizerSpec> ReadTokenizer() const override {
     return TokenizerFromDirectory(directory_);
   }
+  absl::Status AddMetadata(GgufWriter& writer) const override {
+    AddHyperparameterMetadata(hyperparameters(), writer);
+    absl::StatusOr<TokenizerSpec> tokenizer = ReadTokenizer();
+    if (absl::IsNotFound(tokenizer.status())) return absl::OkStatus();
+    if (!tokenizer.ok()) return tokenizer.status();
+    OUTRIDER_RETURN_IF_ERROR(PadVocabulary(*tokenizer));
+    AddTokenizerMetadata(*tokenizer, writer);
+    return absl::OkStatus();
+  }
 
  protected:
   const std::string& path() const override { return directory_; }
 
  private:
+  // Embeddings are often longer than the vocabulary, for the sake of a round number. A GGUF file
+  // names every row.
+  absl::Status PadVocabulary(TokenizerSpec& tokenizer) const {
+    const size_t rows = hyperparameters().vocabulary_size;
+    if (tokenizer.tokens.size() > rows) {
+      return InvalidArgument(directory_, ": its tokenizer has ", tokenizer.tokens.size(),
+                             " tokens, its config.json a vocab_size of ", rows);
+    }
+    while (tokenizer.tokens.size() < rows) {
+      tokenizer.tokens.push_back(
+          {.text = Concat("[PAD", tokenizer.tokens.size(), "]"), .kind = TokenKind::kUnused});
+    }
+    return absl::OkStatus();
+  }
+
   std::string directory_;
   SafetensorsSet files_;
 };

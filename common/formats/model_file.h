@@ -33,6 +33,8 @@
 
 namespace outrider {
 
+class GgufWriter;
+
 struct ModelTensor {
   std::string name;  // "blk.3.attn_q.weight"
   TensorType type;
@@ -69,6 +71,10 @@ class ModelFile {
   // Read when asked: a vocabulary is most of a small model's opening time. NotFound when the model
   // carries none.
   virtual absl::StatusOr<TokenizerSpec> ReadTokenizer() const = 0;
+
+  // Everything but tensors that a GGUF file of this model has to say, tokenizer included. A GGUF
+  // file passes on all it holds except how it was split and aligned.
+  virtual absl::Status AddMetadata(GgufWriter& writer) const = 0;
 
   // Rows [first, first + count) of the tensor, each RowBytes(type, dims[0]) long, into `out` of
   // exactly that size. InvalidArgument for rows that are not there. Reads the mapped files and

@@ -1,0 +1,80 @@
+#include "common/formats/quantization_mix.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+ModelTensor Tensor(const std::string& name, std::vector<uint64_t> dims) {
+  return {.name = name, .type = TensorType::kF32, .dims = std::move(dims), .bytes = 0, .place = {}};
+}
+
+Hyperparameters Llama(uint32_t block_count) {
+  Hyperparameters numbers;
+  numbers.block_count = block_count;
+  return numbers;
+}
+
+TEST(MixedType, VectorsRoutersAndPositionsStayF32) {
+  const Hyperparameters numbers = Llama(4);
+  for (const TensorType wanted : {TensorType::kF16, TensorType::kQ8_0, TensorType::kQ4_K}) {
+    EXPECT_EQ(MixedType(Tensor("blk.0.attn_norm.weight", {256}), numbers, wanted),
+              TensorType::kF32);
+    EXPECT_EQ(MixedType(Tensor("blk.0.attn_q.bias", {256}), numbers, wanted), TensorType::kF32);
+    EXPECT_EQ(MixedType(Tensor("blk.0.ffn_gate_inp.weight", {256, 8}), numbers, wanted),
+              TensorType::kF32);
+    EXPECT_EQ(MixedType(Tensor("position_embd.weight", {256, 64}), numbers, wanted),
+              TensorType::kF32);
+    EXPECT_EQ(MixedType(Tensor("enc.blk.0.attn_rel_b.weight", {8, 32}), numbers, wanted),
+              TensorType::kF32);
+  }
+}
+
+TEST(MixedType, TheOutputMatrixGetsSixBits) {
+  Hyperparameters numbers = Llama(4);
+  for (const TensorType wanted : {TensorType::kQ4_0, TensorType::kQ4_K}) {
+    EXPECT_EQ(MixedType(Tensor("output.weight", {256, 512}), numbers, wanted), TensorType::kQ6_K);
+    EXPECT_EQ(MixedType(Tensor("token_embd.weight", {256, 512}), numbers, wanted), wanted);
+  }
+  numbers.tied_embeddings = true;
+  EXPECT_EQ(MixedType(Tensor("token_embd.weight", {256, 512}), numbers, TensorType::kQ4_0),
+            TensorType::kQ6_K);
+  EXPECT_EQ(MixedType(Tensor("token_embd.weight", {256, 512}), numbers, TensorType::kQ8_0),
+            TensorType::kQ8_0);
+}
+
+// llama.cpp's rule for Q4_K_M, written out for 32 blocks: 16 of them.
+TEST(MixedType, HalfTheBlocksOfQ4KGetMoreBitsWhereItPays) {
+  const Hyperparameters numbers = Llama(32);
+  std::vector<uint32_t> more;
+  for (uint32_t block = 0; block < 32; ++block) {
+    const std::string prefix = "blk." + std::to_string(block);
+    const TensorType down =
+        MixedType(Tensor(prefix + ".ffn_down.weight", {256, 256}), numbers, TensorType::kQ4_K);
+    EXPECT_EQ(MixedType(Tensor(prefix + ".attn_v.weight", {256, 256}), numbers, TensorType::kQ4_K),
+              down);
+    EXPECT_EQ(MixedType(Tensor(prefix + ".ffn_up.weight", {256, 256}), numbers, TensorType::kQ4_K),
+              TensorType::kQ4_K);
+    if (down == TensorType::kQ6_K) more.push_back(block);
+  }
+  EXPECT_EQ(more,
+            (std::vector<uint32_t>{0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31}));
+}
+
+TEST(MixedType, ShortRowsFallBackToATypeThatFits) {
+  const Hyperparameters numbers = Llama(4);
+  EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {96, 8}), numbers, TensorType::kQ4_K),
+            TensorType::kQ8_0);
+  EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {100, 8}), numbers, TensorType::kQ4_K),
+            TensorType::kF16);
+  EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {100, 8}), numbers, TensorType::kQ8_0),
+            TensorType::kF16);
+  EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {100, 8}), numbers, TensorType::kBF16),
+            TensorType::kBF16);
+}
+
+}  // namespace
+}  // namespace outrider
