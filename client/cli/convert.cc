@@ -1,0 +1,84 @@
+// outrider convert: any model to one GGUF file.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "CLI/CLI.hpp"
+#include "client/cli/command.h"
+#include "client/cli/progress_bar.h"
+#include "client/cli/units.h"
+#include "common/base/status.h"
+#include "common/formats/convert.h"
+#include "common/formats/model_file.h"
+
+namespace outrider {
+namespace {
+
+struct ConvertFlags {
+  std::string model;
+  std::string out;
+  std::string type;
+  bool flash = false;
+};
+
+// Writing over the model one is reading from would destroy it half way through.
+bool SameFile(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a, b, ignored);
+}
+
+absl::Status RunConvert(const ConvertFlags& flags) {
+  if (SameFile(flags.model, flags.out)) {
+    return InvalidArgument(flags.out, ": is the model to be converted; choose another --out");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
+  ConvertOptions options;
+  if (!flags.type.empty()) options.type = TensorTypeFromName(flags.type);
+  options.flash = flags.flash;
+  options.thread_count = std::max(1u, std::thread::hardware_concurrency());
+
+  ProgressBar bar("converting", ConvertedBytes(*model, options));
+  OUTRIDER_RETURN_IF_ERROR(
+      Convert(*model, flags.out, options,
+              [&bar](uint64_t bytes, std::string_view tensor) { bar.Advance(bytes, tensor); }));
+  bar.Finish();
+  std::printf("%s: %s in %zu tensors (was %s)\n", flags.out.c_str(),
+              HumanBytes(std::filesystem::file_size(flags.out)).c_str(), model->tensors().size(),
+              HumanBytes(model->file_bytes()).c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddConvertCommand(CLI::App& app, CommandBody& chosen) {
+  auto flags = std::make_shared<ConvertFlags>();
+  CLI::App* command =
+      app.add_subcommand("convert", "Write a model as one GGUF file, quantised if wanted");
+  command->footer(
+      "The output appears under its name when it is complete; an interrupted run leaves nothing.\n"
+      "q4_0 and q4_k are mixes as llama.cpp makes them: norms stay f32, the output matrix is "
+      "q6_k.\n"
+      "  outrider convert ./Qwen2.5-0.5B-Instruct --out qwen.gguf --type q8_0\n"
+      "  outrider convert qwen.gguf --out qwen-flash.gguf --type q4_k --flash");
+  command->add_option("model", flags->model, "A .gguf file or a Hugging Face directory")
+      ->required();
+  command->add_option("--out", flags->out, "Where to write the GGUF file")
+      ->required()
+      ->envname("OUTRIDER_OUT");
+  command
+      ->add_option("--type", flags->type,
+                   "f32, f16, bf16, q8_0, q4_0 or q4_k; without it tensors keep their types")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"}, CLI::ignore_case))
+      ->envname("OUTRIDER_TYPE");
+  command
+      ->add_flag(
+          "--flash", flags->flash,
+          "Lay tensors out in execution order on 4096-byte boundaries, for streaming from flash")
+      ->envname("OUTRIDER_FLASH");
+  command->callback([flags, &chosen] { chosen = [flags] { return RunConvert(*flags); }; });
+}
+
+}  // namespace outrider

@@ -1,0 +1,140 @@
+#include "client/cli/model_summary.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/formats/execution_order.h"
+#include "common/text/fingerprint.h"
+
+namespace outrider {
+namespace {
+
+// Long enough for a conversation; a longer context costs proportionally more.
+constexpr uint64_t kEstimateTokens = 4096;
+
+uint64_t ElementCount(const ModelTensor& tensor) {
+  return tensor.dims[0] * tensor.row_count();
+}
+
+std::vector<TypeSummary> SummarizeTypes(const ModelFile& model) {
+  std::vector<TypeSummary> types;
+  for (const ModelTensor& tensor : model.tensors()) {
+    auto entry = std::ranges::find(types, tensor.type, &TypeSummary::type);
+    if (entry == types.end()) entry = types.insert(entry, TypeSummary{.type = tensor.type});
+    entry->tensor_count += 1;
+    entry->element_count += ElementCount(tensor);
+    entry->bytes += tensor.bytes;
+  }
+  std::ranges::sort(types, std::ranges::greater(), &TypeSummary::bytes);
+  return types;
+}
+
+// "blk.3.attn_q.weight" -> "blk.3", "token_embd.weight" -> "token_embd".
+std::string_view LayerName(std::string_view tensor) {
+  const size_t block = tensor.find("blk.");
+  if (block == std::string_view::npos) return tensor.substr(0, tensor.find('.'));
+  return tensor.substr(0, tensor.find('.', block + 4));
+}
+
+std::vector<LayerSummary> SummarizeLayers(const ModelFile& model) {
+  std::vector<LayerSummary> layers;
+  for (const ModelTensor* tensor : ExecutionOrder(model.tensors())) {
+    const std::string_view name = LayerName(tensor->name);
+    if (layers.empty() || layers.back().name != name) layers.emplace_back().name = name;
+    LayerSummary& layer = layers.back();
+    layer.tensor_count += 1;
+    layer.bytes += tensor->bytes;
+    const bool matrix = tensor->dims.size() > 1;
+    if (matrix && std::ranges::find(layer.types, tensor->type) == layer.types.end()) {
+      layer.types.push_back(tensor->type);
+    }
+  }
+  for (LayerSummary& layer : layers) std::ranges::sort(layer.types);
+  return layers;
+}
+
+std::string_view Name(TokenizerSpec::Model model) {
+  switch (model) {
+    case TokenizerSpec::Model::kByteLevelBpe:
+      return "byte-level BPE";
+    case TokenizerSpec::Model::kSentencePieceBpe:
+      return "SentencePiece BPE";
+    case TokenizerSpec::Model::kUnigram:
+      return "unigram";
+  }
+  return "?";
+}
+
+std::string_view Name(TokenizerSpec::PreTokenizer pre_tokenizer) {
+  switch (pre_tokenizer) {
+    case TokenizerSpec::PreTokenizer::kNone:
+      return "none";
+    case TokenizerSpec::PreTokenizer::kGpt2:
+      return "gpt-2";
+    case TokenizerSpec::PreTokenizer::kLlama3:
+      return "llama-bpe";
+    case TokenizerSpec::PreTokenizer::kQwen2:
+      return "qwen2";
+  }
+  return "?";
+}
+
+absl::StatusOr<std::optional<TokenizerSummary>> SummarizeTokenizer(const ModelFile& model) {
+  const absl::StatusOr<TokenizerSpec> spec = model.ReadTokenizer();
+  if (absl::IsNotFound(spec.status())) return std::optional<TokenizerSummary>();
+  if (!spec.ok()) return spec.status();
+
+  TokenizerSummary summary;
+  summary.model = Name(spec->model);
+  summary.pre_tokenizer = Name(spec->pre_tokenizer);
+  summary.token_count = spec->tokens.size();
+  summary.merge_count = spec->merges.size();
+  summary.added_token_count = spec->added_tokens.size();
+  const std::pair<const char*, std::optional<TokenId>> roles[] = {
+      {"bos", spec->bos}, {"eos", spec->eos},         {"eot", spec->eot},
+      {"eom", spec->eom}, {"unknown", spec->unknown}, {"padding", spec->padding}};
+  for (const auto& [role, id] : roles) {
+    if (!id) continue;
+    const auto index = static_cast<size_t>(*id);
+    summary.special_tokens.emplace_back(role, Concat(spec->tokens[index].text, " (", *id, ")"));
+  }
+  for (const auto& [name, source] : spec->chat_templates) summary.chat_templates.push_back(name);
+
+  summary.fingerprint = TokenizerFingerprint(*spec);
+  return std::optional(std::move(summary));
+}
+
+MemoryEstimate EstimateMemory(const ModelSummary& summary) {
+  const Hyperparameters& numbers = summary.hyperparameters;
+  MemoryEstimate memory;
+  for (const TypeSummary& type : summary.types) memory.weight_bytes += type.bytes;
+  memory.kv_tokens = std::min<uint64_t>(kEstimateTokens, numbers.context_length);
+  constexpr uint64_t kHalfBytes = 2;
+  for (const uint32_t heads : numbers.head_count_kv) {
+    memory.kv_bytes +=
+        memory.kv_tokens * heads * (numbers.key_length + numbers.value_length) * kHalfBytes;
+  }
+  return memory;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string& path) {
+  ModelSummary summary;
+  summary.path = path;
+  summary.format = model.format();
+  summary.file_count = model.file_count();
+  summary.file_bytes = model.file_bytes();
+  summary.hyperparameters = model.hyperparameters();
+  summary.tensor_count = model.tensors().size();
+  for (const ModelTensor& tensor : model.tensors()) summary.parameter_count += ElementCount(tensor);
+  summary.types = SummarizeTypes(model);
+  summary.layers = SummarizeLayers(model);
+  OUTRIDER_ASSIGN_OR_RETURN(summary.tokenizer, SummarizeTokenizer(model));
+  summary.memory = EstimateMemory(summary);
+  return summary;
+}
+
+}  // namespace outrider

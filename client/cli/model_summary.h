@@ -1,0 +1,69 @@
+// What `outrider inspect` knows of a model: gathered once, printed as a table or as JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/formats/hyperparameters.h"
+#include "common/formats/model_file.h"
+#include "common/formats/tensor_type.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace outrider {
+
+struct TypeSummary {
+  TensorType type;
+  uint64_t tensor_count = 0;
+  uint64_t element_count = 0;
+  uint64_t bytes = 0;
+};
+
+// One block of the model, or what stands outside the blocks.
+struct LayerSummary {
+  std::string name;  // "blk.3", "enc.blk.0", "token_embd", "output"
+  uint64_t tensor_count = 0;
+  uint64_t bytes = 0;
+  std::vector<TensorType> types;  // of its matrices, ascending, each once
+};
+
+struct TokenizerSummary {
+  std::string model;  // "byte-level BPE"
+  std::string pre_tokenizer;
+  uint64_t token_count = 0;
+  uint64_t merge_count = 0;
+  uint64_t added_token_count = 0;
+  std::vector<std::pair<std::string, std::string>> special_tokens;  // "bos" -> "<s> (1)"
+  std::vector<std::string> chat_templates;
+  uint64_t fingerprint = 0;
+};
+
+struct MemoryEstimate {
+  uint64_t weight_bytes = 0;  // all tensors, resident as they are stored
+  uint64_t kv_bytes = 0;      // f16 keys and values of `kv_tokens`
+  uint64_t kv_tokens = 0;
+};
+
+struct ModelSummary {
+  std::string path;
+  std::string format;
+  uint64_t file_count = 0;
+  uint64_t file_bytes = 0;
+  Hyperparameters hyperparameters;
+  uint64_t parameter_count = 0;
+  uint64_t tensor_count = 0;
+  std::vector<TypeSummary> types;    // most bytes first
+  std::vector<LayerSummary> layers;  // in execution order
+  std::optional<TokenizerSummary> tokenizer;
+  MemoryEstimate memory;
+};
+
+// A tokenizer that cannot be read is an error; a model without one is not.
+absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string& path);
+
+std::string ToTable(const ModelSummary& summary);
+nlohmann::ordered_json ToJson(const ModelSummary& summary);
+
+}  // namespace outrider

@@ -1,0 +1,74 @@
+#include "client/cli/progress_bar.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "client/cli/units.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+constexpr double kQuietSeconds = 0.5;
+constexpr double kRedrawSeconds = 0.1;
+constexpr int kBarWidth = 24;
+
+std::string Bar(double share) {
+  const int filled = static_cast<int>(share * kBarWidth);
+  return std::string(static_cast<size_t>(filled), '#') +
+         std::string(static_cast<size_t>(kBarWidth - filled), '.');
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::string verb, uint64_t total_bytes)
+    : verb_(std::move(verb)),
+      total_bytes_(std::max<uint64_t>(1, total_bytes)),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      started_(RealClock().Now()) {}
+
+void ProgressBar::Advance(uint64_t bytes, std::string_view what) {
+  done_bytes_ += bytes;
+  const double now_s = Seconds();
+  if (now_s < kQuietSeconds) return;
+  if (terminal_) {
+    if (now_s - last_drawn_s_ < kRedrawSeconds) return;
+  } else {
+    const int tenth = static_cast<int>(10 * done_bytes_ / total_bytes_);
+    if (tenth == last_tenth_) return;
+    last_tenth_ = tenth;
+  }
+  last_drawn_s_ = now_s;
+  Draw(what);
+}
+
+void ProgressBar::Finish() {
+  if (!drawn_ || !terminal_) return;
+  Draw("");
+  std::fputc('\n', stderr);
+}
+
+void ProgressBar::Draw(std::string_view what) {
+  drawn_ = true;
+  const double seconds = Seconds();
+  const double share =
+      std::min(1.0, static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_));
+  const double rate = static_cast<double>(done_bytes_) / seconds;
+  const auto left_s = static_cast<int>(seconds / std::max(share, 1e-6) * (1 - share));
+  const std::string text =
+      Concat(verb_, " [", Bar(share), "] ", Fixed(100 * share, 0), " %  ", HumanBytes(done_bytes_),
+             "  ", HumanBytes(static_cast<uint64_t>(rate)), "/s  ", left_s, " s left  ", what);
+  // The escape clears what a longer line left behind.
+  std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", text.c_str());
+}
+
+double ProgressBar::Seconds() const {
+  return std::chrono::duration<double>(RealClock().Now() - started_).count();
+}
+
+}  // namespace outrider

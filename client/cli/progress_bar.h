@@ -1,0 +1,42 @@
+// Progress of a long step on standard error.
+//
+//   ProgressBar bar("converting", total_bytes);
+//   ... bar.Advance(bytes, "blk.3.ffn_up.weight"); ...
+//   bar.Finish();
+//
+// On a terminal one line redraws itself (at most ten times a second) with share, amount, rate and
+// time left; in a log a line appears every ten percent. Nothing is printed for steps that end
+// within the first half second.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/monotonic_time.h"
+
+namespace outrider {
+
+class ProgressBar {
+ public:
+  ProgressBar(std::string verb, uint64_t total_bytes);
+
+  // `what` is being worked on now.
+  void Advance(uint64_t bytes, std::string_view what);
+  void Finish();
+
+ private:
+  void Draw(std::string_view what);
+  double Seconds() const;
+
+  const std::string verb_;
+  const uint64_t total_bytes_;
+  const bool terminal_;
+  const MonotonicTime started_;
+  uint64_t done_bytes_ = 0;
+  double last_drawn_s_ = 0;
+  int last_tenth_ = 0;
+  bool drawn_ = false;
+};
+
+}  // namespace outrider

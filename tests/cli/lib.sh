@@ -1,0 +1,30 @@
+# Sourced by the tests beside it. Each gets OUTRIDER (the binary), TOOLS (the test tools) and an empty directory WORK.
+set -euo pipefail
+OUTRIDER=$1 TOOLS=$2 WORK=$3 DATA=$4
+rm -rf "$WORK" && mkdir -p "$WORK" && cd "$WORK"
+"$TOOLS/llama2c_to_gguf" "$DATA/models/stories260k/stories260K.bin" "$DATA/models/stories260k/tok512.bin" stories.gguf
+
+outrider() { "$OUTRIDER" "$@"; }
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+# equals EXPECTED ACTUAL
+equals() { [ "$1" = "$2" ] || fail "expected: $1"$'\n'"  actual: $2"; }
+
+# contains TEXT PART
+contains() { [[ "$1" == *"$2"* ]] || fail "no \"$2\" in: $1"; }
+
+# fails CODE MESSAGE COMMAND...: exits with CODE, prints MESSAGE somewhere on standard error and nothing on standard
+# output; a failure (1) is one line.
+fails() {
+  local code=$1 message=$2 status=0
+  shift 2
+  "$@" >out.txt 2>err.txt </dev/null || status=$?
+  equals "$code" "$status"
+  contains "$(cat err.txt)" "$message"
+  [ "$code" -ne 1 ] || equals 1 "$(wc -l <err.txt)"
+  [ ! -s out.txt ] || fail "wrote to standard output: $(cat out.txt)"
+}
