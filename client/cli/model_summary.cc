@@ -31,11 +31,12 @@ std::vector<TypeSummary> SummarizeTypes(const ModelFile& model) {
   return types;
 }
 
-// "blk.3.attn_q.weight" -> "blk.3", "token_embd.weight" -> "token_embd".
+// "blk.3.attn_q.weight" -> "blk.3", "enc.output_norm.weight" -> "enc.output_norm".
 std::string_view LayerName(std::string_view tensor) {
   const size_t block = tensor.find("blk.");
-  if (block == std::string_view::npos) return tensor.substr(0, tensor.find('.'));
-  return tensor.substr(0, tensor.find('.', block + 4));
+  const bool sided = tensor.starts_with("enc.") || tensor.starts_with("dec.");
+  const size_t from = block != std::string_view::npos ? block + 4 : sided ? 4 : 0;
+  return tensor.substr(0, tensor.find('.', from));
 }
 
 std::vector<LayerSummary> SummarizeLayers(const ModelFile& model) {

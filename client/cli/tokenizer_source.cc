@@ -26,7 +26,7 @@ absl::StatusOr<TokenizerSpec> ReadSpec(const std::string& path) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   if (extension == ".json") return TokenizerFromJson(Text(file), path);
-  if (extension == ".model") return TokenizerFromSentencePiece(Text(file), path);
+  if (extension == ".model") return TokenizerFromModelFile(Text(file), path);
   return InvalidArgument(
       path, ": expected a .gguf file, a Hugging Face directory, tokenizer.json or tokenizer.model");
 }

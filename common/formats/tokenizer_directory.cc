@@ -94,16 +94,11 @@ absl::Status AdjustSentencePiece(const nlohmann::json& config, const std::string
   return absl::OkStatus();
 }
 
-// Meta calls its tiktoken file tokenizer.model too. A SentencePiece model begins with its first
-// piece: field 1, length-delimited.
 absl::StatusOr<TokenizerSpec> FromModelFile(const Directory& directory, std::string_view file,
                                             const nlohmann::json& config) {
-  const std::string name = directory.PathOf(file);
   OUTRIDER_ASSIGN_OR_RETURN(const MappedFile mapped, directory.Open(file));
-  if (!Text(mapped).starts_with('\x0A')) {
-    return TokenizerFromTiktoken(Text(mapped), PreTokenizer::kLlama3, name);
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(TokenizerSpec spec, TokenizerFromSentencePiece(Text(mapped), name));
+  OUTRIDER_ASSIGN_OR_RETURN(TokenizerSpec spec,
+                            TokenizerFromModelFile(Text(mapped), directory.PathOf(file)));
   OUTRIDER_RETURN_IF_ERROR(
       AdjustSentencePiece(config, directory.PathOf("tokenizer_config.json"), spec));
   return spec;
@@ -163,6 +158,13 @@ absl::StatusOr<TokenizerSpec> FromAnyFile(const Directory& directory,
 }
 
 }  // namespace
+
+// A SentencePiece model begins with its first piece: field 1, length-delimited.
+absl::StatusOr<TokenizerSpec> TokenizerFromModelFile(std::string_view bytes,
+                                                     const std::string& name) {
+  return bytes.starts_with('\x0A') ? TokenizerFromSentencePiece(bytes, name)
+                                   : TokenizerFromTiktoken(bytes, PreTokenizer::kLlama3, name);
+}
 
 absl::StatusOr<TokenizerSpec> TokenizerFromDirectory(const std::string& path) {
   const Directory directory(path);

@@ -42,6 +42,10 @@ absl::StatusOr<TokenizerSpec> TokenizerFromTiktoken(std::string_view text,
                                                     TokenizerSpec::PreTokenizer pre_tokenizer,
                                                     const std::string& name);
 
+// A file called tokenizer.model, whichever of the two it is: Meta gives its tiktoken file that name.
+absl::StatusOr<TokenizerSpec> TokenizerFromModelFile(std::string_view bytes,
+                                                     const std::string& name);
+
 // tokenizer_config.json on top of a spec read before it: added tokens, special ids, add_bos, chat
 // templates.
 absl::Status ApplyTokenizerConfig(std::string_view json, const std::string& name,
