@@ -186,13 +186,22 @@ TEST(GgufFile, WithoutTensorsNoDataSectionIsNeeded) {
   EXPECT_EQ(ErrorOf(file.Encode()), "no error");
 }
 
-TEST(GgufFile, EveryTruncationIsAnError) {
-  const std::string bytes = SmallFile().Encode();
+void ExpectErrorWhereverCut(const std::string& bytes) {
   ASSERT_EQ(ErrorOf(bytes), "no error");
   for (size_t size = 0; size < bytes.size(); ++size) {
     const std::vector<char> cut(bytes.data(), bytes.data() + size);  // exactly: asan sees overreads
-    const std::string error = ErrorOf({cut.data(), cut.size()});
-    EXPECT_THAT(error, testing::StartsWith("m.gguf: ")) << "cut to " << size << " bytes";
+    EXPECT_THAT(ErrorOf({cut.data(), cut.size()}), testing::StartsWith("m.gguf: "))
+        << "cut to " << size << " bytes";
+  }
+}
+
+TEST(GgufFile, EveryTruncationIsAnError) {
+  ExpectErrorWhereverCut(SmallFile().Encode());
+}
+
+TEST(GgufFile, EveryTruncationOfMetadataAloneIsAnError) {
+  for (const std::string& key : SmallFile().keys) {
+    ExpectErrorWhereverCut(GgufBytes{.keys = {key}, .alignment = 1}.Encode());
   }
 }
 
