@@ -57,13 +57,13 @@ std::vector<std::unique_ptr<Tokenizer>> Tokenizers() {
   std::vector<std::unique_ptr<Tokenizer>> tokenizers;
   for (TokenizerSpec& spec : Specs()) {
     auto tokenizer = Tokenizer::Create(std::move(spec));
-    OUTRIDER_CHECK_OK(tokenizer.status());
+    OUTRIDER_CHECK(tokenizer.ok(), "the small vocabularies are sound");
     tokenizers.push_back(*std::move(tokenizer));
   }
   TokenizerSpec composing = SmallByteLevel();
   composing.nfc = true;
   auto tokenizer = Tokenizer::Create(std::move(composing));
-  OUTRIDER_CHECK_OK(tokenizer.status());
+  OUTRIDER_CHECK(tokenizer.ok(), "the small vocabularies are sound");
   tokenizers.push_back(*std::move(tokenizer));
   return tokenizers;
 }

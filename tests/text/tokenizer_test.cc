@@ -124,6 +124,13 @@ TEST(Unigram, TakesTheBestSum) {
   EXPECT_THAT(Tokens(*tokenizer, "b bc"), ElementsAre("▁", "b", "▁", "bc"));
 }
 
+TEST(Unigram, OfEqualSumsTheFirstFoundStays) {
+  TokenizerSpec spec = SmallUnigram();
+  AddToken(spec, "bb", TokenKind::kNormal,
+           -8);  // found before the second b of b b, which sum to as much
+  EXPECT_THAT(Tokens(*Make(spec), "bb"), ElementsAre("▁", "bb"));
+}
+
 TEST(Unigram, ARunOfUnknownCharactersIsOneToken) {
   const auto tokenizer = Make(SmallUnigram());
   EXPECT_THAT(Tokens(*tokenizer, "a語語語a 語"), ElementsAre("▁a", "<unk>", "a", "▁", "<unk>"));
