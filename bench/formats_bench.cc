@@ -18,9 +18,9 @@
 
 #include "benchmark/benchmark.h"
 #include "common/base/status.h"
-#include "common/formats/dequantize.h"
-#include "common/formats/quantize.h"
-#include "common/formats/tensor_type.h"
+#include "common/formats/tensors/dequantize.h"
+#include "common/formats/tensors/quantize.h"
+#include "common/formats/tensors/tensor_type.h"
 
 namespace outrider {
 namespace {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/formats/gguf_file.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/containers/gguf_file.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 #include "common/text/tokenizer.h"
 
 namespace outrider {

@@ -11,8 +11,8 @@
 #include "client/cli/progress_bar.h"
 #include "client/cli/units.h"
 #include "common/base/status.h"
-#include "common/formats/convert.h"
-#include "common/formats/model_file.h"
+#include "common/formats/models/convert.h"
+#include "common/formats/models/model_file.h"
 
 namespace outrider {
 namespace {

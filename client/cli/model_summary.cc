@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/formats/execution_order.h"
+#include "common/formats/models/execution_order.h"
 #include "common/text/fingerprint.h"
 
 namespace outrider {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/formats/hyperparameters.h"
-#include "common/formats/model_file.h"
-#include "common/formats/tensor_type.h"
+#include "common/formats/models/hyperparameters.h"
+#include "common/formats/models/model_file.h"
+#include "common/formats/tensors/tensor_type.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace outrider {

@@ -6,8 +6,8 @@
 
 #include "common/base/mapped_file.h"
 #include "common/base/status.h"
-#include "common/formats/gguf_file.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/containers/gguf_file.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 
 namespace outrider {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/formats/tokenizer_spec.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/text/token_trie.h"
 
 namespace outrider {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/formats/tokenizer_spec.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
 
 namespace outrider {
 

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "common/formats/tokenizer_spec.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
 
 namespace outrider {
 

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "common/formats/tokenizer_spec.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/text/charsmap.h"
 
 namespace outrider {

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "common/formats/tokenizer_spec.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
 
 namespace outrider {
 

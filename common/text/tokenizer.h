@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/formats/tokenizer_spec.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
 
 namespace outrider {
 

@@ -1,4 +1,4 @@
-#include "common/formats/byte_alphabet.h"
+#include "common/formats/tokenizers/byte_alphabet.h"
 
 #include <string>
 

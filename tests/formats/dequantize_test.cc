@@ -1,4 +1,4 @@
-#include "common/formats/dequantize.h"
+#include "common/formats/tensors/dequantize.h"
 
 #include <bit>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/formats/half.h"
+#include "common/formats/tensors/half.h"
 #include "gtest/gtest.h"
 
 namespace outrider {

@@ -1,4 +1,4 @@
-#include "common/formats/execution_order.h"
+#include "common/formats/models/execution_order.h"
 
 #include <algorithm>
 #include <random>

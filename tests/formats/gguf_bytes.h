@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/formats/gguf_value.h"
-#include "common/formats/tensor_type.h"
+#include "common/formats/containers/gguf_value.h"
+#include "common/formats/tensors/tensor_type.h"
 
 namespace outrider {
 

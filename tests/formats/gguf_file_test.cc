@@ -1,4 +1,4 @@
-#include "common/formats/gguf_file.h"
+#include "common/formats/containers/gguf_file.h"
 
 #include <cmath>
 #include <filesystem>

@@ -8,7 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/formats/gguf_file.h"
+#include "common/formats/containers/gguf_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/test_files.h"

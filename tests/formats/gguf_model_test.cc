@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/formats/model_file.h"
+#include "common/formats/models/model_file.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/formats/gguf_bytes.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/formats/gguf_file.h"
+#include "common/formats/containers/gguf_file.h"
 #include "gtest/gtest.h"
 #include "tests/formats/gguf_bytes.h"
 

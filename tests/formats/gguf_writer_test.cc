@@ -1,4 +1,4 @@
-#include "common/formats/gguf_writer.h"
+#include "common/formats/containers/gguf_writer.h"
 
 #include <cstring>
 #include <limits>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/formats/gguf_file.h"
+#include "common/formats/containers/gguf_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"

@@ -1,4 +1,4 @@
-#include "common/formats/half.h"
+#include "common/formats/tensors/half.h"
 
 #include <bit>
 #include <cmath>

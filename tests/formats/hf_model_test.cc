@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/formats/model_file.h"
-#include "common/formats/safetensors.h"
+#include "common/formats/containers/safetensors.h"
+#include "common/formats/models/model_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

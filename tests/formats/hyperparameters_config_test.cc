@@ -1,7 +1,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/formats/hyperparameters.h"
+#include "common/formats/models/hyperparameters.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

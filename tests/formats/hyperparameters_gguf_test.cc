@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/formats/gguf_file.h"
-#include "common/formats/hyperparameters.h"
+#include "common/formats/containers/gguf_file.h"
+#include "common/formats/models/hyperparameters.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/formats/gguf_bytes.h"

@@ -1,4 +1,4 @@
-#include "common/formats/model_file.h"
+#include "common/formats/models/model_file.h"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "common/formats/quantization_mix.h"
+#include "common/formats/models/quantization_mix.h"
 
 #include <string>
 #include <vector>

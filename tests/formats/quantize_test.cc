@@ -1,4 +1,4 @@
-#include "common/formats/quantize.h"
+#include "common/formats/tensors/quantize.h"
 
 #include <algorithm>
 #include <array>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/formats/dequantize.h"
-#include "common/formats/half.h"
+#include "common/formats/tensors/dequantize.h"
+#include "common/formats/tensors/half.h"
 #include "gtest/gtest.h"
 
 namespace outrider {

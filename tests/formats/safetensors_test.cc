@@ -1,4 +1,4 @@
-#include "common/formats/safetensors.h"
+#include "common/formats/containers/safetensors.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "common/formats/tensor_type.h"
+#include "common/formats/tensors/tensor_type.h"
 
 #include <cstdint>
 #include <vector>

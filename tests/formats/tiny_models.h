@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/formats/model_file.h"
+#include "common/formats/models/model_file.h"
 #include "gtest/gtest.h"
 #include "tests/test_files.h"
 

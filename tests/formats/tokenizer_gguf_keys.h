@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/formats/gguf_file.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/containers/gguf_file.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 #include "tests/formats/gguf_bytes.h"
 
 namespace outrider {

@@ -2,8 +2,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/formats/gguf_file.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/containers/gguf_file.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 #include "tests/formats/tokenizer_gguf_keys.h"
 #include "tests/formats/tokenizer_specs.h"
 #include "tests/test_files.h"

@@ -1,8 +1,8 @@
 #include <string>
 
-#include "common/formats/gguf_file.h"
-#include "common/formats/gguf_writer.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/containers/gguf_file.h"
+#include "common/formats/containers/gguf_writer.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/formats/tokenizer_gguf_keys.h"
 #include "tests/formats/tokenizer_specs.h"

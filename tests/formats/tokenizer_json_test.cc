@@ -1,8 +1,8 @@
 #include <string>
 
-#include "common/formats/base64.h"
-#include "common/formats/json_fields.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/tokenizers/base64.h"
+#include "common/formats/tokenizers/json_fields.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 #include "tests/formats/tokenizer_specs.h"
 #include "tests/test_files.h"
 

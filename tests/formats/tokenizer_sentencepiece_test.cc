@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/formats/protobuf_wire.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/tokenizers/protobuf_wire.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 #include "tests/formats/tokenizer_specs.h"
 #include "tests/test_files.h"
 

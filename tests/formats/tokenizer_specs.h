@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/status.h"
-#include "common/formats/tokenizer_spec.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

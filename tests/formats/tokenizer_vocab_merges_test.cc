@@ -1,6 +1,6 @@
 #include <string>
 
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 #include "tests/formats/tokenizer_specs.h"
 #include "tests/test_files.h"
 

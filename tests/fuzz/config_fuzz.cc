@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "common/formats/hyperparameters.h"
+#include "common/formats/models/hyperparameters.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto model = outrider::HyperparametersFromConfig(

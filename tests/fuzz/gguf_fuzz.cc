@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "common/formats/gguf_file.h"
+#include "common/formats/containers/gguf_file.h"
 
 using outrider::GgufFile;
 using outrider::GgufKeyValue;

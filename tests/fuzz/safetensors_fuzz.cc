@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "common/formats/safetensors.h"
+#include "common/formats/containers/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));

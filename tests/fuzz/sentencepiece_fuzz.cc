@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto spec = outrider::TokenizerFromSentencePiece(

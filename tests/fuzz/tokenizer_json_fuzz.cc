@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 
 namespace {
 

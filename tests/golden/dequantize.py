@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/data/dequantize: blocks of every type that common/formats/dequantize.h reads, and
+"""Makes tests/data/dequantize: blocks of every type that common/formats/tensors/dequantize.h reads, and
 their values as gguf-py computes them.
 
     pip install gguf==0.19.0 numpy==2.4.6 llama-cpp-python==0.3.36

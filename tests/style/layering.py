@@ -15,7 +15,10 @@ import tempfile
 ROOMS = [
     "proto",
     "common/base",
-    "common/formats",
+    "common/formats/tensors",
+    "common/formats/containers",
+    "common/formats/tokenizers",
+    "common/formats/models",
     "common/text",
     "common/tokens",
     "common/kernels",
@@ -75,7 +78,7 @@ def upward_edges(root):
 def self_test():
     tree = {
         "common/base/good.h": '#include <vector>\n#include "common/base/other.h"\n',
-        "common/formats/good.cc": '#include "common/base/good.h"\n#include "absl/status/status.h"\n',
+        "common/formats/models/good.cc": '#include "common/base/good.h"\n#include "absl/status/status.h"\n',
         "common/base/bad.h": '#include "common/text/tokenizer.h"\n',
         "client/bad.cc": '#include "server/scheduler.h"\n',
         "common/text/bad.cc": '#include "tests/text/fake.h"\n',

@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/status.h"
-#include "common/formats/gguf_file.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/containers/gguf_file.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 #include "common/text/tokenizer.h"
 #include "tests/test_files.h"
 

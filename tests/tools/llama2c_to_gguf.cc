@@ -16,9 +16,9 @@
 
 #include "common/base/mapped_file.h"
 #include "common/base/status.h"
-#include "common/formats/gguf_writer.h"
-#include "common/formats/hyperparameters.h"
-#include "common/formats/tokenizer_files.h"
+#include "common/formats/containers/gguf_writer.h"
+#include "common/formats/models/hyperparameters.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 
 namespace outrider {
 namespace {

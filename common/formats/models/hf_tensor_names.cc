@@ -1,0 +1,287 @@
+#include "common/formats/models/hf_tensor_names.h"
+
+#include <array>
+#include <charconv>
+#include <span>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/formats/models/hyperparameters_rules.h"
+
+namespace outrider {
+namespace {
+
+using enum HfTransform;
+
+// '#' stands for a block's number, '@' for an expert's. Neither side names .weight or .bias, which
+// carry over; tensors that are parameters of their own have no such suffix, and their rules end in
+// '!'. A leading "model." or "transformer." is dropped from stored names before they are looked up.
+struct Rule {
+  std::string_view hf;
+  std::string_view gguf;
+  HfTransform transform = kNone;
+};
+
+// Llama, Mistral, Mixtral, Qwen and OLMoE. kPairHalves is for the architectures whose rope is
+// interleaved; the others store queries and keys as they are wanted.
+constexpr std::array kRopeRules = std::to_array<Rule>({
+    {"embed_tokens", "token_embd"},
+    {"norm", "output_norm"},
+    {"lm_head", "output"},
+    {"layers.#.input_layernorm", "blk.#.attn_norm"},
+    {"layers.#.self_attn.q_proj", "blk.#.attn_q", kPairHalves},
+    {"layers.#.self_attn.k_proj", "blk.#.attn_k", kPairHalves},
+    {"layers.#.self_attn.v_proj", "blk.#.attn_v"},
+    {"layers.#.self_attn.o_proj", "blk.#.attn_output"},
+    {"layers.#.self_attn.q_norm", "blk.#.attn_q_norm"},
+    {"layers.#.self_attn.k_norm", "blk.#.attn_k_norm"},
+    {"layers.#.post_attention_layernorm", "blk.#.ffn_norm"},
+    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate"},
+    {"layers.#.mlp.up_proj", "blk.#.ffn_up"},
+    {"layers.#.mlp.down_proj", "blk.#.ffn_down"},
+    {"layers.#.mlp.gate", "blk.#.ffn_gate_inp"},
+    {"layers.#.mlp.experts.@.gate_proj", "blk.#.ffn_gate_exps", kExpert},
+    {"layers.#.mlp.experts.@.up_proj", "blk.#.ffn_up_exps", kExpert},
+    {"layers.#.mlp.experts.@.down_proj", "blk.#.ffn_down_exps", kExpert},
+    // As transformers 5 holds them in memory, and saves them when asked to.
+    {"layers.#.mlp.experts.gate_up_proj!", "blk.#.ffn_gate_up_exps", kGateAndUp},
+    {"layers.#.mlp.experts.down_proj!", "blk.#.ffn_down_exps", kStacked},
+    {"layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp"},
+    {"layers.#.block_sparse_moe.experts.@.w1", "blk.#.ffn_gate_exps", kExpert},
+    {"layers.#.block_sparse_moe.experts.@.w3", "blk.#.ffn_up_exps", kExpert},
+    {"layers.#.block_sparse_moe.experts.@.w2", "blk.#.ffn_down_exps", kExpert},
+    {"layers.#.self_attn.rotary_emb.inv_freq!", "", kIgnored},
+    {"rotary_emb.inv_freq!", "", kIgnored},
+});
+
+constexpr std::array kGpt2Rules = std::to_array<Rule>({
+    {"wte", "token_embd"},
+    {"wpe", "position_embd"},
+    {"ln_f", "output_norm"},
+    {"lm_head", "output"},
+    {"h.#.ln_1", "blk.#.attn_norm"},
+    {"h.#.attn.c_attn", "blk.#.attn_qkv", kTransposed},
+    {"h.#.attn.c_proj", "blk.#.attn_output", kTransposed},
+    {"h.#.ln_2", "blk.#.ffn_norm"},
+    {"h.#.mlp.c_fc", "blk.#.ffn_up", kTransposed},
+    {"h.#.mlp.c_proj", "blk.#.ffn_down", kTransposed},
+    {"h.#.attn.bias!", "", kIgnored},  // the causal mask
+    {"h.#.attn.masked_bias!", "", kIgnored},
+});
+
+// T5 and Switch.
+constexpr std::array kT5Rules = std::to_array<Rule>({
+    {"shared", "token_embd"},
+    {"encoder.embed_tokens", "token_embd", kCopy},
+    {"decoder.embed_tokens", "token_embd", kCopy},
+    {"lm_head", "output"},
+    {"encoder.final_layer_norm", "enc.output_norm"},
+    {"encoder.block.#.layer.0.layer_norm", "enc.blk.#.attn_norm"},
+    {"encoder.block.#.layer.0.SelfAttention.q", "enc.blk.#.attn_q"},
+    {"encoder.block.#.layer.0.SelfAttention.k", "enc.blk.#.attn_k"},
+    {"encoder.block.#.layer.0.SelfAttention.v", "enc.blk.#.attn_v"},
+    {"encoder.block.#.layer.0.SelfAttention.o", "enc.blk.#.attn_o"},
+    {"encoder.block.#.layer.0.SelfAttention.relative_attention_bias", "enc.blk.#.attn_rel_b"},
+    {"encoder.block.#.layer.1.layer_norm", "enc.blk.#.ffn_norm"},
+    {"encoder.block.#.layer.1.DenseReluDense.wi", "enc.blk.#.ffn_up"},
+    {"encoder.block.#.layer.1.DenseReluDense.wi_0", "enc.blk.#.ffn_gate"},
+    {"encoder.block.#.layer.1.DenseReluDense.wi_1", "enc.blk.#.ffn_up"},
+    {"encoder.block.#.layer.1.DenseReluDense.wo", "enc.blk.#.ffn_down"},
+    {"encoder.block.#.layer.1.mlp.wi", "enc.blk.#.ffn_up"},
+    {"encoder.block.#.layer.1.mlp.wo", "enc.blk.#.ffn_down"},
+    {"encoder.block.#.layer.1.mlp.router.classifier", "enc.blk.#.ffn_gate_inp"},
+    {"encoder.block.#.layer.1.mlp.experts.expert_@.wi", "enc.blk.#.ffn_up_exps", kExpert},
+    {"encoder.block.#.layer.1.mlp.experts.expert_@.wo", "enc.blk.#.ffn_down_exps", kExpert},
+    {"decoder.final_layer_norm", "dec.output_norm"},
+    {"decoder.block.#.layer.0.layer_norm", "dec.blk.#.attn_norm"},
+    {"decoder.block.#.layer.0.SelfAttention.q", "dec.blk.#.attn_q"},
+    {"decoder.block.#.layer.0.SelfAttention.k", "dec.blk.#.attn_k"},
+    {"decoder.block.#.layer.0.SelfAttention.v", "dec.blk.#.attn_v"},
+    {"decoder.block.#.layer.0.SelfAttention.o", "dec.blk.#.attn_o"},
+    {"decoder.block.#.layer.0.SelfAttention.relative_attention_bias", "dec.blk.#.attn_rel_b"},
+    {"decoder.block.#.layer.1.layer_norm", "dec.blk.#.cross_attn_norm"},
+    {"decoder.block.#.layer.1.EncDecAttention.q", "dec.blk.#.cross_attn_q"},
+    {"decoder.block.#.layer.1.EncDecAttention.k", "dec.blk.#.cross_attn_k"},
+    {"decoder.block.#.layer.1.EncDecAttention.v", "dec.blk.#.cross_attn_v"},
+    {"decoder.block.#.layer.1.EncDecAttention.o", "dec.blk.#.cross_attn_o"},
+    {"decoder.block.#.layer.1.EncDecAttention.relative_attention_bias", "", kIgnored},  // unused
+    {"decoder.block.#.layer.2.layer_norm", "dec.blk.#.ffn_norm"},
+    {"decoder.block.#.layer.2.DenseReluDense.wi", "dec.blk.#.ffn_up"},
+    {"decoder.block.#.layer.2.DenseReluDense.wi_0", "dec.blk.#.ffn_gate"},
+    {"decoder.block.#.layer.2.DenseReluDense.wi_1", "dec.blk.#.ffn_up"},
+    {"decoder.block.#.layer.2.DenseReluDense.wo", "dec.blk.#.ffn_down"},
+    {"decoder.block.#.layer.2.mlp.wi", "dec.blk.#.ffn_up"},
+    {"decoder.block.#.layer.2.mlp.wo", "dec.blk.#.ffn_down"},
+    {"decoder.block.#.layer.2.mlp.router.classifier", "dec.blk.#.ffn_gate_inp"},
+    {"decoder.block.#.layer.2.mlp.experts.expert_@.wi", "dec.blk.#.ffn_up_exps", kExpert},
+    {"decoder.block.#.layer.2.mlp.experts.expert_@.wo", "dec.blk.#.ffn_down_exps", kExpert},
+});
+
+constexpr std::array kBartRules = std::to_array<Rule>({
+    {"shared", "token_embd"},
+    {"encoder.embed_tokens", "token_embd", kCopy},
+    {"decoder.embed_tokens", "token_embd", kCopy},
+    {"lm_head", "output"},
+    {"final_logits_bias!", "output.bias", kVector},
+    {"encoder.embed_positions", "enc.position_embd", kSkipTwoRows},
+    {"encoder.layernorm_embedding", "enc.token_embd_norm"},
+    {"encoder.layers.#.self_attn.q_proj", "enc.blk.#.attn_q"},
+    {"encoder.layers.#.self_attn.k_proj", "enc.blk.#.attn_k"},
+    {"encoder.layers.#.self_attn.v_proj", "enc.blk.#.attn_v"},
+    {"encoder.layers.#.self_attn.out_proj", "enc.blk.#.attn_o"},
+    {"encoder.layers.#.self_attn_layer_norm", "enc.blk.#.attn_output_norm"},
+    {"encoder.layers.#.fc1", "enc.blk.#.ffn_up"},
+    {"encoder.layers.#.fc2", "enc.blk.#.ffn_down"},
+    {"encoder.layers.#.final_layer_norm", "enc.blk.#.layer_output_norm"},
+    {"decoder.embed_positions", "dec.position_embd", kSkipTwoRows},
+    {"decoder.layernorm_embedding", "dec.token_embd_norm"},
+    {"decoder.layers.#.self_attn.q_proj", "dec.blk.#.attn_q"},
+    {"decoder.layers.#.self_attn.k_proj", "dec.blk.#.attn_k"},
+    {"decoder.layers.#.self_attn.v_proj", "dec.blk.#.attn_v"},
+    {"decoder.layers.#.self_attn.out_proj", "dec.blk.#.attn_o"},
+    {"decoder.layers.#.self_attn_layer_norm", "dec.blk.#.attn_output_norm"},
+    {"decoder.layers.#.encoder_attn.q_proj", "dec.blk.#.cross_attn_q"},
+    {"decoder.layers.#.encoder_attn.k_proj", "dec.blk.#.cross_attn_k"},
+    {"decoder.layers.#.encoder_attn.v_proj", "dec.blk.#.cross_attn_v"},
+    {"decoder.layers.#.encoder_attn.out_proj", "dec.blk.#.cross_attn_o"},
+    {"decoder.layers.#.encoder_attn_layer_norm", "dec.blk.#.cross_attn_output_norm"},
+    {"decoder.layers.#.fc1", "dec.blk.#.ffn_up"},
+    {"decoder.layers.#.fc2", "dec.blk.#.ffn_down"},
+    {"decoder.layers.#.final_layer_norm", "dec.blk.#.layer_output_norm"},
+    {"encoder.version!", "", kIgnored},
+    {"decoder.version!", "", kIgnored},
+});
+
+struct Family {
+  std::span<const Rule> rules;
+  std::string_view prefix;  // usually in front of all names but lm_head's
+};
+
+Family FamilyOf(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kGpt2:
+      return {kGpt2Rules, "transformer."};
+    case Architecture::kT5:
+    case Architecture::kSwitch:
+      return {kT5Rules, ""};
+    case Architecture::kBart:
+      return {kBartRules, "model."};
+    case Architecture::kLlama:
+    case Architecture::kQwen2:
+    case Architecture::kQwen3:
+    case Architecture::kQwen3Moe:
+    case Architecture::kOlmoe:
+      break;
+  }
+  return {kRopeRules, "model."};
+}
+
+// The numbers a pattern's '#' and '@' stood for.
+struct Numbers {
+  uint32_t block = 0;
+  uint32_t expert = 0;
+};
+
+// A number as a program writes it: digits, no leading zero, not absurd. Advances `text` past it.
+bool TakeNumber(std::string_view& text, uint32_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto length = static_cast<size_t>(end - text.data());
+  if (error != std::errc() || (text[0] == '0' && length > 1)) return false;
+  text.remove_prefix(length);
+  return true;
+}
+
+std::optional<Numbers> Match(std::string_view pattern, std::string_view text) {
+  Numbers numbers;
+  for (const char c : pattern) {
+    if (c == '#' || c == '@') {
+      if (!TakeNumber(text, c == '#' ? numbers.block : numbers.expert)) return std::nullopt;
+    } else if (text.empty() || text[0] != c) {
+      return std::nullopt;
+    } else {
+      text.remove_prefix(1);
+    }
+  }
+  if (!text.empty()) return std::nullopt;
+  return numbers;
+}
+
+std::string Fill(std::string_view pattern, const Numbers& numbers) {
+  std::string text;
+  for (const char c : pattern) {
+    if (c == '#') {
+      text += Concat(numbers.block);
+    } else if (c == '@') {
+      text += Concat(numbers.expert);
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+// "blk.0.attn_q.weight" -> "blk.0.attn_q" and ".weight"; the suffix is empty when there is neither.
+std::pair<std::string_view, std::string_view> SplitSuffix(std::string_view name) {
+  for (const std::string_view suffix : {".weight", ".bias"}) {
+    if (name.ends_with(suffix)) {
+      return {name.substr(0, name.size() - suffix.size()),
+              name.substr(name.size() - suffix.size())};
+    }
+  }
+  return {name, ""};
+}
+
+bool IsWhole(const Rule& rule) {
+  return rule.hf.ends_with('!');
+}
+
+std::string_view WithoutMark(std::string_view pattern) {
+  return pattern.ends_with('!') ? pattern.substr(0, pattern.size() - 1) : pattern;
+}
+
+HfTransform TransformFor(const Rule& rule, Architecture architecture, std::string_view suffix) {
+  if (rule.transform == kTransposed && suffix == ".bias") return kNone;
+  if (rule.transform == kPairHalves &&
+      ArchitectureDefaults(architecture).rope.style != RopeStyle::kInterleaved) {
+    return kNone;
+  }
+  return rule.transform;
+}
+
+}  // namespace
+
+std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view hf_name) {
+  for (const std::string_view prefix : {"model.", "transformer."}) {
+    if (hf_name.starts_with(prefix)) {
+      hf_name.remove_prefix(prefix.size());
+      break;
+    }
+  }
+  const auto [stem, suffix] = SplitSuffix(hf_name);
+  for (const Rule& rule : FamilyOf(architecture).rules) {
+    const bool whole = IsWhole(rule);
+    if (!whole && suffix.empty()) continue;
+    const std::optional<Numbers> numbers = Match(WithoutMark(rule.hf), whole ? hf_name : stem);
+    if (!numbers) continue;
+    if (rule.transform == kIgnored) return HfTarget{"", kIgnored, 0};
+    std::string name = Fill(rule.gguf, *numbers);
+    if (rule.transform != kVector) name += whole ? ".weight" : suffix;
+    return HfTarget{std::move(name), TransformFor(rule, architecture, suffix), numbers->expert};
+  }
+  return std::nullopt;
+}
+
+std::string UsualHfName(Architecture architecture, std::string_view gguf_name) {
+  const Family family = FamilyOf(architecture);
+  const auto [stem, suffix] = SplitSuffix(gguf_name);
+  for (const Rule& rule : family.rules) {
+    if (rule.gguf.empty() || IsWhole(rule)) continue;
+    const std::optional<Numbers> numbers = Match(rule.gguf, stem);
+    if (!numbers) continue;
+    const std::string_view prefix = rule.gguf == "output" ? "" : family.prefix;
+    return Concat(prefix, Fill(rule.hf, *numbers), suffix);
+  }
+  return std::string(gguf_name);
+}
+
+}  // namespace outrider

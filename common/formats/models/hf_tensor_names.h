@@ -1,0 +1,41 @@
+// What Hugging Face calls a tensor, what GGUF calls it, and how the one is made from the other.
+// Tables only; hf_tensors.h puts them to work. Private to this room.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/formats/models/hyperparameters.h"
+
+namespace outrider {
+
+enum class HfTransform {
+  kNone,
+  kPairHalves,   // Llama's queries and keys, weights and biases (RowSource::Order)
+  kTransposed,   // GPT-2's matrices; their biases are as they are
+  kSkipTwoRows,  // BART's positions count from 2
+  kVector,       // stored with a leading dimension of one
+  kExpert,       // one expert's matrix of a stack
+  kStacked,      // all experts in one, already GGUF's order
+  kGateAndUp,    // all experts in one, each a gate's rows and then an up matrix's: two GGUF tensors
+  kCopy,         // stands in for a tensor shared under another name, when that is not in the file
+  kIgnored,      // buffers that old checkpoints carry along
+};
+
+// Where one stored tensor goes.
+struct HfTarget {
+  std::string name;  // in GGUF; empty when ignored
+  HfTransform transform = HfTransform::kNone;
+  uint32_t expert = 0;  // kExpert
+};
+
+// Empty for a name no table knows.
+std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view hf_name);
+
+// The name a Hugging Face checkpoint usually has for a GGUF tensor; `gguf_name` itself when there
+// is none.
+std::string UsualHfName(Architecture architecture, std::string_view gguf_name);
+
+}  // namespace outrider

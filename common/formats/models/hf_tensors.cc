@@ -1,0 +1,300 @@
+#include "common/formats/models/hf_tensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "common/base/status.h"
+#include "common/formats/models/hf_tensor_names.h"
+#include "common/formats/models/tensor_layout.h"
+
+namespace outrider {
+namespace {
+
+constexpr char kEmbeddings[] = "token_embd.weight";
+constexpr char kOutput[] = "output.weight";
+constexpr uint64_t kBartFirstPosition = 2;
+
+std::optional<TensorType> TypeFromDtype(std::string_view dtype) {
+  if (dtype == "F32") return TensorType::kF32;
+  if (dtype == "F16") return TensorType::kF16;
+  if (dtype == "BF16") return TensorType::kBF16;
+  return std::nullopt;
+}
+
+// The stored tensors that make one GGUF tensor (two for kGateAndUp).
+struct Group {
+  HfTransform transform;
+  absl::btree_map<uint32_t, const SafetensorsTensor*> parts;  // by expert; else only 0
+
+  const SafetensorsTensor& first() const { return *parts.begin()->second; }
+};
+
+class Mapper {
+ public:
+  Mapper(const SafetensorsSet& files, const std::string& name, Hyperparameters& model)
+      : files_(files), name_(name), model_(model) {}
+
+  absl::StatusOr<std::vector<StoredTensor>> Map() && {
+    for (const SafetensorsTensor& tensor : files_.tensors()) {
+      OUTRIDER_RETURN_IF_ERROR(Sort(tensor));
+    }
+    StandInCopies();
+    SettleOutput();
+    for (const auto& [gguf_name, group] : groups_) {
+      OUTRIDER_RETURN_IF_ERROR(Build(gguf_name, group));
+    }
+    if (model_.rope.scaling == RopeScaling::kLlama3) MakeRopeFactors();
+    OUTRIDER_RETURN_IF_ERROR(Check());
+    PutInOrder();
+    return std::move(tensors_);
+  }
+
+ private:
+  // Finds the group a stored tensor belongs to.
+  absl::Status Sort(const SafetensorsTensor& tensor) {
+    std::optional<HfTarget> target = FindHfTarget(model_.architecture, tensor.name);
+    if (!target) {
+      return Unimplemented(name_, ": tensor ", tensor.name, " is none of a ",
+                           Name(model_.architecture), " model's");
+    }
+    if (target->transform == HfTransform::kIgnored) return absl::OkStatus();
+    if (target->transform == HfTransform::kCopy) {
+      copies_.emplace(std::move(target->name), &tensor);
+      return absl::OkStatus();
+    }
+    if (!TypeFromDtype(tensor.dtype)) {
+      return Unimplemented(name_, ": tensor ", tensor.name, " is of type ", tensor.dtype,
+                           "; F32, F16 and BF16 can be read");
+    }
+    auto [group, is_new] = groups_.try_emplace(target->name, Group{target->transform, {}});
+    auto [part, is_only] = group->second.parts.try_emplace(target->expert, &tensor);
+    if (!is_only || group->second.transform != target->transform) {
+      return InvalidArgument(name_, ": tensors ", group->second.first().name, " and ", tensor.name,
+                             " are both ", target->name);
+    }
+    return absl::OkStatus();
+  }
+
+  // Of tensors that share their memory, safetensors keeps one, and not always under the usual name.
+  void StandInCopies() {
+    for (const auto& [gguf_name, tensor] : copies_) {
+      if (!groups_.contains(gguf_name) && TypeFromDtype(tensor->dtype)) {
+        groups_.emplace(gguf_name, Group{HfTransform::kNone, {{0, tensor}}});
+      }
+    }
+    const auto output = groups_.find(kOutput);
+    if (model_.tied_embeddings && output != groups_.end() && !groups_.contains(kEmbeddings)) {
+      Group group = std::move(output->second);
+      groups_.erase(output);
+      groups_.emplace(kEmbeddings, std::move(group));
+    }
+  }
+
+  void SettleOutput() {
+    const auto output = groups_.find(kOutput);
+    if (output == groups_.end()) return;  // if it had to be there, the layout says so
+    const auto embeddings = groups_.find(kEmbeddings);
+    if (model_.tied_embeddings && embeddings != groups_.end() &&
+        std::ranges::equal(files_.Bytes(output->second.first()),
+                           files_.Bytes(embeddings->second.first()))) {
+      groups_.erase(output);
+    } else {
+      model_.tied_embeddings = false;
+    }
+  }
+
+  absl::Status Build(const std::string& gguf_name, const Group& group) {
+    const SafetensorsTensor& first = group.first();
+    const std::span<const std::byte> bytes = files_.Bytes(first);
+    std::vector<uint64_t> dims(first.shape.rbegin(), first.shape.rend());
+    RowSource source;
+    source.pieces = {bytes};
+    switch (group.transform) {
+      case HfTransform::kNone:
+      case HfTransform::kStacked:
+        break;
+      case HfTransform::kPairHalves:
+        source.order = RowSource::Order::kPairHalves;
+        source.head_length = model_.key_length;
+        break;
+      case HfTransform::kTransposed:
+        if (dims.size() != 2) return WrongRank(first, 2);
+        source.order = RowSource::Order::kTransposed;
+        std::swap(dims[0], dims[1]);
+        break;
+      case HfTransform::kSkipTwoRows:
+        if (dims.size() != 2) return WrongRank(first, 2);
+        if (dims[1] <= kBartFirstPosition) {
+          return InvalidArgument(name_, ": tensor ", first.name, " has ", dims[1],
+                                 " rows, no more than the two that are not used");
+        }
+        source.pieces = {bytes.subspan(bytes.size() / dims[1] * kBartFirstPosition)};
+        dims[1] -= kBartFirstPosition;
+        break;
+      case HfTransform::kVector:
+        if (dims.size() != 2 || dims[1] != 1) return WrongRank(first, 1);
+        dims.pop_back();
+        break;
+      case HfTransform::kExpert:
+        return BuildExperts(gguf_name, group);
+      case HfTransform::kGateAndUp:
+        return BuildGateAndUp(gguf_name, first);
+      case HfTransform::kCopy:
+      case HfTransform::kIgnored:
+        return absl::OkStatus();  // never grouped
+    }
+    return Add(gguf_name, first, std::move(dims), std::move(source));
+  }
+
+  absl::Status BuildExperts(const std::string& gguf_name, const Group& group) {
+    const SafetensorsTensor& first = group.first();
+    if (first.shape.size() != 2) return WrongRank(first, 2);
+    RowSource source;
+    for (const auto& [expert, tensor] : group.parts) {
+      if (expert != source.pieces.size()) {
+        return NotFound(name_, ": has tensor ", tensor->name, " but none of expert ",
+                        source.pieces.size(), " for ", gguf_name);
+      }
+      if (tensor->shape != first.shape || tensor->dtype != first.dtype) {
+        return InvalidArgument(name_, ": tensor ", tensor->name, " is ", tensor->dtype, " ",
+                               FormatDims(tensor->shape), ", expert 0's is ", first.dtype, " ",
+                               FormatDims(first.shape));
+      }
+      source.pieces.push_back(files_.Bytes(*tensor));
+    }
+    std::vector<uint64_t> dims = {first.shape[1], first.shape[0], source.pieces.size()};
+    return Add(gguf_name, first, std::move(dims), std::move(source));
+  }
+
+  // Each expert's matrix is its gate's rows and then as many of its up projection's.
+  absl::Status BuildGateAndUp(const std::string& gguf_name, const SafetensorsTensor& tensor) {
+    if (tensor.shape.size() != 3) return WrongRank(tensor, 3);
+    const uint64_t experts = tensor.shape[0];
+    const uint64_t rows = tensor.shape[1];
+    if (experts == 0 || rows == 0 || rows % 2 != 0) {
+      return InvalidArgument(name_, ": tensor ", tensor.name, " is ", FormatDims(tensor.shape),
+                             ", its rows are no gate's and as many of an up projection's");
+    }
+    const std::span<const std::byte> bytes = files_.Bytes(tensor);
+    const uint64_t half = bytes.size() / experts / 2;
+    RowSource gate;
+    RowSource up;
+    for (uint64_t expert = 0; expert < experts; ++expert) {
+      gate.pieces.push_back(bytes.subspan(2 * expert * half, half));
+      up.pieces.push_back(bytes.subspan((2 * expert + 1) * half, half));
+    }
+    const std::vector<uint64_t> dims = {tensor.shape[2], rows / 2, experts};
+    constexpr std::string_view kFused = "gate_up";
+    const size_t at = gguf_name.find(kFused);
+    OUTRIDER_RETURN_IF_ERROR(Add(std::string(gguf_name).replace(at, kFused.size(), "gate"), tensor,
+                                 dims, std::move(gate)));
+    return Add(std::string(gguf_name).replace(at, kFused.size(), "up"), tensor, dims,
+               std::move(up));
+  }
+
+  absl::Status Add(std::string gguf_name, const SafetensorsTensor& tensor,
+                   std::vector<uint64_t> dims, RowSource source) {
+    StoredTensor stored;
+    stored.stored_name = tensor.name;
+    stored.tensor.type = *TypeFromDtype(tensor.dtype);
+    absl::StatusOr<uint64_t> bytes = TensorBytes(stored.tensor.type, dims);
+    if (!bytes.ok()) {
+      return Annotate(bytes.status(), Concat(name_, ": tensor ", tensor.name));
+    }
+    if (source.is_plain()) {
+      const auto skipped =
+          static_cast<uint64_t>(source.pieces[0].data() - files_.Bytes(tensor).data());
+      stored.tensor.place = {tensor.shard, tensor.offset + skipped};
+    }
+    stored.tensor.name = std::move(gguf_name);
+    stored.tensor.dims = std::move(dims);
+    stored.tensor.bytes = *bytes;
+    stored.source = std::move(source);
+    tensors_.push_back(std::move(stored));
+    return absl::OkStatus();
+  }
+
+  void MakeRopeFactors() {
+    const std::vector<float> factors = Llama3RopeFactors(model_.rope);
+    StoredTensor stored;
+    stored.made.resize(factors.size() * sizeof(float));
+    std::memcpy(stored.made.data(), factors.data(), stored.made.size());
+    stored.source.pieces = {stored.made};
+    stored.stored_name = "rope_scaling";
+    stored.tensor.name = "rope_freqs.weight";
+    stored.tensor.type = TensorType::kF32;
+    stored.tensor.dims = {factors.size()};
+    stored.tensor.bytes = stored.made.size();
+    tensors_.push_back(std::move(stored));
+  }
+
+  absl::Status Check() const {
+    std::vector<FoundTensor> found;
+    for (const StoredTensor& stored : tensors_) {
+      found.push_back({stored.tensor.name, stored.tensor.dims, stored.stored_name});
+    }
+    return CheckTensors(model_, found, name_, [this](std::string_view gguf_name) {
+      return UsualHfName(model_.architecture, gguf_name);
+    });
+  }
+
+  void PutInOrder() {
+    absl::flat_hash_map<std::string, size_t> order;
+    for (const ExpectedTensor& expected : TensorLayout(model_)) {
+      order.emplace(expected.name, order.size());
+    }
+    std::ranges::sort(tensors_, {},
+                      [&](const StoredTensor& stored) { return order.at(stored.tensor.name); });
+  }
+
+  absl::Status WrongRank(const SafetensorsTensor& tensor, size_t rank) const {
+    return InvalidArgument(name_, ": tensor ", tensor.name, " has shape ", FormatDims(tensor.shape),
+                           ", expected ", rank, " dimension", rank == 1 ? "" : "s");
+  }
+
+  const SafetensorsSet& files_;
+  const std::string& name_;
+  Hyperparameters& model_;
+  absl::btree_map<std::string, Group> groups_;
+  absl::btree_map<std::string, const SafetensorsTensor*> copies_;
+  std::vector<StoredTensor> tensors_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<StoredTensor>> MapHfTensors(const SafetensorsSet& files,
+                                                       const std::string& name,
+                                                       Hyperparameters& hyperparameters) {
+  return Mapper(files, name, hyperparameters).Map();
+}
+
+std::vector<float> Llama3RopeFactors(const Rope& rope) {
+  const double context = rope.original_context_length;
+  const double low = rope.low_frequency_factor;
+  const double high = rope.high_frequency_factor;
+  std::vector<float> factors;
+  for (uint32_t i = 0; i < rope.dimension_count; i += 2) {
+    const double exponent = static_cast<double>(i) / rope.dimension_count;
+    const double wavelength = 2 * std::numbers::pi * std::pow(double{rope.base}, exponent);
+    const double turns = context / wavelength;
+    if (turns > high) {
+      factors.push_back(1.0f);
+    } else if (turns < low) {
+      factors.push_back(rope.factor);
+    } else {
+      const double smooth = (turns - low) / (high - low);
+      factors.push_back(static_cast<float>(1 / ((1 - smooth) / rope.factor + smooth)));
+    }
+  }
+  return factors;
+}
+
+}  // namespace outrider

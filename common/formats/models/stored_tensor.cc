@@ -1,0 +1,77 @@
+#include "common/formats/models/stored_tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+// Which stored row of its head-wise halved matrix is row `row` of the paired one.
+uint64_t HalvedRow(uint64_t row, uint64_t head_length) {
+  const uint64_t in_head = row % head_length;
+  return row - in_head + in_head % 2 * (head_length / 2) + in_head / 2;
+}
+
+// `rows` rows of `row_bytes` each, from row `first` of the pieces.
+void CopyStored(const RowSource& source, uint64_t row_bytes, uint64_t first, uint64_t count,
+                std::byte* out) {
+  const uint64_t rows_per_piece = source.pieces[0].size() / row_bytes;
+  while (count > 0) {
+    const uint64_t row = first % rows_per_piece;
+    const uint64_t run = std::min(count, rows_per_piece - row);
+    std::memcpy(out, source.pieces[first / rows_per_piece].data() + row * row_bytes,
+                run * row_bytes);
+    out += run * row_bytes;
+    first += run;
+    count -= run;
+  }
+}
+
+void CopyPaired(const RowSource& source, uint64_t row_bytes, uint64_t first, uint64_t count,
+                std::byte* out) {
+  const std::byte* const stored = source.pieces[0].data();
+  for (uint64_t i = 0; i < count; ++i) {
+    std::memcpy(out + i * row_bytes, stored + HalvedRow(first + i, source.head_length) * row_bytes,
+                row_bytes);
+  }
+}
+
+// The stored matrix has a row for each of our columns; reading it row by row touches every page of
+// the band once.
+void CopyTransposed(const RowSource& source, uint64_t element_bytes, uint64_t columns,
+                    uint64_t rows, uint64_t first, uint64_t count, std::byte* out) {
+  for (uint64_t column = 0; column < columns; ++column) {
+    const std::byte* stored = source.pieces[0].data() + (column * rows + first) * element_bytes;
+    for (uint64_t i = 0; i < count; ++i) {
+      std::memcpy(out + (i * columns + column) * element_bytes, stored + i * element_bytes,
+                  element_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+void CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
+              std::span<std::byte> out) {
+  const TensorType type = stored.tensor.type;
+  const std::vector<uint64_t>& dims = stored.tensor.dims;
+  const RowSource& source = stored.source;
+  OUTRIDER_CHECK(!source.pieces.empty(), "a tensor has bytes");
+  const uint64_t row_bytes = RowBytes(type, dims[0]);
+  OUTRIDER_CHECK(out.size() == count * row_bytes, "the caller sized the output");
+  if (count == 0) return;
+  switch (source.order) {
+    case RowSource::Order::kAsStored:
+      return CopyStored(source, row_bytes, first, count, out.data());
+    case RowSource::Order::kPairHalves:
+      // A vector is one row to the caller and a row for each element here.
+      if (dims.size() == 1) return CopyPaired(source, RowBytes(type, 1), 0, dims[0], out.data());
+      return CopyPaired(source, row_bytes, first, count, out.data());
+    case RowSource::Order::kTransposed:
+      return CopyTransposed(source, RowBytes(type, 1), dims[0], dims[1], first, count, out.data());
+  }
+}
+
+}  // namespace outrider

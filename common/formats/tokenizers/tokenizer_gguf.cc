@@ -1,0 +1,237 @@
+// Reads tokenizer.ggml.* of a GGUF file. Where a key is absent llama.cpp's default holds, unless a
+// comment says otherwise.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/quote.h"
+#include "common/base/status.h"
+#include "common/formats/containers/gguf_file.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
+#include "common/formats/tokenizers/tokenizer_gguf_names.h"
+#include "common/formats/tokenizers/vocabulary.h"
+
+namespace outrider {
+namespace {
+
+using Model = TokenizerSpec::Model;
+using SpacePrefix = TokenizerSpec::SpacePrefix;
+
+std::string Key(std::string_view tail) {
+  return TokenizerKey(tail);
+}
+
+// Files older than the key: these architectures had one pre-tokeniser each.
+std::string_view PreNameOfArchitecture(std::string_view architecture) {
+  if (architecture == "gpt2") return "gpt-2";
+  if (architecture == "qwen2" || architecture == "qwen3") return "qwen2";
+  return {};
+}
+
+absl::StatusOr<PreName> ReadPreName(const GgufFile& file, const std::string& name) {
+  std::string_view pre;
+  if (file.Find(Key("pre")) != nullptr) {
+    OUTRIDER_ASSIGN_OR_RETURN(pre, file.GetString(Key("pre")));
+  }
+  if (pre.empty() || pre == "default") {
+    const absl::StatusOr<std::string_view> architecture = file.GetString("general.architecture");
+    pre = architecture.ok() ? PreNameOfArchitecture(*architecture) : std::string_view();
+  }
+  if (pre.empty()) {
+    return InvalidArgument(name, ": does not say in ", Key("pre"),
+                           " how its tokenizer cuts text; convert the model again with a current "
+                           "converter");
+  }
+  if (const PreName* known = FindPreName(pre)) return *known;
+  return Unimplemented(name, ": ", Key("pre"), " is ", Quote(pre), ", which is not supported");
+}
+
+absl::StatusOr<Model> ReadModelName(const GgufFile& file, const std::string& name) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view model, file.GetString(Key("model")));
+  if (model == "gpt2") return Model::kByteLevelBpe;
+  if (model == "llama") return Model::kSentencePieceBpe;
+  if (model == "t5") return Model::kUnigram;
+  return Unimplemented(name, ": ", Key("model"), " is ", Quote(model),
+                       "; only gpt2, llama and t5 are supported");
+}
+
+// The array under `key`, or nothing when the file has none; as long as the tokens.
+template <typename Element, typename Get>
+absl::StatusOr<std::vector<Element>> ReadPerToken(const GgufFile& file, std::string_view tail,
+                                                  size_t count, const std::string& name, Get get) {
+  std::vector<Element> values;
+  if (file.Find(Key(tail)) == nullptr) return values;
+  OUTRIDER_ASSIGN_OR_RETURN(values, get(Key(tail)));
+  if (values.size() != count) {
+    return InvalidArgument(name, ": ", Key(tail), " has ", values.size(), " entries for ", count,
+                           " tokens");
+  }
+  return values;
+}
+
+absl::Status ReadTokens(const GgufFile& file, Vocabulary& vocabulary) {
+  const std::string& name = vocabulary.name();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string_view> texts,
+                            file.GetStrings(Key("tokens")));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::vector<float> scores,
+      (ReadPerToken<float>(file, "scores", texts.size(), name,
+                           [&](const std::string& key) { return file.GetFloats(key); })));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::vector<int64_t> kinds,
+      (ReadPerToken<int64_t>(file, "token_type", texts.size(), name,
+                             [&](const std::string& key) { return file.GetInts(key); })));
+  if (vocabulary.spec().model == Model::kUnigram && scores.empty()) {
+    return InvalidArgument(name, ": has no ", Key("scores"), ", which a unigram tokenizer needs");
+  }
+  for (size_t id = 0; id < texts.size(); ++id) {
+    const int64_t kind = kinds.empty() ? static_cast<int64_t>(TokenKind::kNormal) : kinds[id];
+    if (kind < static_cast<int64_t>(TokenKind::kNormal) ||
+        kind > static_cast<int64_t>(TokenKind::kByte)) {
+      return InvalidArgument(name, ": token ", id, " (", Quote(texts[id]),
+                             ") has the unknown type ", kind, " in ", Key("token_type"));
+    }
+    OUTRIDER_RETURN_IF_ERROR(vocabulary.Place(static_cast<int64_t>(id), texts[id],
+                                              static_cast<TokenKind>(kind),
+                                              scores.empty() ? 0 : scores[id]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMerges(const GgufFile& file, Vocabulary& vocabulary) {
+  if (file.Find(Key("merges")) == nullptr) {
+    if (vocabulary.spec().model != Model::kByteLevelBpe) return absl::OkStatus();
+    return InvalidArgument(vocabulary.name(), ": has no ", Key("merges"),
+                           ", which a byte-level tokenizer needs");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string_view> merges,
+                            file.GetStrings(Key("merges")));
+  for (const std::string_view merge : merges) {
+    OUTRIDER_RETURN_IF_ERROR(vocabulary.AddMerge(merge));
+  }
+  return absl::OkStatus();
+}
+
+// `fallback` holds when the key is absent, and only for a vocabulary that has such an id.
+absl::Status ReadSpecial(const GgufFile& file, const Vocabulary& vocabulary, std::string_view tail,
+                         std::optional<TokenId> fallback, std::optional<TokenId>& target) {
+  const std::string key = Key(tail);
+  if (file.Find(key) == nullptr) {
+    const bool known = fallback && static_cast<size_t>(*fallback) < vocabulary.token_count();
+    target = known ? fallback : std::nullopt;
+    return absl::OkStatus();
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const uint64_t id, file.GetUint(key));
+  return vocabulary.SetSpecial(key, static_cast<int64_t>(std::min<uint64_t>(id, INT64_MAX)),
+                               target);
+}
+
+// llama.cpp takes token 11 for bos and eos of a gpt2 file that names none: Falcon's, and a comma to
+// everybody else. Such a file has none here.
+absl::Status ReadSpecials(const GgufFile& file, Vocabulary& vocabulary) {
+  TokenizerSpec& spec = vocabulary.spec();
+  std::optional<TokenId> bos, eos, unknown, padding;
+  if (spec.model == Model::kSentencePieceBpe) bos = 1, eos = 2, unknown = 0;
+  if (spec.model == Model::kUnigram) eos = 1, unknown = 2, padding = 0;
+  OUTRIDER_RETURN_IF_ERROR(ReadSpecial(file, vocabulary, "bos_token_id", bos, spec.bos));
+  OUTRIDER_RETURN_IF_ERROR(ReadSpecial(file, vocabulary, "eos_token_id", eos, spec.eos));
+  OUTRIDER_RETURN_IF_ERROR(ReadSpecial(file, vocabulary, "eot_token_id", {}, spec.eot));
+  OUTRIDER_RETURN_IF_ERROR(ReadSpecial(file, vocabulary, "eom_token_id", {}, spec.eom));
+  OUTRIDER_RETURN_IF_ERROR(
+      ReadSpecial(file, vocabulary, "unknown_token_id", unknown, spec.unknown));
+  // Nothing here pads, and converters have written padding ids beyond the vocabulary.
+  if (!ReadSpecial(file, vocabulary, "padding_token_id", padding, spec.padding).ok()) {
+    spec.padding.reset();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadFlag(const GgufFile& file, std::string_view tail, bool fallback, bool& target) {
+  target = fallback;
+  if (file.Find(Key(tail)) == nullptr) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(target, file.GetBool(Key(tail)));
+  return absl::OkStatus();
+}
+
+absl::Status ReadFlags(const GgufFile& file, bool byte_level_bos, const std::string& name,
+                       TokenizerSpec& spec) {
+  const bool bpe = spec.model == Model::kSentencePieceBpe;
+  const bool unigram = spec.model == Model::kUnigram;
+  OUTRIDER_RETURN_IF_ERROR(ReadFlag(file, "add_bos_token", bpe || byte_level_bos, spec.add_bos));
+  OUTRIDER_RETURN_IF_ERROR(ReadFlag(file, "add_eos_token", unigram, spec.add_eos));
+  if (spec.add_bos && !spec.bos) {
+    return InvalidArgument(name, ": wants a bos token in front but has no ", Key("bos_token_id"));
+  }
+  if (spec.add_eos && !spec.eos) {
+    return InvalidArgument(name, ": wants an eos token behind but has no ", Key("eos_token_id"));
+  }
+  return absl::OkStatus();
+}
+
+// What only SentencePiece models have.
+absl::Status ReadNormalizer(const GgufFile& file, TokenizerSpec& spec) {
+  if (spec.model == Model::kByteLevelBpe) return absl::OkStatus();
+  bool prefix = false;
+  OUTRIDER_RETURN_IF_ERROR(
+      ReadFlag(file, "add_space_prefix", spec.model == Model::kSentencePieceBpe, prefix));
+  OUTRIDER_RETURN_IF_ERROR(
+      ReadFlag(file, "remove_extra_whitespaces", false, spec.remove_extra_whitespace));
+  spec.space_prefix = prefix ? SpacePrefix::kAlways : SpacePrefix::kNever;
+  spec.space_prefix_once = prefix && spec.remove_extra_whitespace;
+  spec.fuse_unknown = true;
+  spec.byte_fallback =
+      std::any_of(spec.tokens.begin(), spec.tokens.end(),
+                  [](const TokenizerSpec::Token& token) { return token.kind == TokenKind::kByte; });
+  if (file.Find(Key("precompiled_charsmap")) == nullptr) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes,
+                            file.GetInts(Key("precompiled_charsmap")));
+  spec.precompiled_charsmap.assign(bytes.begin(), bytes.end());  // written as i8 or u8
+  return absl::OkStatus();
+}
+
+absl::Status ReadTemplates(const GgufFile& file, TokenizerSpec& spec) {
+  if (file.Find(kChatTemplateKey) != nullptr) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string_view text, file.GetString(kChatTemplateKey));
+    spec.chat_templates["default"] = text;
+  }
+  if (file.Find(kChatTemplateNamesKey) == nullptr) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::string_view> names,
+                            file.GetStrings(kChatTemplateNamesKey));
+  for (const std::string_view each : names) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string_view text,
+                              file.GetString(Concat(kChatTemplateKey, ".", each)));
+    spec.chat_templates[std::string(each)] = text;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TokenizerSpec> TokenizerFromGguf(const GgufFile& file, const std::string& name) {
+  if (file.Find(Key("model")) == nullptr || file.Find(Key("tokens")) == nullptr) {
+    return NotFound(name, ": carries no tokenizer (", Key("model"), " and ", Key("tokens"), ")");
+  }
+  TokenizerSpec spec;
+  OUTRIDER_ASSIGN_OR_RETURN(spec.model, ReadModelName(file, name));
+  bool byte_level_bos = false;
+  if (spec.model == Model::kByteLevelBpe) {
+    OUTRIDER_ASSIGN_OR_RETURN(const PreName pre, ReadPreName(file, name));
+    spec.pre_tokenizer = pre.pre_tokenizer;
+    spec.nfc = pre.nfc;
+    spec.ignore_merges = byte_level_bos = pre.ignore_merges;
+  }
+  Vocabulary vocabulary(name, spec);
+  OUTRIDER_RETURN_IF_ERROR(ReadTokens(file, vocabulary));
+  OUTRIDER_RETURN_IF_ERROR(ReadMerges(file, vocabulary));
+  OUTRIDER_RETURN_IF_ERROR(vocabulary.AddByKind());
+  OUTRIDER_RETURN_IF_ERROR(ReadSpecials(file, vocabulary));
+  OUTRIDER_RETURN_IF_ERROR(ReadFlags(file, byte_level_bos, name, spec));
+  OUTRIDER_RETURN_IF_ERROR(ReadNormalizer(file, spec));
+  OUTRIDER_RETURN_IF_ERROR(ReadTemplates(file, spec));
+  OUTRIDER_RETURN_IF_ERROR(vocabulary.Finish());
+  return spec;
+}
+
+}  // namespace outrider
