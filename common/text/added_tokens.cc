@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 
 namespace outrider {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "common/base/status.h"
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 
 namespace outrider {
 

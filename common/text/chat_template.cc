@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/text/jinja_interpreter.h"
-#include "common/text/jinja_json.h"
-#include "common/text/jinja_operators.h"
-#include "common/text/jinja_parser.h"
-#include "common/text/unicode.h"
+#include "common/text/jinja/interpreter.h"
+#include "common/text/jinja/json.h"
+#include "common/text/jinja/operators.h"
+#include "common/text/jinja/parser.h"
+#include "common/text/unicode/unicode.h"
 
 namespace outrider {
 

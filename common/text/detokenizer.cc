@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 
 namespace outrider {
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/text/nfc.h"
 #include "common/text/space_mark.h"
-#include "common/text/unicode.h"
+#include "common/text/unicode/nfc.h"
+#include "common/text/unicode/unicode.h"
 
 namespace outrider {
 

@@ -1,6 +1,6 @@
 #include "common/text/pre_tokenizer.h"
 
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 
 namespace outrider {
 

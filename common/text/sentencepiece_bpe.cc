@@ -13,7 +13,7 @@
 #include "common/text/merge_table.h"
 #include "common/text/space_mark.h"
 #include "common/text/token_lookup.h"
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 
 namespace outrider {
 

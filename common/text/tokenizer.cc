@@ -13,7 +13,7 @@
 #include "common/text/sentencepiece_bpe.h"
 #include "common/text/text_model.h"
 #include "common/text/token_table.h"
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 #include "common/text/unigram.h"
 
 namespace outrider {

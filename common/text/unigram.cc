@@ -10,7 +10,7 @@
 #include "common/text/space_mark.h"
 #include "common/text/token_lookup.h"
 #include "common/text/token_trie.h"
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 
 namespace outrider {
 

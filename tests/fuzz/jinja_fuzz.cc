@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/text/chat_template.h"
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "common/text/charsmap.h"
 #include "common/text/detokenizer.h"
 #include "common/text/tokenizer.h"
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 #include "tests/text/charsmap_bytes.h"
 #include "tests/text/small_specs.h"
 

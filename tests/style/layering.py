@@ -19,6 +19,8 @@ ROOMS = [
     "common/formats/containers",
     "common/formats/tokenizers",
     "common/formats/models",
+    "common/text/unicode",
+    "common/text/jinja",
     "common/text",
     "common/tokens",
     "common/kernels",

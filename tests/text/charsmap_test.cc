@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/text/charsmap_bytes.h"

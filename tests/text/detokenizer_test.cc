@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/text/tokenizer.h"
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 #include "gtest/gtest.h"
 #include "tests/text/small_specs.h"
 

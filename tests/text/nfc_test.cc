@@ -1,9 +1,9 @@
-#include "common/text/nfc.h"
+#include "common/text/unicode/nfc.h"
 
 #include <string>
 #include <utility>
 
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 #include "gtest/gtest.h"
 
 namespace outrider {

@@ -1,4 +1,4 @@
-#include "common/text/unicode.h"
+#include "common/text/unicode/unicode.h"
 
 #include <cstdint>
 #include <string>
