@@ -13,7 +13,7 @@
 // line and construct, at Parse() wherever the source alone shows it.
 //
 // A template comes from a stranger: it runs in an interpreter without I/O, with bounds on steps,
-// depth, memory and output (jinja_budget.h). Threads: immutable once parsed; Render() may run in
+// depth, memory and output (jinja/budget.h). Threads: immutable once parsed; Render() may run in
 // several.
 #pragma once
 
