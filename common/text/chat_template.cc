@@ -121,6 +121,11 @@ ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source, const std::string& name) {
+  constexpr size_t kMaxSourceBytes = size_t{1} << 20;  // published ones have some 20 KiB
+  if (source.size() > kMaxSourceBytes) {
+    return InvalidArgument(name, ": chat template of ", source.size(), " bytes, the bound is ",
+                           kMaxSourceBytes);
+  }
   std::string storage;
   absl::StatusOr<jinja::Statements> parsed = jinja::ParseTemplate(ValidUtf8(source, storage));
   if (!parsed.ok()) {

@@ -97,6 +97,9 @@ struct Expression {
       node;
 };
 
+// The height of the highest part of an expression.
+int HeightBelow(const Expression& expression);
+
 // What an assignment writes: x, ns.x, or (a, b) of these.
 struct Target {
   int line = 0;

@@ -31,6 +31,8 @@ class Budget {
     return InvalidArgument("the template takes more than ", kMaxWork, " steps");
   }
   absl::Status ReadBytes(size_t bytes) { return Spend(1 + bytes / 64); }
+  // Looking at every character, decoded or compared several times.
+  absl::Status Search(size_t bytes) { return Spend(1 + bytes / 8); }
   absl::Status ReadValues(size_t values) { return Spend(1 + values / 4); }
 
   absl::Status Reserve(size_t bytes) {

@@ -31,7 +31,7 @@ template <std::string (*kTransform)(std::string_view)>
 Result Transform(RenderState& state, const Value& subject, const Arguments& arguments) {
   OUTRIDER_RETURN_IF_ERROR(Bind(arguments, {}).status());
   OUTRIDER_ASSIGN_OR_RETURN(const Value text, ToTextValue(state.budget, subject));
-  OUTRIDER_RETURN_IF_ERROR(state.budget.ReadBytes(8 * text.text().bytes.size()));
+  OUTRIDER_RETURN_IF_ERROR(state.budget.Search(text.text().bytes.size()));
   return MakeText(state.budget, kTransform(text.text().bytes), IsSafe(subject));
 }
 
@@ -160,7 +160,7 @@ Result Indent(RenderState& state, const Value& subject, const Arguments& argumen
   const bool first = bound[1] && IsTrue(*bound[1]);
   const bool blank = bound[2] && IsTrue(*bound[2]);
   const size_t most_lines = CountBlanks(text) + 1;
-  OUTRIDER_RETURN_IF_ERROR(state.budget.ReadBytes(8 * text.size() + 16 * most_lines));
+  OUTRIDER_RETURN_IF_ERROR(state.budget.Search(text.size() + 16 * most_lines));
   if (!indent.empty() && most_lines > Budget::kMaxTextBytes / indent.size()) {
     return InvalidArgument("a text grows beyond ", Budget::kMaxTextBytes >> 20, " MiB");
   }

@@ -75,6 +75,8 @@ class Interpreter {
   Result CallMacro(const Macro& macro, Arguments arguments);
   absl::Status BindMacro(const Macro& macro, Arguments arguments, Scope& scope);
 
+  // The loop proper; whether some body ran to its end.
+  absl::StatusOr<bool> RunLoop(const For& node, const std::shared_ptr<Loop>& loop);
   // The next item that passes the loop's filter.
   absl::StatusOr<std::optional<Value>> TakeItem(Loop& loop);
   absl::StatusOr<std::optional<Value>> PullItem(Loop& loop);

@@ -61,7 +61,7 @@ Result GetPath(RenderState& state, const Value& object, const Value& path,
 // What sorting compares: a text in lower case, anything else as it is.
 Result FoldCase(Budget& budget, const Value& value) {
   if (!value.is(Kind::kString)) return value;
-  OUTRIDER_RETURN_IF_ERROR(budget.ReadBytes(8 * value.text().bytes.size()));
+  OUTRIDER_RETURN_IF_ERROR(budget.Search(value.text().bytes.size()));
   return MakeText(budget, Lower(value.text().bytes));
 }
 

@@ -23,14 +23,14 @@ std::string_view Self(const Value& self) {
 template <std::string (*kTransform)(std::string_view)>
 Result Transform(Budget& budget, const Value& self, const Arguments& arguments) {
   OUTRIDER_RETURN_IF_ERROR(Bind(arguments, {}).status());
-  OUTRIDER_RETURN_IF_ERROR(budget.ReadBytes(8 * Self(self).size()));
+  OUTRIDER_RETURN_IF_ERROR(budget.Search(Self(self).size()));
   return MakeText(budget, kTransform(Self(self)));
 }
 
 template <bool (*kPredicate)(std::string_view)>
 Result Ask(Budget& budget, const Value& self, const Arguments& arguments) {
   OUTRIDER_RETURN_IF_ERROR(Bind(arguments, {}).status());
-  OUTRIDER_RETURN_IF_ERROR(budget.ReadBytes(8 * Self(self).size()));
+  OUTRIDER_RETURN_IF_ERROR(budget.Search(Self(self).size()));
   return Value::Bool(kPredicate(Self(self)));
 }
 
@@ -66,8 +66,7 @@ Result PiecesToList(Budget& budget, const std::vector<std::string_view>& pieces)
   return MakeList(budget, std::move(items));
 }
 
-absl::Status CheckPieces(Budget& budget, std::string_view text, size_t cuts) {
-  OUTRIDER_RETURN_IF_ERROR(budget.ReadBytes(8 * text.size()));
+absl::Status CheckPieces(Budget& budget, size_t cuts) {
   const size_t bytes = (cuts + 1) * sizeof(Text);
   OUTRIDER_RETURN_IF_ERROR(budget.Reserve(bytes));
   budget.Release(bytes);
@@ -81,14 +80,16 @@ Result SplitMethod(Budget& budget, const Value& self, const Arguments& arguments
   OUTRIDER_ASSIGN_OR_RETURN(const int64_t limit, OptionalInteger(bound[1], -1));
   if (separator && separator->empty()) return InvalidArgument("empty separator");
   const std::string_view text = Self(self);
-  OUTRIDER_RETURN_IF_ERROR(CheckPieces(
-      budget, text, separator ? CountOccurrences(text, *separator) : CountBlanks(text)));
+  OUTRIDER_RETURN_IF_ERROR(budget.Search(2 * text.size()));
+  OUTRIDER_RETURN_IF_ERROR(
+      CheckPieces(budget, separator ? CountOccurrences(text, *separator) : CountBlanks(text)));
   return PiecesToList(budget, kSplit(text, separator, limit));
 }
 
 Result SplitLinesMethod(Budget& budget, const Value& self, const Arguments& arguments) {
   OUTRIDER_ASSIGN_OR_RETURN(const Bound bound, Bind(arguments, {"keepends"}));
-  OUTRIDER_RETURN_IF_ERROR(CheckPieces(budget, Self(self), CountBlanks(Self(self))));
+  OUTRIDER_RETURN_IF_ERROR(budget.Search(2 * Self(self).size()));
+  OUTRIDER_RETURN_IF_ERROR(CheckPieces(budget, CountBlanks(Self(self))));
   return PiecesToList(budget, SplitLines(Self(self), bound[0] && IsTrue(*bound[0])));
 }
 
@@ -109,7 +110,7 @@ absl::StatusOr<std::optional<Part>> Restrict(Budget& budget, const Value& self,
     if (at < 0) at = std::max<int64_t>(at + length, 0);
     return at;
   };
-  OUTRIDER_RETURN_IF_ERROR(budget.ReadBytes(Self(self).size()));
+  OUTRIDER_RETURN_IF_ERROR(budget.Search(Self(self).size()));
   OUTRIDER_ASSIGN_OR_RETURN(const int64_t first, resolve(start, 0));
   OUTRIDER_ASSIGN_OR_RETURN(int64_t last, resolve(end, length));
   last = std::min(last, length);
@@ -126,7 +127,7 @@ Result FindMethodOf(Budget& budget, const Value& self, const Arguments& argument
   OUTRIDER_ASSIGN_OR_RETURN(const std::string_view piece, ToText(*bound[0], "the text to find"));
   OUTRIDER_ASSIGN_OR_RETURN(const auto part, Restrict(budget, self, bound[1], bound[2]));
   size_t at = std::string_view::npos;
-  if (part) at = kFromEnd ? part->text.rfind(piece) : part->text.find(piece);
+  if (part) at = kFromEnd ? FindLast(part->text, piece) : FindFirst(part->text, piece);
   if (at != std::string_view::npos) {
     return Value::Int(
         static_cast<int64_t>(part->start + CountCodePoints(part->text.substr(0, at))));
@@ -200,8 +201,8 @@ Result PartitionMethod(Budget& budget, const Value& self, const Arguments& argum
   OUTRIDER_ASSIGN_OR_RETURN(const std::string_view separator, ToText(*bound[0], "separator"));
   if (separator.empty()) return InvalidArgument("empty separator");
   const std::string_view text = Self(self);
-  OUTRIDER_RETURN_IF_ERROR(budget.ReadBytes(text.size()));
-  const size_t at = kFromEnd ? text.rfind(separator) : text.find(separator);
+  OUTRIDER_RETURN_IF_ERROR(budget.Search(text.size() + separator.size()));
+  const size_t at = kFromEnd ? FindLast(text, separator) : FindFirst(text, separator);
   std::array<std::string_view, 3> pieces = {text, "", ""};
   if (at != std::string_view::npos) {
     pieces = {text.substr(0, at), separator, text.substr(at + separator.size())};
@@ -329,7 +330,7 @@ std::span<const MethodEntry> StringMethods() {
 
 Result Replace(Budget& budget, std::string_view text, std::string_view from, std::string_view to,
                int64_t limit) {
-  OUTRIDER_RETURN_IF_ERROR(budget.ReadBytes(2 * text.size()));
+  OUTRIDER_RETURN_IF_ERROR(budget.Search(2 * text.size()));
   size_t count = CountOccurrences(text, from);
   if (limit >= 0) count = std::min(count, static_cast<size_t>(limit));
   if (to.size() > from.size() && count > Budget::kMaxTextBytes / (to.size() - from.size())) {

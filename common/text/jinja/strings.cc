@@ -55,6 +55,28 @@ std::vector<std::string_view> SplitAtBlanksFromRight(std::string_view text, int6
   }
 }
 
+// Knuth, Morris and Pratt. `at(i)` and `wanted(i)` read the text and the piece, forwards or
+// backwards; gives how many characters of the text lie before the match.
+template <typename At, typename Wanted>
+size_t FindLinear(size_t text_size, At at, size_t piece_size, Wanted wanted) {
+  // borders[i]: the length of the longest proper prefix of the piece that ends at i.
+  std::vector<uint32_t> borders(piece_size, 0);
+  for (size_t i = 1, matched = 0; i < piece_size; ++i) {
+    while (matched > 0 && wanted(i) != wanted(matched)) matched = borders[matched - 1];
+    if (wanted(i) == wanted(matched)) ++matched;
+    borders[i] = static_cast<uint32_t>(matched);
+  }
+  for (size_t i = 0, matched = 0; i < text_size; ++i) {
+    while (matched > 0 && at(i) != wanted(matched)) matched = borders[matched - 1];
+    if (at(i) == wanted(matched)) ++matched;
+    if (matched == piece_size) return i + 1 - piece_size;
+  }
+  return std::string_view::npos;
+}
+
+// The library compares at every place where the first character fits: fine for short pieces.
+constexpr size_t kShortPiece = 16;
+
 template <typename Predicate>
 bool EveryCharacter(std::string_view text, Predicate predicate) {
   for (size_t at = 0; at < text.size(); at += DecodeAt(text, at).length) {
@@ -148,7 +170,7 @@ std::vector<std::string_view> Split(std::string_view text,
   if (!separator) return SplitAtBlanks(text, limit);
   std::vector<std::string_view> pieces;
   while (limit < 0 || static_cast<int64_t>(pieces.size()) < limit) {
-    const size_t at = text.find(*separator);
+    const size_t at = FindFirst(text, *separator);
     if (at == std::string_view::npos) break;
     pieces.push_back(text.substr(0, at));
     text.remove_prefix(at + separator->size());
@@ -163,7 +185,7 @@ std::vector<std::string_view> SplitFromRight(std::string_view text,
   if (!separator) return SplitAtBlanksFromRight(text, limit);
   std::vector<std::string_view> pieces;
   while (limit < 0 || static_cast<int64_t>(pieces.size()) < limit) {
-    const size_t at = text.rfind(*separator);
+    const size_t at = FindLast(text, *separator);
     if (at == std::string_view::npos) break;
     pieces.push_back(text.substr(at + separator->size()));
     text = text.substr(0, at);
@@ -189,11 +211,28 @@ std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends) 
   return lines;
 }
 
+size_t FindFirst(std::string_view text, std::string_view piece, size_t from) {
+  if (piece.size() <= kShortPiece || from > text.size()) return text.find(piece, from);
+  text.remove_prefix(from);
+  const size_t found = FindLinear(
+      text.size(), [text](size_t i) { return text[i]; }, piece.size(),
+      [piece](size_t i) { return piece[i]; });
+  return found == std::string_view::npos ? found : from + found;
+}
+
+size_t FindLast(std::string_view text, std::string_view piece) {
+  if (piece.size() <= kShortPiece) return text.rfind(piece);
+  const size_t found = FindLinear(
+      text.size(), [text](size_t i) { return text[text.size() - 1 - i]; }, piece.size(),
+      [piece](size_t i) { return piece[piece.size() - 1 - i]; });
+  return found == std::string_view::npos ? found : text.size() - found - piece.size();
+}
+
 size_t CountOccurrences(std::string_view text, std::string_view piece) {
   if (piece.empty()) return CountCodePoints(text) + 1;
   size_t count = 0;
-  for (size_t at = text.find(piece); at != std::string_view::npos;
-       at = text.find(piece, at + piece.size())) {
+  for (size_t at = FindFirst(text, piece); at != std::string_view::npos;
+       at = FindFirst(text, piece, at + piece.size())) {
     ++count;
   }
   return count;
@@ -212,7 +251,7 @@ std::string ReplaceAll(std::string_view text, std::string_view from, std::string
       copied += length;
       continue;
     }
-    const size_t at = text.find(from, copied);
+    const size_t at = FindFirst(text, from, copied);
     if (at == std::string_view::npos) break;
     out.append(text.substr(copied, at - copied)).append(to);
     copied = at + from.size();

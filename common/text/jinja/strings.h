@@ -37,6 +37,11 @@ std::vector<std::string_view> SplitFromRight(std::string_view text,
                                              int64_t limit);
 std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends);
 
+// The first or the last occurrence of `piece`, npos for none; in linear time whatever the texts
+// are, since a template may choose both.
+size_t FindFirst(std::string_view text, std::string_view piece, size_t from = 0);
+size_t FindLast(std::string_view text, std::string_view piece);
+
 // How often `piece` occurs, without overlaps; an empty one stands between all characters.
 size_t CountOccurrences(std::string_view text, std::string_view piece);
 

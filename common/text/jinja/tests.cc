@@ -91,7 +91,7 @@ template <bool (*kPredicate)(std::string_view)>
 Answer HasCase(RenderState& state, const Value& subject, const Arguments& arguments) {
   OUTRIDER_RETURN_IF_ERROR(Bind(arguments, {}).status());
   OUTRIDER_ASSIGN_OR_RETURN(const Value text, ToTextValue(state.budget, subject));
-  OUTRIDER_RETURN_IF_ERROR(state.budget.ReadBytes(8 * text.text().bytes.size()));
+  OUTRIDER_RETURN_IF_ERROR(state.budget.Search(text.text().bytes.size()));
   return kPredicate(text.text().bytes);
 }
 

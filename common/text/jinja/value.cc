@@ -20,6 +20,7 @@ Result MakeSequence(Budget& budget, Kind kind, std::vector<Value> items) {
   OUTRIDER_RETURN_IF_ERROR(budget.ReadValues(items.size()));
   OUTRIDER_ASSIGN_OR_RETURN(
       auto object, NewObject<Sequence>(budget, items.capacity() * sizeof(Value), DepthOver(items)));
+  object->hashable = kind == Kind::kTuple && std::all_of(items.begin(), items.end(), IsHashable);
   object->items = std::move(items);
   return Value(kind, std::move(object));
 }
@@ -280,11 +281,8 @@ absl::StatusOr<int64_t> Length(const Value& value) {
 }
 
 bool IsHashable(const Value& value) {
-  if (value.is(Kind::kTuple)) {
-    const std::vector<Value>& items = value.sequence().items;
-    return std::all_of(items.begin(), items.end(), IsHashable);
-  }
-  return !value.is(Kind::kList) && !value.is(Kind::kDict) && !value.is(Kind::kView);
+  if (value.is_sequence()) return value.sequence().hashable;
+  return !value.is(Kind::kDict) && !value.is(Kind::kView);
 }
 
 absl::StatusOr<int64_t> ToInteger(const Value& value) {

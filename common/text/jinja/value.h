@@ -135,6 +135,7 @@ struct Text : Object {
 
 struct Sequence : Object {  // a list or a tuple
   std::vector<Value> items;
+  bool hashable = false;  // a tuple of what is hashable itself
 };
 
 using Entries = std::vector<std::pair<Value, Value>>;
