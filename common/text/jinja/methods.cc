@@ -5,7 +5,6 @@
 
 #include "common/base/status.h"
 #include "common/text/jinja/operators.h"
-#include "common/text/jinja/type_methods.h"
 
 namespace outrider::jinja {
 

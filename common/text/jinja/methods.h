@@ -1,6 +1,7 @@
 // The methods of str, dict, list and tuple that templates may call, and what else Python has there.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "common/text/jinja/objects.h"
@@ -20,6 +21,9 @@ struct MethodEntry {
 
 // Null when the type of `object` has no attribute of that name.
 const MethodEntry* FindMethod(const Value& object, std::string_view name);
+
+// The table of str, which stands in a file of its own.
+std::span<const MethodEntry> StringMethods();
 
 // str.replace with a check of the size first; `limit` as in ReplaceAll.
 Result Replace(Budget& budget, std::string_view text, std::string_view from, std::string_view to,

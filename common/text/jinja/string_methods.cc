@@ -6,7 +6,6 @@
 #include "common/text/jinja/methods.h"
 #include "common/text/jinja/operators.h"
 #include "common/text/jinja/strings.h"
-#include "common/text/jinja/type_methods.h"
 
 namespace outrider::jinja {
 
