@@ -157,8 +157,9 @@ Result MapAttribute(RenderState& state, const Value& subject, const Arguments& a
   const bool has_default = bound[1] && !bound[1]->is(Kind::kNone);
   return Lazily(state.budget, subject, [&](const Value& item, std::vector<Value>& out) {
     Result value = GetPath(state, item, *bound[0], has_default ? &*bound[1] : nullptr);
-    if (value.ok()) out.push_back(*std::move(value));
-    return value.status();
+    if (!value.ok()) return value.status();
+    out.push_back(*std::move(value));
+    return absl::OkStatus();
   });
 }
 
@@ -173,8 +174,9 @@ Result Map(RenderState& state, const Value& subject, const Arguments& arguments)
   const Arguments rest = Rest(arguments, 1);
   return Lazily(state.budget, subject, [&](const Value& item, std::vector<Value>& out) {
     Result value = filter->apply(state, item, rest);
-    if (value.ok()) out.push_back(*std::move(value));
-    return value.status();
+    if (!value.ok()) return value.status();
+    out.push_back(*std::move(value));
+    return absl::OkStatus();
   });
 }
 
