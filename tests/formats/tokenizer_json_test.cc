@@ -112,6 +112,21 @@ TEST(TokenizerJson, KnowsThePreTokenizersByTheirExpressions) {
       "with these settings");
 }
 
+TEST(TokenizerJson, AVocabularyThatIsMostlyGapsIsRefused) {
+  json file = Bpe();
+  const int64_t texts = static_cast<int64_t>(Read(file)->tokens.size());
+  const auto with_last_id = [&](int64_t id) {
+    file["added_tokens"] = {{{"id", id}, {"content", "<far>"}, {"special", true}}};
+    return Outcome(Read(file));
+  };
+  // Ids 0..last hold texts + 1 texts; as many gaps and 1,024 more are allowed.
+  const int64_t last = 2 * (texts + 1) + 1024 - 1;
+  EXPECT_EQ(with_last_id(last), "OK");
+  EXPECT_EQ(with_last_id(last + 1),
+            Concat("t.json: ids run to ", last + 1, ", but only ", texts + 1,
+                   " of them have a text; the ids are damaged or most tokens are missing"));
+}
+
 TEST(TokenizerJson, AddedTokensBringTheirFlagsExtendTheVocabularyAndLeavePadding) {
   json file = Bpe();
   file["added_tokens"] = {{{"id", 7}, {"content", "<e>"}, {"special", true}, {"lstrip", true}},

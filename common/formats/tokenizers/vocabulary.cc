@@ -139,10 +139,22 @@ absl::Status Vocabulary::Finish() {
                            Quote(spec_.tokens[static_cast<size_t>(id)].text),
                            ") has characters outside the byte alphabet of its model");
   }
+  return FillGaps();
+}
+
+absl::Status Vocabulary::FillGaps() {
+  const auto is_gap = [](const TokenizerSpec::Token& token) {
+    return token.kind == TokenKind::kUnused && token.text.empty();
+  };
+  const size_t gaps =
+      static_cast<size_t>(std::count_if(spec_.tokens.begin(), spec_.tokens.end(), is_gap));
+  const size_t texts = spec_.tokens.size() - gaps;
+  if (gaps > texts + kMaxGapsBeyondTexts) {
+    return InvalidArgument(name_, ": ids run to ", spec_.tokens.size() - 1, ", but only ", texts,
+                           " of them have a text; the ids are damaged or most tokens are missing");
+  }
   for (size_t id = 0; id < spec_.tokens.size(); ++id) {
-    TokenizerSpec::Token& token = spec_.tokens[id];
-    if (token.kind == TokenKind::kUnused && token.text.empty())
-      token.text = Concat("[PAD", id, "]");
+    if (is_gap(spec_.tokens[id])) spec_.tokens[id].text = Concat("[PAD", id, "]");
   }
   return absl::OkStatus();
 }

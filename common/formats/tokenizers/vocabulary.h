@@ -30,6 +30,10 @@ namespace outrider {
 // Four times the largest vocabulary known; an id beyond it is a broken file, not a large model.
 inline constexpr int64_t kMaxTokens = int64_t{1} << 20;
 
+// Ids without a text are padding (rows of the embedding matrix rounded up, ids kept free); more of
+// them than texts, and this many besides, is a broken file, which would cost memory for nothing.
+inline constexpr size_t kMaxGapsBeyondTexts = 1024;
+
 class Vocabulary {
   // Lets Find() ask with a view.
   struct TextHash : NameHash {
@@ -63,7 +67,8 @@ class Vocabulary {
   // list of their own. Flags beyond `special` are off.
   absl::Status AddByKind();
 
-  // Names the padding and checks that every byte-level token could be spelled back. Call last.
+  // Names the padding and checks that every byte-level token could be spelled back and that the
+  // texts are not lost among padding. Call last.
   absl::Status Finish();
 
   std::optional<TokenId> Find(std::string_view text) const;
@@ -80,6 +85,7 @@ class Vocabulary {
  private:
   bool ByteLevel() const { return spec_.model == TokenizerSpec::Model::kByteLevelBpe; }
   absl::Status MakeRoom(int64_t id);
+  absl::Status FillGaps();
 
   const std::string name_;
   TokenizerSpec& spec_;
