@@ -1,0 +1,26 @@
+// Rows of activations in the form a product wants them (NUMERICS.md, section 3): floats as they
+// are, or int8 in blocks of 32 or of 256 with a scale each and, for offsets, the sum of every 16
+// quants.
+#pragma once
+
+#include <cstdint>
+
+namespace outrider {
+
+enum class ActivationForm { kFloat, kInt8Per32, kInt8Per256 };
+
+// A view; row r of each array starts at r times its stride.
+struct ActivationRows {
+  uint32_t row_count;
+  uint32_t inputs;      // elements of a row
+  const float* values;  // [row_count, inputs], for kFloat
+  size_t value_stride;
+  const int8_t* quants;  // [row_count, inputs], 64-byte aligned rows, for the others
+  size_t quant_stride;
+  const float* scales;  // [row_count, inputs / block]
+  size_t scale_stride;
+  const int16_t* sums;  // [row_count, inputs / 16]
+  size_t sum_stride;
+};
+
+}  // namespace outrider

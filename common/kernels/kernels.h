@@ -1,0 +1,84 @@
+// The kernels of one instruction set, as a table of plain functions: resolved once (isa.h), passed
+// by reference, so that tests and benchmarks can hold several side by side in one process.
+//
+//   const Kernels& kernels = KernelsFor(BestIsa());
+//   kernels.rows.rms_norm(x, weight, epsilon, count, out);
+//
+// Every function gives the bits NUMERICS.md asks for, whichever table it is taken from. Pointers
+// are raw and unaligned unless said otherwise; counts are elements. Nothing here allocates, locks
+// or fails. Callers run in ScopedIeeeMode.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/kernels/isa.h"
+
+namespace outrider {
+
+// Part of the numerics id: raise it whenever a rule of NUMERICS.md changes.
+inline constexpr uint32_t kNumericsVersion = 1;
+
+struct ActivationRows;  // activations.h
+struct AttentionTask;   // attention.h
+
+// out[r * out_stride + n] = sum over k of w[n, k] * x[r, k], for all rows r of x and the 16 outputs
+// n of each of `panel_count` panels that lie one after another from `panels`. (weight_matrix.h says
+// what a panel is.) Columns beyond the matrix's last output are padding: `output_count` of them,
+// counted from the first panel's, are written.
+using PanelProduct = void (*)(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
+                              const ActivationRows& x, float* out, size_t out_stride);
+
+// Products, by the type the weights are packed in. products_<isa>.cc
+struct ProductKernels {
+  PanelProduct f32;
+  PanelProduct f16;
+  PanelProduct bf16;
+  PanelProduct q8_0;
+  PanelProduct q4_0;
+  PanelProduct q4_k;
+  PanelProduct q6_k;
+};
+
+// Everything that is done to one row of activations. rows_<isa>.cc
+struct RowKernels {
+  // One row to int8 in blocks of `block` (32 or 256; count is a multiple of it). scales: [count /
+  // block]; sums: [count / 16], of 16 quants each.
+  void (*quantize)(const float* x, uint32_t count, uint32_t block, int8_t* quants, float* scales,
+                   int16_t* sums);
+
+  // out may be x.
+  void (*rms_norm)(const float* x, const float* weight, float epsilon, uint32_t count, float* out);
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon,
+                     uint32_t count, float* out);
+
+  // x += y
+  void (*add)(float* x, const float* y, uint32_t count);
+
+  // Rotates the first 2 * pair_count elements of one head in place. cos, sin: [pair_count].
+  void (*rope_interleaved)(float* head, const float* cos, const float* sin, uint32_t pair_count);
+  void (*rope_halves)(float* head, const float* cos, const float* sin, uint32_t pair_count);
+
+  // out = activation(gate) * up; out may be gate.
+  void (*silu_gate)(const float* gate, const float* up, uint32_t count, float* out);
+  void (*gelu_tanh_gate)(const float* gate, const float* up, uint32_t count, float* out);
+  // out = activation(x); out may be x.
+  void (*gelu_tanh)(const float* x, uint32_t count, float* out);
+
+  // Keys and values as the cache keeps them.
+  void (*to_half)(const float* x, uint32_t count, uint16_t* out);
+
+  // One query row, the heads that share a KV head, all its keys.
+  void (*attend)(const AttentionTask& task);
+};
+
+struct Kernels {
+  Isa isa;
+  ProductKernels products;
+  RowKernels rows;
+};
+
+// CHECKs that `isa` is among SupportedIsas().
+const Kernels& KernelsFor(Isa isa);
+
+}  // namespace outrider

@@ -1,0 +1,54 @@
+// A weight matrix y = W x as kernels read it: in panels of sixteen outputs.
+//
+// A panel holds the rows of sixteen consecutive outputs, interleaved so that one vector register
+// holds one (or four) elements of each. It is a permutation of the bytes of GGUF's rows (plus
+// padding to 64 bytes), so a packed model is as large as its file:
+//
+//   F32, F16, BF16   [k][16 outputs]
+//   quantised        all quants of the panel, then all scales; the dword with elements k..k+3 of
+//   output n of a
+//                    64-byte line stands at 4n. Each type's lines are drawn in weight_matrix.cc.
+//
+// Types without a kernel of their own stay in GGUF rows and are decoded to F32, a panel at a time,
+// when used. So do streamed layers, whose rows are packed a panel at a time when used: the bits are
+// those of the packed matrix. Outputs that do not fill the last panel are padded with zero weights.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "common/formats/tensors/tensor_type.h"
+#include "common/kernels/activations.h"
+
+namespace outrider {
+
+inline constexpr uint32_t kPanelOutputs = 16;
+
+enum class WeightLayout { kRows, kPanels };
+
+// A view of weights someone else keeps.
+struct WeightMatrix {
+  TensorType type = TensorType::kF32;
+  WeightLayout layout = WeightLayout::kRows;
+  uint32_t outputs = 0;
+  uint32_t inputs = 0;
+  const std::byte* data = nullptr;  // 64-byte aligned when in panels
+};
+
+// F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K.
+bool HasPanels(TensorType type);
+ActivationForm FormFor(TensorType type);
+
+uint64_t PanelBytes(TensorType type, uint32_t inputs);
+uint64_t PackedBytes(TensorType type, uint32_t outputs, uint32_t inputs);
+
+// One panel from 1 to 16 GGUF rows that lie one after another.
+void PackPanel(TensorType type, uint32_t inputs, std::span<const std::byte> rows,
+               std::span<std::byte> panel);
+
+// Row `output` as floats, from either layout: embeddings are looked up so.
+void DecodeRow(const WeightMatrix& matrix, uint32_t output, std::span<float> out);
+
+}  // namespace outrider
