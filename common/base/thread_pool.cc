@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/ieee_mode.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -76,13 +77,17 @@ void ThreadPool::RunJob(Job job) {
     { MutexLock lock(park_mu_); }  // those who looked before loops_ rose are in Wait() after this
     loop_started_.NotifyAll();
   }
-  if (!stop) job.call(job.callable, 0);
+  if (!stop) {
+    const ScopedIeeeMode ieee_mode;
+    job.call(job.callable, 0);
+  }
   AwaitWorkers();
   in_loop_.store(false, std::memory_order_release);
 }
 
 void ThreadPool::Work(uint32_t worker) {
   pthread_setname_np(pthread_self(), Concat("worker ", worker).c_str());
+  const ScopedIeeeMode ieee_mode;  // a new thread has the mode of the one that started it
   for (uint32_t loops_seen = 0;;) {
     loops_seen = AwaitLoop(loops_seen);
     const Job job = job_;

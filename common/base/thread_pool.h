@@ -8,7 +8,8 @@
 //
 // The thread that calls takes part, as worker 0; the others spin for some tens of microseconds
 // after a loop, since in a forward pass the next one is about that far away, and then park. A call
-// returns when every iteration is done, and what the iterations wrote is visible then.
+// returns when every iteration is done, and what the iterations wrote is visible then. Bodies run
+// in IEEE mode (ieee_mode.h) on every thread, the caller's too: none computes unlike the others.
 //
 // Threads: one loop at a time. A loop started inside a loop, or by two threads at once, is a bug
 //          and ends the process: it would wait for itself.
