@@ -9,13 +9,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace outrider {
 
 inline constexpr uint32_t kChunk = 32;  // positions; also the slots of a cache page
+inline constexpr uint32_t kHeadLengthMax = 512;
 
-// `count` consecutive positions in consecutive slots of one page.
+// `count` (at least one) consecutive positions in consecutive slots of one page.
 struct KeyRun {
   const uint16_t* page;
   uint32_t slot;
@@ -26,11 +26,12 @@ struct AttentionTask {
   const float* queries;  // [head_count, key_length]: the heads that share one KV head
   float* outputs;        // [head_count, value_length]
   uint32_t head_count;
-  uint32_t key_length;
+  uint32_t key_length;  // 1..kHeadLengthMax, as is value_length
   uint32_t value_length;
-  float scale;                   // multiplies q.k
-  uint32_t first_position;       // of the first run; what lies before is outside the window
-  std::span<const KeyRun> runs;  // ascending positions without a gap
+  float scale;              // multiplies q.k
+  uint32_t first_position;  // of the first run; what lies before is outside the window
+  const KeyRun* runs;       // ascending positions without a gap
+  uint32_t run_count;       // at least one: a node sees itself
   // Where, in halves from a run's page, slot 0 of this layer and KV head lies. Slots follow one
   // another, key_length (value_length) halves each.
   size_t keys_at;

@@ -12,9 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/kernels/isa.h"
-
 namespace outrider {
+
+enum class Isa;  // isa.h; declared only, so that files compiled for one instruction set see no code
 
 // Part of the numerics id: raise it whenever a rule of NUMERICS.md changes.
 inline constexpr uint32_t kNumericsVersion = 1;
@@ -64,6 +64,8 @@ struct RowKernels {
   void (*gelu_tanh_gate)(const float* gate, const float* up, uint32_t count, float* out);
   // out = activation(x); out may be x.
   void (*gelu_tanh)(const float* x, uint32_t count, float* out);
+  // out = exp(x); out may be x.
+  void (*exp)(const float* x, uint32_t count, float* out);
 
   // Keys and values as the cache keeps them.
   void (*to_half)(const float* x, uint32_t count, uint16_t* out);
