@@ -3,6 +3,7 @@
 // quants.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace outrider {
@@ -11,16 +12,16 @@ enum class ActivationForm { kFloat, kInt8Per32, kInt8Per256 };
 
 // A view; row r of each array starts at r times its stride.
 struct ActivationRows {
-  uint32_t row_count;
-  uint32_t inputs;      // elements of a row
-  const float* values;  // [row_count, inputs], for kFloat
-  size_t value_stride;
-  const int8_t* quants;  // [row_count, inputs], 64-byte aligned rows, for the others
-  size_t quant_stride;
-  const float* scales;  // [row_count, inputs / block]
-  size_t scale_stride;
-  const int16_t* sums;  // [row_count, inputs / 16]
-  size_t sum_stride;
+  uint32_t row_count = 0;
+  uint32_t inputs = 0;            // elements of a row
+  const float* values = nullptr;  // [row_count, inputs], for kFloat
+  size_t value_stride = 0;
+  const int8_t* quants = nullptr;  // [row_count, inputs], 64-byte aligned rows, for the others
+  size_t quant_stride = 0;
+  const float* scales = nullptr;  // [row_count, inputs / block]
+  size_t scale_stride = 0;
+  const int16_t* sums = nullptr;  // [row_count, inputs / 16]
+  size_t sum_stride = 0;
 };
 
 }  // namespace outrider

@@ -23,9 +23,9 @@ struct ActivationRows;  // activations.h
 struct AttentionTask;   // attention.h
 
 // out[r * out_stride + n] = sum over k of w[n, k] * x[r, k], for all rows r of x and the 16 outputs
-// n of each of `panel_count` panels that lie one after another from `panels`. (weight_matrix.h says
-// what a panel is.) Columns beyond the matrix's last output are padding: `output_count` of them,
-// counted from the first panel's, are written.
+// n of each of `panel_count` panels that lie one after another from `panels`. (panel_layout.h says
+// what a panel is.) `output_count` outputs are written, which ends in the last panel: what follows
+// there is padding.
 using PanelProduct = void (*)(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
                               const ActivationRows& x, float* out, size_t out_stride);
 

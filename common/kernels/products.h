@@ -1,22 +1,23 @@
 // Matrix products of a pass: the same activation rows times one or several weight matrices, shared
 // out over a pool.
 //
-//   OUTRIDER_ASSIGN_OR_RETURN(Multiplier multiplier, Multiplier::Create(kernels, pool,
-//   row_count_max, inputs_max)); multiplier.Multiply({.values = x, .stride = width, .row_count =
-//   16, .inputs = width},
-//                       std::array<Product, 3>{{{&layer.q, q, q_width}, {&layer.k, k, kv_width},
-//                       {&layer.v, v, kv_width}}});
+//   OUTRIDER_ASSIGN_OR_RETURN(Multiplier multiplier,
+//                             Multiplier::Create(kernels, pool, row_count_max, inputs_max));
+//   const Product products[] = {{&layer.q, q, q_width}, {&layer.k, k, kv_width}};
+//   multiplier.Multiply({.values = x, .stride = width, .row_count = 16, .inputs = width},
+//   products);
 //
-// The rows are quantised once into whatever forms the matrices ask for; panels are dealt to workers
-// as they come free, since cores differ and neighbours interfere. Neither touches a bit of the
-// results.
+// The rows are quantised once into whatever forms the matrices ask for; chunks of panels are dealt
+// to workers as they come free, since cores differ and neighbours interfere. Neither touches a bit
+// of the results.
 //
 // Memory: all of it taken in Create(): the quantised rows, and per worker the panel that matrices
-// in GGUF rows are
-//         packed or decoded into.
+//         in GGUF rows are packed or decoded into.
 // Threads: one call at a time; it runs loops of the pool.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/buffer.h"
 #include "common/base/thread_pool.h"
+#include "common/kernels/activations.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/weight_matrix.h"
 
@@ -52,6 +54,38 @@ class Multiplier {
 
   // Every matrix has x.inputs inputs. x and the outputs do not overlap.
   void Multiply(const FloatRows& x, std::span<const Product> products);
+
+ private:
+  // Rows in one int8 form.
+  struct Quantised {
+    AlignedBuffer quants;
+    AlignedBuffer scales;
+    AlignedBuffer sums;
+  };
+
+  // Some of a product's panels, as they are dealt.
+  struct Chunk {
+    const Product* product;
+    uint32_t first_panel;
+    uint32_t panel_count;
+  };
+
+  Multiplier(const Kernels& kernels, ThreadPool& pool) : kernels_(&kernels), pool_(&pool) {}
+
+  ActivationRows Quantise(const FloatRows& x, ActivationForm form);
+  Chunk FindChunk(std::span<const Product> products, size_t index) const;
+  uint32_t PanelsPerChunk(const WeightMatrix& weights) const;
+  uint32_t ChunkCount(const WeightMatrix& weights) const;
+  void RunChunk(const Chunk& chunk, const ActivationRows& x, uint32_t worker);
+  void RunRowsChunk(const Chunk& chunk, const ActivationRows& x, uint32_t worker);
+
+  const Kernels* kernels_;
+  ThreadPool* pool_;
+  uint32_t row_count_max_ = 0;
+  uint32_t inputs_max_ = 0;
+  std::array<Quantised, 2> quantised_;  // in blocks of 32, of 256
+  AlignedBuffer scratch_;               // per worker: a panel of floats, then a row
+  size_t scratch_stride_ = 0;           // bytes
 };
 
 }  // namespace outrider

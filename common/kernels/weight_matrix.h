@@ -2,12 +2,7 @@
 //
 // A panel holds the rows of sixteen consecutive outputs, interleaved so that one vector register
 // holds one (or four) elements of each. It is a permutation of the bytes of GGUF's rows (plus
-// padding to 64 bytes), so a packed model is as large as its file:
-//
-//   F32, F16, BF16   [k][16 outputs]
-//   quantised        all quants of the panel, then all scales; the dword with elements k..k+3 of
-//   output n of a
-//                    64-byte line stands at 4n. Each type's lines are drawn in weight_matrix.cc.
+// padding to 64 bytes), so a packed model is as large as its file. panel_layout.h draws it.
 //
 // Types without a kernel of their own stay in GGUF rows and are decoded to F32, a panel at a time,
 // when used. So do streamed layers, whose rows are packed a panel at a time when used: the bits are
@@ -18,13 +13,11 @@
 #include <cstdint>
 #include <span>
 
-#include "absl/status/status.h"
 #include "common/formats/tensors/tensor_type.h"
 #include "common/kernels/activations.h"
+#include "common/kernels/panel_layout.h"
 
 namespace outrider {
-
-inline constexpr uint32_t kPanelOutputs = 16;
 
 enum class WeightLayout { kRows, kPanels };
 
@@ -41,12 +34,22 @@ struct WeightMatrix {
 bool HasPanels(TensorType type);
 ActivationForm FormFor(TensorType type);
 
+static constexpr uint32_t PanelCount(uint32_t outputs) {
+  return outputs / kPanelOutputs + (outputs % kPanelOutputs != 0 ? 1 : 0);
+}
+
+// Of a type that has panels. `inputs` is a whole number of blocks.
 uint64_t PanelBytes(TensorType type, uint32_t inputs);
 uint64_t PackedBytes(TensorType type, uint32_t outputs, uint32_t inputs);
 
 // One panel from 1 to 16 GGUF rows that lie one after another.
 void PackPanel(TensorType type, uint32_t inputs, std::span<const std::byte> rows,
                std::span<std::byte> panel);
+
+// One panel of floats from 1 to 16 GGUF rows of any type Dequantize() knows. `row` has room for one
+// row.
+void DecodePanel(TensorType type, uint32_t inputs, std::span<const std::byte> rows,
+                 std::span<float> row, std::span<float> panel);
 
 // Row `output` as floats, from either layout: embeddings are looked up so.
 void DecodeRow(const WeightMatrix& matrix, uint32_t output, std::span<float> out);

@@ -1,0 +1,29 @@
+#include "common/kernels/kernels.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/kernels/isa.h"
+#include "common/kernels/product_tables.h"
+#include "common/kernels/row_tables.h"
+
+namespace outrider {
+
+const Kernels& KernelsFor(Isa isa) {
+  OUTRIDER_CHECK(std::ranges::find(SupportedIsas(), isa) != SupportedIsas().end(),
+                 "kernels are asked for only where they run");
+  static const Kernels kernels[] = {
+    {Isa::kScalar, kScalarProducts, kScalarRows},
+#if defined(__x86_64__)
+    {Isa::kAvx2, kScalarProducts, kScalarRows},
+    {Isa::kAvx512, kScalarProducts, kScalarRows},
+    {Isa::kAmx, kScalarProducts, kScalarRows},
+#elif defined(__aarch64__)
+    {Isa::kDotprod, kScalarProducts, kScalarRows},
+    {Isa::kI8mm, kScalarProducts, kScalarRows},
+#endif
+  };
+  return *std::ranges::find(kernels, isa, &Kernels::isa);
+}
+
+}  // namespace outrider

@@ -1,0 +1,203 @@
+#include "common/kernels/weight_matrix.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "common/base/check.h"
+#include "common/formats/tensors/dequantize.h"
+
+namespace outrider {
+namespace {
+
+// How much of a row DecodeRow() puts together again before decoding it: a K-quant block, or as many
+// floats.
+constexpr uint32_t kRunElements = 256;
+constexpr size_t kRunBytesMax = kRunElements * sizeof(float);
+
+const QuantPanel* FindQuantPanel(TensorType type) {
+  switch (type) {
+    case TensorType::kQ8_0:
+      return &kQ8_0Panel;
+    case TensorType::kQ4_0:
+      return &kQ4_0Panel;
+    case TensorType::kQ4_K:
+      return &kQ4_KPanel;
+    case TensorType::kQ6_K:
+      return &kQ6_KPanel;
+    default:
+      return nullptr;
+  }
+}
+
+bool IsPlain(TensorType type) {
+  return type == TensorType::kF32 || type == TensorType::kF16 || type == TensorType::kBF16;
+}
+
+// Where the parts of GGUF's block lie: scales first, or last.
+struct BlockParts {
+  size_t halves_at;
+  size_t dwords_at;
+};
+
+constexpr BlockParts PartsOf(const QuantPanel& panel) {
+  return {panel.halves_at, panel.halves_at == 0 ? 2 * panel.halves : size_t{0}};
+}
+
+template <size_t kBytes>
+void PackPlain(uint32_t inputs, const std::byte* rows, uint32_t row_count, std::byte* panel) {
+  for (uint32_t k = 0; k < inputs; ++k) {
+    for (uint32_t n = 0; n < row_count; ++n) {
+      std::memcpy(panel + (size_t{k} * kPanelOutputs + n) * kBytes,
+                  rows + (size_t{n} * inputs + k) * kBytes, kBytes);
+    }
+  }
+}
+
+// The shape is a template argument so that the loops over lines and rows are unrolled.
+template <const QuantPanel& kShape>
+void PackQuants(uint32_t inputs, const std::byte* rows, uint32_t row_count, std::byte* panel) {
+  constexpr BlockParts kParts = PartsOf(kShape);
+  constexpr size_t kBlockBytes = 4 * kShape.lines + 2 * kShape.halves;
+  const uint32_t block_count = inputs / kShape.block;
+  const size_t row_bytes = block_count * kBlockBytes;
+  std::byte* lines = panel;
+  std::byte* halves = panel + HalvesOffset(kShape, inputs);
+  for (uint32_t b = 0; b < block_count; ++b) {
+    for (uint32_t n = 0; n < row_count; ++n) {
+      const std::byte* const block = rows + n * row_bytes + b * kBlockBytes;
+      for (uint32_t t = 0; t < kShape.lines; ++t) {
+        std::memcpy(lines + t * kLineBytes + 4 * n, block + kParts.dwords_at + 4 * t, 4);
+      }
+      for (uint32_t h = 0; h < kShape.halves; ++h) {
+        std::memcpy(halves + h * kHalvesBytes + 2 * n, block + kParts.halves_at + 2 * h, 2);
+      }
+    }
+    lines += kShape.lines * kLineBytes;
+    halves += kShape.halves * kHalvesBytes;
+  }
+}
+
+// Blocks [first, first + count) of one output as GGUF has them.
+void UnpackBlocks(const QuantPanel& shape, uint32_t inputs, const std::byte* panel, uint32_t n,
+                  uint32_t first, uint32_t count, std::byte* blocks) {
+  const BlockParts parts = PartsOf(shape);
+  const size_t block_bytes = 4 * shape.lines + 2 * shape.halves;
+  const std::byte* lines = panel + size_t{first} * shape.lines * kLineBytes;
+  const std::byte* halves =
+      panel + HalvesOffset(shape, inputs) + size_t{first} * shape.halves * kHalvesBytes;
+  for (uint32_t b = 0; b < count; ++b, blocks += block_bytes) {
+    for (uint32_t t = 0; t < shape.lines; ++t, lines += kLineBytes) {
+      std::memcpy(blocks + parts.dwords_at + 4 * t, lines + 4 * n, 4);
+    }
+    for (uint32_t h = 0; h < shape.halves; ++h, halves += kHalvesBytes) {
+      std::memcpy(blocks + parts.halves_at + 2 * h, halves + 2 * n, 2);
+    }
+  }
+}
+
+void DecodePacked(const WeightMatrix& matrix, uint32_t output, std::span<float> out) {
+  const std::byte* const panel =
+      matrix.data + output / kPanelOutputs * PanelBytes(matrix.type, matrix.inputs);
+  const uint32_t n = output % kPanelOutputs;
+  const TensorTypeInfo& info = Info(matrix.type);
+  const QuantPanel* const shape = FindQuantPanel(matrix.type);
+  alignas(kLineBytes) std::array<std::byte, kRunBytesMax> run;
+  for (uint32_t k = 0; k < matrix.inputs; k += kRunElements) {
+    const uint32_t count = std::min(kRunElements, matrix.inputs - k);
+    const size_t bytes = RowBytes(matrix.type, count);
+    if (shape != nullptr) {
+      UnpackBlocks(*shape, matrix.inputs, panel, n, k / shape->block, count / shape->block,
+                   run.data());
+    } else {
+      for (uint32_t i = 0; i < count; ++i) {
+        std::memcpy(run.data() + i * info.block_bytes,
+                    panel + (size_t{k + i} * kPanelOutputs + n) * info.block_bytes,
+                    info.block_bytes);
+      }
+    }
+    OUTRIDER_CHECK_OK(Dequantize(matrix.type, std::span(run).first(bytes), out.subspan(k, count)));
+  }
+}
+
+}  // namespace
+
+bool HasPanels(TensorType type) {
+  return IsPlain(type) || FindQuantPanel(type) != nullptr;
+}
+
+ActivationForm FormFor(TensorType type) {
+  const QuantPanel* const shape = FindQuantPanel(type);
+  if (shape == nullptr) return ActivationForm::kFloat;
+  return shape->block == 32 ? ActivationForm::kInt8Per32 : ActivationForm::kInt8Per256;
+}
+
+uint64_t PanelBytes(TensorType type, uint32_t inputs) {
+  const QuantPanel* const shape = FindQuantPanel(type);
+  if (shape != nullptr) {
+    OUTRIDER_CHECK(inputs % shape->block == 0, "rows are whole blocks");
+    return PanelSize(*shape, inputs);
+  }
+  OUTRIDER_CHECK(IsPlain(type), "the type has panels");
+  return PlainPanelSize(Info(type).block_bytes, inputs);
+}
+
+uint64_t PackedBytes(TensorType type, uint32_t outputs, uint32_t inputs) {
+  return PanelCount(outputs) * PanelBytes(type, inputs);
+}
+
+void PackPanel(TensorType type, uint32_t inputs, std::span<const std::byte> rows,
+               std::span<std::byte> panel) {
+  const size_t row_bytes = RowBytes(type, inputs);
+  const size_t row_count = rows.size() / row_bytes;
+  OUTRIDER_CHECK(rows.size() % row_bytes == 0 && row_count >= 1 && row_count <= kPanelOutputs,
+                 "a panel is made of 1 to 16 whole rows");
+  OUTRIDER_CHECK(panel.size() == PanelBytes(type, inputs), "a panel has its size");
+  // What no row fills: missing outputs, and the end of the last line.
+  if (row_count < kPanelOutputs) {
+    std::memset(panel.data(), 0, panel.size());
+  } else {
+    std::memset(panel.data() + panel.size() - kLineBytes, 0, kLineBytes);
+  }
+  const auto count = static_cast<uint32_t>(row_count);
+  switch (type) {
+    case TensorType::kQ8_0:
+      return PackQuants<kQ8_0Panel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kQ4_0:
+      return PackQuants<kQ4_0Panel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kQ4_K:
+      return PackQuants<kQ4_KPanel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kQ6_K:
+      return PackQuants<kQ6_KPanel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kF32:
+      return PackPlain<4>(inputs, rows.data(), count, panel.data());
+    default:  // the halves; others have no PanelBytes()
+      return PackPlain<2>(inputs, rows.data(), count, panel.data());
+  }
+}
+
+void DecodePanel(TensorType type, uint32_t inputs, std::span<const std::byte> rows,
+                 std::span<float> row, std::span<float> panel) {
+  const size_t row_bytes = RowBytes(type, inputs);
+  const size_t row_count = rows.size() / row_bytes;
+  OUTRIDER_CHECK(rows.size() % row_bytes == 0 && row_count >= 1 && row_count <= kPanelOutputs,
+                 "a panel is made of 1 to 16 whole rows");
+  OUTRIDER_CHECK(row.size() >= inputs && panel.size() == size_t{inputs} * kPanelOutputs,
+                 "there is room for a row and a panel");
+  if (row_count < kPanelOutputs) std::ranges::fill(panel, 0.0f);
+  for (size_t n = 0; n < row_count; ++n) {
+    OUTRIDER_CHECK_OK(Dequantize(type, rows.subspan(n * row_bytes, row_bytes), row.first(inputs)));
+    for (size_t k = 0; k < inputs; ++k) panel[k * kPanelOutputs + n] = row[k];
+  }
+}
+
+void DecodeRow(const WeightMatrix& matrix, uint32_t output, std::span<float> out) {
+  OUTRIDER_CHECK(output < matrix.outputs && out.size() == matrix.inputs,
+                 "the row exists and there is room for it");
+  if (matrix.layout == WeightLayout::kPanels) return DecodePacked(matrix, output, out);
+  const size_t row_bytes = RowBytes(matrix.type, matrix.inputs);
+  OUTRIDER_CHECK_OK(
+      Dequantize(matrix.type, std::span(matrix.data + output * row_bytes, row_bytes), out));
+}
+
+}  // namespace outrider
