@@ -251,14 +251,14 @@ uint64_t HashOfBits(const std::function<double(double)>& function, double low, d
 }
 
 TEST(PortableMathTest, GivesTheSameBitsEverywhere) {
-  EXPECT_EQ(HashOfBits(portable::Exp, -750, 715), 0xf1f08ab3ec39f623);
-  EXPECT_EQ(HashOfBits(portable::Log, 0, 10), 0x5206a06f493687ce);
-  EXPECT_EQ(HashOfBits(portable::Log1p, -1, 4), 0xe7ed7baa92b92764);
-  EXPECT_EQ(HashOfBits(portable::Sin, -1e7, 1e7), 0x6f8b45dcbae2f179);
-  EXPECT_EQ(HashOfBits(portable::Cos, -1e7, 1e7), 0xb9e919bf507f8038);
+  EXPECT_EQ(HashOfBits(portable::Exp, -750, 715), 0xf1f08ab3ec39f623u);
+  EXPECT_EQ(HashOfBits(portable::Log, 0, 10), 0x5206a06f493687ceu);
+  EXPECT_EQ(HashOfBits(portable::Log1p, -1, 4), 0xe7ed7baa92b92764u);
+  EXPECT_EQ(HashOfBits(portable::Sin, -1e7, 1e7), 0x6f8b45dcbae2f179u);
+  EXPECT_EQ(HashOfBits(portable::Cos, -1e7, 1e7), 0xb9e919bf507f8038u);
   EXPECT_EQ(HashOfBits([](double x) { return portable::Pow(500'000, x); }, -1, 1),
-            0x8cdcb1e7a689eee9);
-  EXPECT_EQ(HashOfBits([](double x) { return portable::Pow(x, 0.7); }, 0, 2), 0x99d766a481ca8122);
+            0x8cdcb1e7a689eee9u);
+  EXPECT_EQ(HashOfBits([](double x) { return portable::Pow(x, 0.7); }, 0, 2), 0x99d766a481ca8122u);
 }
 
 }  // namespace
