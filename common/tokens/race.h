@@ -1,0 +1,34 @@
+// Sampling as a race: every token's clock rings after E / w, E the exponential noise of this
+// position and w the token's weight, and the first to ring is chosen.
+//
+// The minimum of exponential clocks falls to each with probability w / sum(w), so this samples the
+// softmax. Two models that share the noise mostly agree, because the same E meets similar w: a
+// draft guesses a sampled text nearly as well as a greedy one.
+//
+// Definition: the token with the least E / w, of equal ones the lowest id, among those with
+// w >= min_p; a token of weight 0 never rings. Everything in double.
+//
+// Only a few tokens need a logarithm and an exponential. E >= u, so a token whose u / w already
+// exceeds the best time so far has lost; and since u >= 2^-33, for most tokens of a real
+// distribution the logit alone tells. Both bounds err on the safe side: the outcome is that of
+// the definition, to the bit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/tokens/maximum.h"
+#include "common/tokens/noise.h"
+#include "common/tokens/truncation.h"
+
+namespace outrider {
+
+// Over all tokens; `maximum` is that of the logits, sound and finite.
+TokenId RaceOfAll(std::span<const float> logits, const Maximum& maximum, double temperature,
+                  double min_p, const Noise& noise);
+
+// Over what a truncation has left; `favourite` is the most probable of them.
+TokenId RaceOfCandidates(std::span<const Candidate> candidates, TokenId favourite, double min_p,
+                         const Noise& noise);
+
+}  // namespace outrider
