@@ -15,12 +15,12 @@ const Kernels& KernelsFor(Isa isa) {
   static const Kernels kernels[] = {
     {Isa::kScalar, kScalarProducts, kScalarRows},
 #if defined(__x86_64__)
-    {Isa::kAvx2, kScalarProducts, kScalarRows},
-    {Isa::kAvx512, kScalarProducts, kScalarRows},
-    {Isa::kAmx, kScalarProducts, kScalarRows},
+    {Isa::kAvx2, kScalarProducts, kAvx2Rows},
+    {Isa::kAvx512, kScalarProducts, kAvx512Rows},
+    {Isa::kAmx, kScalarProducts, kAvx512Rows},
 #elif defined(__aarch64__)
-    {Isa::kDotprod, kScalarProducts, kScalarRows},
-    {Isa::kI8mm, kScalarProducts, kScalarRows},
+    {Isa::kDotprod, kScalarProducts, kNeonRows},
+    {Isa::kI8mm, kScalarProducts, kNeonRows},
 #endif
   };
   return *std::ranges::find(kernels, isa, &Kernels::isa);
