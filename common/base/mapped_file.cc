@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "common/base/file_descriptor.h"
@@ -27,6 +29,16 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, Concat(path, ": cannot map ", size, " bytes"));
   return MappedFile(path, static_cast<const std::byte*>(data), size);
+}
+
+void MappedFile::Forget(std::span<const std::byte> part) {
+  if (part.empty()) return;
+  // Whole pages: those that a neighbour shares are read again when it needs them.
+  const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page_bytes * page_bytes;
+  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+  // Advice: where it is not taken, the pages stay, and nothing else is lost.
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 MappedFile::MappedFile(std::string path, const std::byte* data, size_t size)

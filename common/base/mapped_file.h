@@ -24,6 +24,11 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
+  // Lets go of the memory that the pages of `part`, a piece of some file's bytes(), occupy in this
+  // process. They can be read again, from the page cache or the disk. Reading a model once, piece
+  // by piece, then needs no memory of the model's size.
+  static void Forget(std::span<const std::byte> part);
+
  private:
   MappedFile(std::string path, const std::byte* data, size_t size);
 

@@ -58,6 +58,11 @@ class StoredModel : public ModelFile {
     return absl::OkStatus();
   }
 
+  void Forget(const ModelTensor& tensor, uint64_t first, uint64_t count) const override {
+    const auto found = index_.find(tensor.name);
+    if (found != index_.end()) ForgetRows(stored_[found->second], first, count);
+  }
+
  protected:
   virtual const std::string& path() const = 0;
 

@@ -81,6 +81,10 @@ class ModelFile {
   // takes no memory of its own.
   virtual absl::Status ReadRows(const ModelTensor& tensor, uint64_t first, uint64_t count,
                                 std::span<std::byte> out) const = 0;
+
+  // The caller is done with these rows: the memory their mapped bytes occupy is let go. They can be
+  // read again. For whoever reads a model once and keeps a copy in a form of his own.
+  virtual void Forget(const ModelTensor& tensor, uint64_t first, uint64_t count) const = 0;
 };
 
 }  // namespace outrider

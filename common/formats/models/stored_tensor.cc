@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/base/mapped_file.h"
 
 namespace outrider {
 namespace {
@@ -71,6 +72,31 @@ void CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
       return CopyPaired(source, row_bytes, first, count, out.data());
     case RowSource::Order::kTransposed:
       return CopyTransposed(source, RowBytes(type, 1), dims[0], dims[1], first, count, out.data());
+  }
+}
+
+void ForgetRows(const StoredTensor& stored, uint64_t first, uint64_t count) {
+  if (!stored.made.empty() || count == 0) return;  // no file's pages
+  const std::vector<uint64_t>& dims = stored.tensor.dims;
+  const uint64_t rows = stored.tensor.row_count();
+  if (first > rows || count > rows - first) return;
+  const RowSource& source = stored.source;
+  uint64_t end = first + count;
+  if (source.order == RowSource::Order::kTransposed) {
+    if (end < rows) return;
+    first = 0;
+  }
+  if (source.order == RowSource::Order::kPairHalves && dims.size() > 1) {  // whole heads
+    first -= first % source.head_length;
+    end = std::min(rows, (end + source.head_length - 1) / source.head_length * source.head_length);
+  }
+  const uint64_t row_bytes = stored.tensor.bytes / rows;
+  const uint64_t piece_rows = source.pieces[0].size() / row_bytes;
+  while (first < end) {
+    const uint64_t row = first % piece_rows;
+    const uint64_t run = std::min(end - first, piece_rows - row);
+    MappedFile::Forget(source.pieces[first / piece_rows].subspan(row * row_bytes, run * row_bytes));
+    first += run;
   }
 }
 

@@ -47,4 +47,8 @@ struct StoredTensor {
 // tensor's bytes; no memory is taken.
 void CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count, std::span<std::byte> out);
 
+// Lets go of the pages these rows were read from (MappedFile::Forget). Where rows are gathered from
+// all over a matrix, that is when the last of them is forgotten.
+void ForgetRows(const StoredTensor& stored, uint64_t first, uint64_t count);
+
 }  // namespace outrider
