@@ -1,0 +1,96 @@
+#include "common/model/model_spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/kernels/attention.h"
+
+namespace outrider {
+namespace {
+
+std::string_view Describe(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return "SiLU";
+    case Activation::kGeluTanh:
+      return "GELU in its tanh form";
+    case Activation::kGeluErf:
+      return "GELU in its erf form";
+    case Activation::kRelu:
+      return "ReLU";
+  }
+  return "";
+}
+
+std::optional<GateKind> GateOf(const Hyperparameters& model) {
+  if (model.activation == Activation::kSilu && model.gated) return GateKind::kSiluGated;
+  if (model.activation == Activation::kGeluTanh) {
+    return model.gated ? GateKind::kGeluTanhGated : GateKind::kGeluTanh;
+  }
+  return std::nullopt;
+}
+
+// What is missing for this model, as the subject of "... is not supported"; empty when nothing is.
+std::string Unsupported(const Hyperparameters& model) {
+  if (model.is_encoder_decoder()) {
+    return Concat("a model of encoder and decoder (", Name(model.architecture), ")");
+  }
+  if (model.experts.count > 0) return Concat("a model of ", model.experts.count, " experts");
+  if (const uint32_t length = std::max(model.key_length, model.value_length);
+      length > kHeadLengthMax) {
+    return Concat("a model with heads of ", length, " (the most is ", kHeadLengthMax, ")");
+  }
+  if (model.rope.scaling == RopeScaling::kLongRope) return "rope scaling \"longrope\"";
+  if (model.output_scale != 1.0f) return "a scale before the output matrix";
+  if (!GateOf(model)) {
+    return Concat("a feed-forward part with ", Describe(model.activation),
+                  model.gated ? " and a gate" : " and no gate");
+  }
+  return "";
+}
+
+}  // namespace
+
+uint32_t ModelSpec::head_count_max() const {
+  return std::ranges::max_element(layers, {}, &AttentionShape::head_count)->head_count;
+}
+
+uint32_t ModelSpec::kv_head_count_max() const {
+  return std::ranges::max_element(layers, {}, &AttentionShape::kv_head_count)->kv_head_count;
+}
+
+absl::StatusOr<ModelSpec> ModelSpec::From(const ModelFile& model, const std::string& path) {
+  const Hyperparameters& numbers = model.hyperparameters();
+  if (const std::string missing = Unsupported(numbers); !missing.empty()) {
+    return Unimplemented(path, ": running ", missing, " is not supported");
+  }
+  if (model.tensors().empty()) {
+    return InvalidArgument(path, ": holds a vocabulary and no weights; it cannot be run");
+  }
+  ModelSpec spec;
+  spec.name = numbers.name;
+  spec.context_length = numbers.context_length;
+  spec.embedding_length = numbers.embedding_length;
+  spec.feed_forward_length = numbers.feed_forward_length;
+  spec.vocabulary_size = numbers.vocabulary_size;
+  for (uint32_t n = 0; n < numbers.block_count; ++n) {
+    spec.layers.push_back({numbers.head_count[n], numbers.head_count_kv[n]});
+  }
+  spec.key_length = numbers.key_length;
+  spec.value_length = numbers.value_length;
+  // Square root and division are exactly rounded everywhere.
+  spec.attention_scale =
+      static_cast<float>(1.0 / std::sqrt(static_cast<double>(numbers.key_length)));
+  spec.window = numbers.sliding_window;
+  spec.norm = numbers.norm;
+  spec.norm_epsilon = numbers.norm_epsilon;
+  spec.gate = *GateOf(numbers);
+  spec.rope = numbers.rope;
+  spec.learned_positions = numbers.architecture == Architecture::kGpt2;
+  spec.tied_embeddings = numbers.tied_embeddings;
+  return spec;
+}
+
+}  // namespace outrider
