@@ -2,65 +2,154 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
+#include <utility>
 
-#include "common/base/check.h"
 #include "common/base/portable_math.h"
+#include "common/base/status.h"
+#include "common/kernels/attention.h"
 
 namespace outrider {
 namespace {
 
-// Where yarn changes from the frequencies as they were (below low) to stretched ones (above high).
-struct YarnRange {
-  float low;
-  float high;
-};
+constexpr double kTwoPi = 6.283185307179586;
 
-// The pair, as a real number, that turns `beta` times within the original context.
-double YarnPair(const Rope& rope, float beta) {
-  const double turns = rope.original_context_length / (double{beta} * 2 * std::numbers::pi);
-  return rope.dimension_count * portable::Log(turns) / (2 * portable::Log(double{rope.base}));
+bool IsPositive(float x) {
+  return x > 0.0f && std::isfinite(x);
 }
 
-YarnRange RangeOf(const Rope& rope) {
-  const double low = std::max(std::floor(YarnPair(rope, rope.yarn_beta_fast)), 0.0);
-  const double high =
-      std::min(std::ceil(YarnPair(rope, rope.yarn_beta_slow)), rope.dimension_count - 1.0);
-  return {static_cast<float>(low), static_cast<float>(high == low ? high + 0.001 : high)};
+absl::Status CheckYarn(const Rope& rope) {
+  if (!(rope.base > 1.0f)) {
+    return InvalidArgument("rope base is ", rope.base, ", must be above 1 for yarn scaling");
+  }
+  if (rope.original_context_length == 0) {
+    return InvalidArgument("yarn scaling lacks the original context length");
+  }
+  if (!IsPositive(rope.yarn_beta_fast) || !IsPositive(rope.yarn_beta_slow)) {
+    return InvalidArgument("yarn scaling's beta_fast is ", rope.yarn_beta_fast, " and beta_slow ",
+                           rope.yarn_beta_slow, ", must be positive");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDivisors(std::span<const float> divisors, size_t count) {
+  if (divisors.size() != count) {
+    return InvalidArgument("rope_freqs.weight has ", divisors.size(), " factors, must have ", count,
+                           " for this rope");
+  }
+  for (size_t i = 0; i < divisors.size(); ++i) {
+    if (!IsPositive(divisors[i])) {
+      return InvalidArgument("rope_freqs.weight: factor ", i, " is ", divisors[i],
+                             ", must be positive");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const Rope& rope, std::span<const float> divisors) {
+  if (rope.dimension_count % 2 != 0 || rope.dimension_count > kHeadLengthMax) {
+    return InvalidArgument("rope dimension count is ", rope.dimension_count,
+                           ", must be even and at most ", kHeadLengthMax);
+  }
+  if (!IsPositive(rope.base) || !IsPositive(rope.factor) || !IsPositive(rope.attention_factor)) {
+    return InvalidArgument("rope base is ", rope.base, ", factor ", rope.factor,
+                           ", attention factor ", rope.attention_factor, ", must be positive");
+  }
+  switch (rope.scaling) {
+    case RopeScaling::kLongRope:
+      return Unimplemented("rope scaling longrope is not supported");
+    case RopeScaling::kYarn:
+      OUTRIDER_RETURN_IF_ERROR(CheckYarn(rope));
+      break;
+    case RopeScaling::kNone:
+    case RopeScaling::kLinear:
+    case RopeScaling::kLlama3:
+      break;
+  }
+  return CheckDivisors(divisors,
+                       rope.scaling == RopeScaling::kLlama3 ? rope.dimension_count / 2 : 0);
+}
+
+// YaRN turns dimensions that go round more than beta_fast times within the original context at
+// their own pace, those below beta_slow times at an interpolated one, and those between at a
+// mixture.
+class YarnRamp {
+ public:
+  explicit YarnRamp(const Rope& rope) {
+    const double largest = rope.dimension_count - 1.0;
+    const double low = std::max(std::floor(Dimension(rope, rope.yarn_beta_fast)), 0.0);
+    double high = std::min(std::ceil(Dimension(rope, rope.yarn_beta_slow)), largest);
+    if (low == high) high += 0.001;
+    low_ = static_cast<float>(low);
+    width_ = static_cast<float>(high - low);
+  }
+
+  // 0: as it is. 1: interpolated.
+  float At(uint32_t i) const {
+    return std::clamp((static_cast<float>(i) - low_) / width_, 0.0f, 1.0f);
+  }
+
+ private:
+  // The dimension that goes round `beta` times within the original context.
+  static double Dimension(const Rope& rope, double beta) {
+    const double turns = rope.original_context_length / (beta * kTwoPi);
+    return rope.dimension_count * portable::Log(turns) / (2.0 * portable::Log(rope.base));
+  }
+
+  float low_;
+  float width_;
+};
+
+// What the plain frequency i is one over.
+float Power(const Rope& rope, uint32_t i) {
+  const float exponent = static_cast<float>(2 * i) / static_cast<float>(rope.dimension_count);
+  return static_cast<float>(portable::Pow(rope.base, exponent));
+}
+
+void MakeYarnFrequencies(const Rope& rope, std::vector<float>& frequencies) {
+  const YarnRamp ramp(rope);
+  for (uint32_t i = 0; i < frequencies.size(); ++i) {
+    const float g = Power(rope, i);
+    const float k = 1.0f - ramp.At(i);
+    frequencies[i] = (1.0f / (rope.factor * g)) * (1.0f - k) + (1.0f / g) * k;
+  }
+}
+
+std::vector<float> Frequencies(const Rope& rope, std::span<const float> divisors) {
+  std::vector<float> frequencies(rope.dimension_count / 2);
+  if (rope.scaling == RopeScaling::kYarn) {
+    MakeYarnFrequencies(rope, frequencies);
+    return frequencies;
+  }
+  for (uint32_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] = 1.0f / Power(rope, i);
+    if (rope.scaling == RopeScaling::kLinear) frequencies[i] /= rope.factor;
+    if (rope.scaling == RopeScaling::kLlama3) frequencies[i] /= divisors[i];
+  }
+  return frequencies;
 }
 
 }  // namespace
 
-RopeTable::RopeTable(const Rope& rope, std::span<const float> factors)
-    : attention_factor_(rope.scaling == RopeScaling::kYarn ? rope.attention_factor : 1.0f) {
-  if (rope.style == RopeStyle::kNone) return;
-  OUTRIDER_CHECK(rope.scaling != RopeScaling::kLongRope, "longrope is refused before");
-  const uint32_t pairs = rope.dimension_count / 2;
-  const bool has_factors = rope.scaling == RopeScaling::kLlama3;
-  OUTRIDER_CHECK(!has_factors || factors.size() == pairs, "llama3 scaling has its tensor");
-  const YarnRange range = rope.scaling == RopeScaling::kYarn ? RangeOf(rope) : YarnRange{0, 1};
-
-  for (uint32_t i = 0; i < pairs; ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(rope.dimension_count);
-    const auto g = static_cast<float>(portable::Pow(double{rope.base}, double{exponent}));
-    float frequency = 1.0f / g;
-    if (rope.scaling == RopeScaling::kLinear) frequency = frequency / rope.factor;
-    if (has_factors) frequency = frequency / factors[i];
-    if (rope.scaling == RopeScaling::kYarn) {
-      const float ramp = (static_cast<float>(i) - range.low) / (range.high - range.low);
-      const float kept = 1.0f - std::clamp(ramp, 0.0f, 1.0f);
-      frequency = (1.0f / (rope.factor * g)) * (1.0f - kept) + frequency * kept;
+absl::StatusOr<RopeTable> RopeTable::Create(const Rope& rope, std::span<const float> divisors) {
+  if (rope.style == RopeStyle::kNone) return RopeTable({}, 1.0f);
+  OUTRIDER_RETURN_IF_ERROR(Check(rope, divisors));
+  std::vector<float> frequencies = Frequencies(rope, divisors);
+  for (const float frequency : frequencies) {
+    if (!std::isfinite(frequency)) {
+      return InvalidArgument("rope base ", rope.base, " and factor ", rope.factor,
+                             " make a frequency of ", frequency);
     }
-    frequencies_.push_back(frequency);
   }
+  return RopeTable(std::move(frequencies),
+                   rope.scaling == RopeScaling::kYarn ? rope.attention_factor : 1.0f);
 }
 
-void RopeTable::Turn(uint32_t position, float* cosines, float* sines) const {
+void RopeTable::Turn(uint32_t position, float* cos, float* sin) const {
   for (size_t i = 0; i < frequencies_.size(); ++i) {
     const float angle = static_cast<float>(position) * frequencies_[i];
-    const portable::SinCosResult turn = portable::SinCos(double{angle});
-    cosines[i] = static_cast<float>(turn.cos) * attention_factor_;
-    sines[i] = static_cast<float>(turn.sin) * attention_factor_;
+    const portable::SinCosResult both = portable::SinCos(angle);
+    cos[i] = static_cast<float>(both.cos) * attention_factor_;
+    sin[i] = static_cast<float>(both.sin) * attention_factor_;
   }
 }
 

@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
     const ModelSpec& spec, WeightStore& weights, const KvPageLayout& cache, const Kernels& kernels,
     ThreadPool& pool, uint32_t row_count_max, uint32_t logit_row_count_max) {
   OUTRIDER_CHECK(row_count_max > 0 && logit_row_count_max > 0, "a transformer is made for rows");
-  RopeTable rope(spec.rope, weights.outer().rope_freqs);
+  OUTRIDER_ASSIGN_OR_RETURN(RopeTable rope,
+                            RopeTable::Create(spec.rope, weights.outer().rope_freqs));
   const uint32_t inputs_max = std::max(
       {spec.embedding_length, spec.feed_forward_length, spec.head_count_max() * spec.value_length});
   OUTRIDER_ASSIGN_OR_RETURN(
