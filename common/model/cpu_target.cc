@@ -1,0 +1,403 @@
+#include "common/model/cpu_target.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/formats/models/model_file.h"
+
+namespace outrider {
+namespace {
+
+// An id is a running number and, in its low bits, which sequence of the table it is.
+constexpr uint32_t kIndexBits = 16;
+constexpr uint32_t kSequencesMax = 1 << kIndexBits;
+
+// Rows whose logits are kept at once: the largest pass, and a good band of small ones.
+constexpr uint32_t kLogitRows = 32;
+
+uint64_t PagesFor(uint64_t positions) {
+  return (positions + kChunk - 1) / kChunk;
+}
+
+absl::Status CheckOptions(const ModelSpec& spec, const CpuTargetOptions& options) {
+  if (options.context_length > spec.context_length) {
+    return InvalidArgument("a context of ", options.context_length, " tokens is more than the ",
+                           spec.context_length, " ", spec.name, " was made for");
+  }
+  if (options.sequence_count_max == 0 || options.sequence_count_max > kSequencesMax) {
+    return InvalidArgument("a target holds 1 to ", kSequencesMax, " sequences, not ",
+                           options.sequence_count_max);
+  }
+  if (options.row_count_max <= options.node_count_max) {
+    return InvalidArgument("a pass of ", options.node_count_max,
+                           " nodes and their root does not fit into ", options.row_count_max,
+                           " rows");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> CountPages(const KvPageLayout& layout, const CpuTargetOptions& options,
+                                    uint32_t context_length) {
+  const uint64_t scratch = PagesFor(options.node_count_max);
+  const uint64_t least = 1 + scratch;
+  const uint64_t pages = options.kv_bytes > 0
+                             ? options.kv_bytes / layout.page_bytes()
+                             : options.sequence_count_max * (PagesFor(context_length) + scratch);
+  if (pages < least) {
+    return InvalidArgument("a KV cache of ", options.kv_bytes, " bytes is too small; the least is ",
+                           least * layout.page_bytes());
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>(pages, std::numeric_limits<uint32_t>::max()));
+}
+
+}  // namespace
+
+CpuTarget::Sequence::Sequence(KvCache& cache, const TargetInfo& info)
+    : kv(cache, info.context_length, info.node_count_max) {
+  tokens.reserve(info.context_length + 1);
+  drafted.reserve(info.node_count_max);
+}
+
+absl::StatusOr<std::unique_ptr<CpuTarget>> CpuTarget::Load(const ModelFile& model,
+                                                           const std::string& path,
+                                                           const CpuTargetOptions& options,
+                                                           const Kernels& kernels, ThreadPool& pool,
+                                                           const LoadProgress& progress) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(model, path));
+  OUTRIDER_RETURN_IF_ERROR(CheckOptions(spec, options));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ResidentWeights> weights,
+                            ResidentWeights::Load(model, spec, path, pool, progress));
+  const uint64_t content_hash = weights->content_hash();
+  return Create(spec, std::move(weights), content_hash, options, kernels, pool);
+}
+
+absl::StatusOr<std::unique_ptr<CpuTarget>> CpuTarget::Create(
+    const ModelSpec& spec, std::unique_ptr<WeightStore> weights, uint64_t content_hash,
+    const CpuTargetOptions& options, const Kernels& kernels, ThreadPool& pool) {
+  OUTRIDER_RETURN_IF_ERROR(CheckOptions(spec, options));
+  const uint32_t context_length =
+      options.context_length > 0 ? options.context_length : spec.context_length;
+  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t page_count,
+                            CountPages(KvPageLayout(spec), options, context_length));
+  TargetInfo info = {.model_name = spec.name,
+                     .numerics_id = NumericsId::Of(spec, content_hash, "cpu", "f16"),
+                     .vocabulary_size = spec.vocabulary_size,
+                     .context_length = context_length,
+                     .node_count_max = options.node_count_max,
+                     .sequence_count_max = options.sequence_count_max};
+  std::unique_ptr<CpuTarget> target(new CpuTarget(spec, std::move(weights), std::move(info), pool));
+
+  OUTRIDER_ASSIGN_OR_RETURN(target->cache_, KvCache::Create(target->spec_, page_count));
+  const uint32_t logit_rows = std::max(kLogitRows, options.node_count_max + 1);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      target->transformer_,
+      Transformer::Create(target->spec_, *target->weights_, target->cache_->layout(), kernels, pool,
+                          options.row_count_max, logit_rows));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      Batch batch, Batch::Create(options.row_count_max, context_length, target->spec_.window));
+  target->batch_ = std::make_unique<Batch>(std::move(batch));
+  target->admitted_.reserve(options.row_count_max);
+  target->depths_.reserve(options.node_count_max);
+  target->logit_rows_.reserve(logit_rows);
+  for (uint32_t worker = 0; worker < pool.thread_count(); ++worker) {
+    target->scratch_.emplace_back(static_cast<int32_t>(spec.vocabulary_size));
+    target->paths_.emplace_back().reserve(options.node_count_max);
+  }
+  for (uint32_t i = 0; i < options.sequence_count_max; ++i) {
+    target->sequences_.push_back(std::make_unique<Sequence>(*target->cache_, target->info_));
+  }
+  return target;
+}
+
+CpuTarget::CpuTarget(const ModelSpec& spec, std::unique_ptr<WeightStore> weights, TargetInfo info,
+                     ThreadPool& pool)
+    : spec_(spec), weights_(std::move(weights)), info_(std::move(info)), pool_(pool) {}
+
+// --- sequences ---
+
+absl::StatusOr<SequenceId> CpuTarget::CreateSequence() {
+  const auto unused = std::ranges::find(sequences_, 0u, [](const auto& s) { return s->id; });
+  if (unused == sequences_.end()) {
+    return ResourceExhausted("all ", sequences_.size(), " sequences are in use; close one");
+  }
+  const auto index = static_cast<uint64_t>(unused - sequences_.begin());
+  (*unused)->id = ++sequences_created_ << kIndexBits | index;
+  return SequenceId{(*unused)->id};
+}
+
+absl::StatusOr<SequenceId> CpuTarget::Fork(SequenceId id) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, Find(id));
+  OUTRIDER_ASSIGN_OR_RETURN(const SequenceId fork_id, CreateSequence());
+  Sequence& fork = **Find(fork_id);
+  fork.tokens.assign(sequence->tokens.begin(), sequence->tokens.end());
+  fork.kv.ForkFrom(sequence->kv);
+  return fork_id;
+}
+
+absl::Status CpuTarget::Close(SequenceId id) {
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(id));
+  sequence->id = 0;
+  sequence->tokens.clear();
+  sequence->kv.Clear();
+  sequence->has_pass = false;
+  return absl::OkStatus();
+}
+
+absl::Status CpuTarget::Truncate(SequenceId id, uint32_t length) {
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(id));
+  if (length > sequence->tokens.size()) {
+    return InvalidArgument("a sequence of ", sequence->tokens.size(),
+                           " tokens cannot be truncated to ", length);
+  }
+  sequence->tokens.resize(length);
+  const uint32_t computed = length > 0 ? length - 1 : 0;
+  sequence->kv.Truncate(std::min(sequence->kv.length(), computed));
+  sequence->has_pass = false;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> CpuTarget::Length(SequenceId id) const {
+  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, Find(id));
+  return static_cast<uint32_t>(sequence->tokens.size());
+}
+
+absl::StatusOr<CpuTarget::Sequence*> CpuTarget::Find(SequenceId id) const {
+  const auto number = static_cast<uint64_t>(id);
+  const uint64_t index = number & (kSequencesMax - 1);
+  if (number == 0 || index >= sequences_.size() || sequences_[index]->id != number) {
+    return NotFound("sequence ", number, " was never created, or is closed");
+  }
+  return sequences_[index].get();
+}
+
+absl::Status CpuTarget::CheckTokens(std::span<const TokenId> tokens) const {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || static_cast<uint32_t>(tokens[i]) >= spec_.vocabulary_size) {
+      return InvalidArgument("token ", i, " is ", tokens[i], ", and the vocabulary of ", spec_.name,
+                             " has ", spec_.vocabulary_size, " tokens");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// --- prompts ---
+
+absl::Status CpuTarget::Prefill(SequenceId id, std::span<const TokenId> tokens,
+                                const PromptProgress& progress) {
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(id));
+  OUTRIDER_RETURN_IF_ERROR(CheckTokens(tokens));
+  KvSequence& kv = sequence->kv;
+  const size_t before = sequence->tokens.size();
+  if (tokens.size() > info_.context_length || before > info_.context_length - tokens.size()) {
+    return InvalidArgument("a sequence of ", before, " tokens and a prompt of ", tokens.size(),
+                           " do not fit into a context of ", info_.context_length);
+  }
+  if (tokens.empty()) return absl::OkStatus();
+  const auto total = static_cast<uint32_t>(before + tokens.size()) - 1 - kv.length();
+  OUTRIDER_RETURN_IF_ERROR(kv.Reserve(total, 0));
+  sequence->has_pass = false;
+  sequence->tokens.insert(sequence->tokens.end(), tokens.begin(), tokens.end());
+
+  for (uint32_t done = 0; done < total;) {
+    const uint32_t count = std::min(total - done, transformer_->row_count_max());
+    batch_->Clear();
+    batch_->AddChain(kv, std::span(sequence->tokens).subspan(kv.length(), count));
+    absl::Status status = transformer_->Forward(*batch_, nullptr);
+    if (status.ok()) {
+      kv.Advance(count);
+      done += count;
+      if (!progress || progress(done, total) || done == total) continue;
+      status = absl::CancelledError("the prompt was not read to its end");
+    }
+    sequence->tokens.resize(done > 0 ? kv.length() + 1 : before);
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+// --- passes ---
+
+void CpuTarget::Run(std::span<const Pass> passes, std::span<PassResult> results) {
+  OUTRIDER_CHECK(passes.size() == results.size(), "every pass has a result");
+  ++calls_;
+  batch_->Clear();
+  admitted_.clear();
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const Pass& pass = passes[i];
+    absl::StatusOr<Sequence*> sequence = Admit(pass);
+    results[i].status = sequence.status();
+    if (!sequence.ok()) continue;
+    const auto row_count = static_cast<uint32_t>(1 + pass.nodes.size());
+    if (row_count > batch_->free_row_count()) RunBatch(passes, results);
+    const uint32_t root = batch_->AddChain((*sequence)->kv, {&(*sequence)->tokens.back(), 1});
+    batch_->AddNodes((*sequence)->kv, root, pass.nodes);
+    admitted_.push_back({i, *sequence, root, row_count});
+  }
+  RunBatch(passes, results);
+}
+
+// Everything that can be wrong with a pass, and room for its rows and for what may be committed.
+absl::StatusOr<CpuTarget::Sequence*> CpuTarget::Admit(const Pass& pass) {
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(pass.sequence));
+  if (sequence->last_call == calls_) {
+    return InvalidArgument("a sequence can have one pass at a time, and this one has two");
+  }
+  if (sequence->tokens.empty()) {
+    return InvalidArgument("a sequence without tokens has no root; give it a prompt first");
+  }
+  if (pass.chooser == nullptr || pass.history == nullptr) {
+    return InvalidArgument("a pass needs a chooser and the history it goes by");
+  }
+  if (pass.chooser->vocabulary_size() != static_cast<int32_t>(spec_.vocabulary_size)) {
+    return InvalidArgument("the chooser is for a vocabulary of ", pass.chooser->vocabulary_size(),
+                           " tokens, and ", spec_.name, " has ", spec_.vocabulary_size);
+  }
+  if (pass.chooser->options().penalizes() && !pass.history->counts_tokens()) {
+    return InvalidArgument("the chooser penalises tokens, and the history does not count them");
+  }
+  if (pass.history->size() != sequence->tokens.size()) {
+    return InvalidArgument("the history has ", pass.history->size(), " tokens, the sequence ",
+                           sequence->tokens.size());
+  }
+  OUTRIDER_RETURN_IF_ERROR(CheckNodes(*sequence, pass.nodes));
+  const uint32_t depth = depths_.empty() ? 0 : *std::ranges::max_element(depths_);
+  sequence->has_pass = false;
+  OUTRIDER_RETURN_IF_ERROR(
+      sequence->kv.Reserve(1 + depth, static_cast<uint32_t>(pass.nodes.size())));
+  sequence->last_call = calls_;
+  return sequence;
+}
+
+absl::Status CpuTarget::CheckNodes(const Sequence& sequence, std::span<const DraftedNode> nodes) {
+  if (nodes.size() > info_.node_count_max) {
+    return InvalidArgument("a pass of ", nodes.size(), " nodes is larger than the ",
+                           info_.node_count_max, " this target takes");
+  }
+  const size_t root_position = sequence.tokens.size() - 1;
+  if (root_position >= info_.context_length) {
+    return InvalidArgument("the context of ", info_.context_length, " tokens is full");
+  }
+  depths_.clear();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const DraftedNode& node = nodes[i];
+    const bool below_root = node.parent == DraftedNode::kRoot;
+    if (!below_root && node.parent >= i) {
+      return InvalidArgument("node ", i, " has node ", node.parent,
+                             " as its parent, which does not come before it");
+    }
+    if (absl::Status status = CheckTokens({&node.token, 1}); !status.ok()) {
+      return InvalidArgument("node ", i, " is token ", node.token, ", and the vocabulary of ",
+                             spec_.name, " has ", spec_.vocabulary_size, " tokens");
+    }
+    depths_.push_back(below_root ? 1 : depths_[node.parent] + 1);
+    if (root_position + depths_.back() >= info_.context_length) {
+      return InvalidArgument("node ", i, " is at position ", root_position + depths_.back(),
+                             ", and the context ends at ", info_.context_length);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The transformer over all that has been admitted, then the choices, a band of whole passes at a
+// time.
+void CpuTarget::RunBatch(std::span<const Pass> passes, std::span<PassResult> results) {
+  if (const absl::Status status = transformer_->Forward(*batch_, nullptr); status.ok()) {
+    for (size_t begin = 0, end = 0; begin < admitted_.size(); begin = end) {
+      uint32_t rows = 0;
+      while (end < admitted_.size() &&
+             rows + admitted_[end].row_count <= transformer_->logit_row_count_max()) {
+        rows += admitted_[end++].row_count;
+      }
+      ChooseBand(passes, std::span(admitted_).subspan(begin, end - begin), results);
+    }
+  } else {
+    for (const Admitted& admitted : admitted_) results[admitted.pass].status = status;
+  }
+  batch_->Clear();
+  admitted_.clear();
+}
+
+void CpuTarget::ChooseBand(std::span<const Pass> passes, std::span<const Admitted> band,
+                           std::span<PassResult> results) {
+  logit_rows_.clear();
+  for (const Admitted& admitted : band) {
+    for (uint32_t i = 0; i < admitted.row_count; ++i) {
+      logit_rows_.push_back(admitted.root_row + i);
+    }
+  }
+  const LogitRows logits = transformer_->Project(logit_rows_);
+  const uint32_t first_row = band.front().root_row;
+  pool_.ParallelRanges(band.size(), [&](size_t begin, size_t end, uint32_t worker) {
+    for (size_t i = begin; i < end; ++i) {
+      const Admitted& admitted = band[i];
+      Sequence& sequence = *admitted.sequence;
+      const Pass& pass = passes[admitted.pass];
+      const absl::StatusOr<Outcome> outcome =
+          Walk(pass, sequence, logits, admitted.root_row - first_row, worker);
+      results[admitted.pass].status = outcome.status();
+      if (!outcome.ok()) continue;  // what it wrote is dropped when the sequence is used next
+      results[admitted.pass].outcome = *outcome;
+      sequence.drafted.assign(pass.nodes.begin(), pass.nodes.end());
+      sequence.has_pass = true;
+    }
+  });
+}
+
+// Down the tree for as long as a child is what the target chooses.
+absl::StatusOr<Outcome> CpuTarget::Walk(const Pass& pass, const Sequence& sequence,
+                                        const LogitRows& logits, uint32_t root_row,
+                                        uint32_t worker) {
+  std::vector<TokenId>& path = paths_[worker];
+  path.clear();
+  uint32_t node = DraftedNode::kRoot;
+  for (;;) {
+    const uint32_t row = node == DraftedNode::kRoot ? root_row : root_row + 1 + node;
+    const auto position = static_cast<uint32_t>(sequence.tokens.size() + path.size());
+    const absl::StatusOr<TokenId> chosen =
+        pass.chooser->Choose(logits.row(row), position, {*pass.history, path}, scratch_[worker]);
+    if (!chosen.ok()) {
+      return FailedPrecondition(spec_.name, ": no token can be chosen for position ", position,
+                                ": ", Message(chosen.status()));
+    }
+    const auto is_next = [&](const DraftedNode& child) {
+      return child.parent == node && child.token == *chosen;
+    };
+    const auto child = std::ranges::find_if(pass.nodes, is_next);
+    if (child == pass.nodes.end()) return Outcome{node, *chosen};
+    node = static_cast<uint32_t>(child - pass.nodes.begin());
+    path.push_back(*chosen);
+  }
+}
+
+absl::Status CpuTarget::Commit(SequenceId id, const Outcome& outcome) {
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(id));
+  if (!sequence->has_pass) {
+    return FailedPrecondition("there is no pass to commit; run one first");
+  }
+  const std::vector<DraftedNode>& drafted = sequence->drafted;
+  if (outcome.node != DraftedNode::kRoot && outcome.node >= drafted.size()) {
+    return InvalidArgument("node ", outcome.node, " is none of the ", drafted.size(),
+                           " of the last pass");
+  }
+  OUTRIDER_RETURN_IF_ERROR(CheckTokens({&outcome.next, 1}));
+
+  std::vector<uint32_t>& path = depths_;  // free until the next pass is checked
+  path.clear();
+  for (uint32_t node = outcome.node; node != DraftedNode::kRoot; node = drafted[node].parent) {
+    path.push_back(node);
+  }
+  sequence->kv.Advance(1);  // the root
+  for (size_t i = path.size(); i > 0; --i) {
+    sequence->kv.CommitScratch(path[i - 1]);
+    sequence->tokens.push_back(drafted[path[i - 1]].token);
+  }
+  sequence->tokens.push_back(outcome.next);
+  sequence->kv.DropScratch();
+  sequence->has_pass = false;
+  return absl::OkStatus();
+}
+
+}  // namespace outrider

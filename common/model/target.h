@@ -1,0 +1,112 @@
+// The large model, as everybody above sees it: sequences, prompts, and passes over what others have
+// drafted. On a CPU (cpu_target.h), a GPU or libtorch; weights resident or streamed.
+//
+//   OUTRIDER_ASSIGN_OR_RETURN(const SequenceId id, target.CreateSequence());
+//   OUTRIDER_RETURN_IF_ERROR(target.Prefill(id, prompt, nullptr));
+//   for (;;) {
+//     target.Run({&pass, 1}, {&result, 1});          // pass: drafted nodes, chooser, history
+//     OUTRIDER_RETURN_IF_ERROR(result.status);
+//     OUTRIDER_RETURN_IF_ERROR(target.Commit(id, result.outcome));
+//   }
+//
+// A sequence is its committed tokens. The last of them is the root: its successor is unknown, and
+// it is computed by the pass that asks for the successor. A pass is the root and a tree of drafted
+// nodes below it; its outcome is where the target's own choices leave that tree, and the token it
+// chooses there. Without drafted nodes a pass is ordinary decoding.
+//
+// Run() decides nothing for good: the caller looks at the outcome (a stop string may end the text
+// half way), commits as much of it as it wants, or drops it by running another pass.
+//
+// What a pass says is a function of the sequence's tokens, the chooser and the history. It does not
+// depend on the tree, on who else is in the call, or on how the tokens got here (in one prompt,
+// chunk by chunk, drafted and accepted, forked, truncated and read again).
+//
+// Threads: one call at a time.
+// Memory:  taken when the target is made. Prefill(), Run() and Commit() do not allocate.
+// Errors:  one sentence each, about one sequence; the others go on undisturbed, and so does this
+//          one unless it was closed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
+#include "common/model/batch.h"
+#include "common/model/numerics_id.h"
+#include "common/tokens/chooser.h"
+#include "common/tokens/token_history.h"
+
+namespace outrider {
+
+// Never given twice.
+enum class SequenceId : uint64_t {};
+
+struct Outcome {
+  uint32_t node;  // the last node of the accepted path, or DraftedNode::kRoot for none of them
+  TokenId next;
+};
+
+struct Pass {
+  SequenceId sequence;
+  std::span<const DraftedNode> nodes;
+  const Chooser* chooser;
+  const TokenHistory* history;  // of the sequence's committed tokens
+};
+
+struct PassResult {
+  absl::Status status;
+  Outcome outcome;  // when the status is OK
+};
+
+struct TargetInfo {
+  std::string model_name;
+  NumericsId numerics_id;
+  uint32_t vocabulary_size;
+  uint32_t context_length;      // tokens of one sequence
+  uint32_t node_count_max;      // drafted nodes of one pass
+  uint32_t sequence_count_max;  // at a time
+};
+
+// Told after every chunk how many of the tokens that had to be computed are; false stops.
+using PromptProgress = std::function<bool(uint32_t processed, uint32_t total)>;
+
+class Target {
+ public:
+  virtual ~Target() = default;
+
+  virtual const TargetInfo& info() const = 0;
+
+  // ResourceExhausted when there are sequence_count_max already.
+  virtual absl::StatusOr<SequenceId> CreateSequence() = 0;
+  // A new sequence with the same tokens, which shares the old one's memory until they differ.
+  virtual absl::StatusOr<SequenceId> Fork(SequenceId sequence) = 0;
+  virtual absl::Status Close(SequenceId sequence) = 0;
+  // Forgets all but the first `length` tokens.
+  virtual absl::Status Truncate(SequenceId sequence, uint32_t length) = 0;
+  virtual absl::StatusOr<uint32_t> Length(SequenceId sequence) const = 0;
+
+  // Appends tokens, and computes all but the last, which is the root then. InvalidArgument when
+  // they do not fit into the context or are not the vocabulary's; ResourceExhausted when there is
+  // no memory for their keys: nothing has changed then. Cancelled when `progress` (which may be
+  // null) said so: the sequence keeps the tokens computed so far.
+  virtual absl::Status Prefill(SequenceId sequence, std::span<const TokenId> tokens,
+                               const PromptProgress& progress) = 0;
+
+  // results[i] is that of passes[i]; each fails or succeeds alone. InvalidArgument for nodes whose
+  // parents do not come before them, tokens outside the vocabulary, a tree that does not fit into
+  // pass or context, a history of another length, a sequence without tokens or asked for twice;
+  // ResourceExhausted when there is no memory for the keys; FailedPrecondition when logits on the
+  // way to the outcome are not numbers.
+  virtual void Run(std::span<const Pass> passes, std::span<PassResult> results) = 0;
+
+  // The path down to outcome.node joins the committed tokens, and outcome.next becomes the root.
+  // Any node of the sequence's last pass may be committed, and any token. FailedPrecondition when
+  // there was no pass since the last change.
+  virtual absl::Status Commit(SequenceId sequence, const Outcome& outcome) = 0;
+};
+
+}  // namespace outrider
