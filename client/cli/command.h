@@ -21,5 +21,6 @@ void AddInspectCommand(CLI::App& app, CommandBody& chosen);
 void AddTokenizeCommand(CLI::App& app, CommandBody& chosen);
 void AddDetokenizeCommand(CLI::App& app, CommandBody& chosen);
 void AddConvertCommand(CLI::App& app, CommandBody& chosen);
+void AddRunCommand(CLI::App& app, CommandBody& chosen);
 
 }  // namespace outrider

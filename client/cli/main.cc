@@ -34,6 +34,7 @@ int Main(int argc, char** argv) {
   AddTokenizeCommand(app, chosen);
   AddDetokenizeCommand(app, chosen);
   AddConvertCommand(app, chosen);
+  AddRunCommand(app, chosen);
 
   try {
     app.parse(argc, argv);

@@ -26,20 +26,21 @@ std::string Bar(double share) {
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::string verb, uint64_t total_bytes)
+ProgressBar::ProgressBar(std::string verb, uint64_t total, ProgressUnit unit)
     : verb_(std::move(verb)),
-      total_bytes_(std::max<uint64_t>(1, total_bytes)),
+      total_(std::max<uint64_t>(1, total)),
+      unit_(unit),
       terminal_(isatty(STDERR_FILENO) == 1),
       started_(RealClock().Now()) {}
 
-void ProgressBar::Advance(uint64_t bytes, std::string_view what) {
-  done_bytes_ += bytes;
+void ProgressBar::Advance(uint64_t amount, std::string_view what) {
+  done_ += amount;
   const double now_s = Seconds();
   if (now_s < kQuietSeconds) return;
   if (terminal_) {
     if (now_s - last_drawn_s_ < kRedrawSeconds) return;
   } else {
-    const int tenth = static_cast<int>(10 * done_bytes_ / total_bytes_);
+    const int tenth = static_cast<int>(10 * done_ / total_);
     if (tenth == last_tenth_) return;
     last_tenth_ = tenth;
   }
@@ -56,15 +57,18 @@ void ProgressBar::Finish() {
 void ProgressBar::Draw(std::string_view what) {
   drawn_ = true;
   const double seconds = Seconds();
-  const double share =
-      std::min(1.0, static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_));
-  const double rate = static_cast<double>(done_bytes_) / seconds;
+  const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_));
+  const double rate = static_cast<double>(done_) / seconds;
   const auto left_s = static_cast<int>(seconds / std::max(share, 1e-6) * (1 - share));
   const std::string text =
-      Concat(verb_, " [", Bar(share), "] ", Fixed(100 * share, 0), " %  ", HumanBytes(done_bytes_),
-             "  ", HumanBytes(static_cast<uint64_t>(rate)), "/s  ", left_s, " s left  ", what);
+      Concat(verb_, " [", Bar(share), "] ", Fixed(100 * share, 0), " %  ", Amount(done_), "  ",
+             Amount(static_cast<uint64_t>(rate)), "/s  ", left_s, " s left  ", what);
   // The escape clears what a longer line left behind.
   std::fprintf(stderr, terminal_ ? "\r%s\x1b[K" : "%s\n", text.c_str());
+}
+
+std::string ProgressBar::Amount(uint64_t amount) const {
+  return unit_ == ProgressUnit::kBytes ? HumanBytes(amount) : Concat(amount, " tokens");
 }
 
 double ProgressBar::Seconds() const {

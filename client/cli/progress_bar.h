@@ -17,23 +17,27 @@
 
 namespace outrider {
 
+enum class ProgressUnit { kBytes, kTokens };
+
 class ProgressBar {
  public:
-  ProgressBar(std::string verb, uint64_t total_bytes);
+  ProgressBar(std::string verb, uint64_t total, ProgressUnit unit = ProgressUnit::kBytes);
 
   // `what` is being worked on now.
-  void Advance(uint64_t bytes, std::string_view what);
+  void Advance(uint64_t amount, std::string_view what);
   void Finish();
 
  private:
   void Draw(std::string_view what);
+  std::string Amount(uint64_t amount) const;
   double Seconds() const;
 
   const std::string verb_;
-  const uint64_t total_bytes_;
+  const uint64_t total_;
+  const ProgressUnit unit_;
   const bool terminal_;
   const MonotonicTime started_;
-  uint64_t done_bytes_ = 0;
+  uint64_t done_ = 0;
   double last_drawn_s_ = 0;
   int last_tenth_ = 0;
   bool drawn_ = false;

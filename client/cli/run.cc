@@ -1,0 +1,258 @@
+// outrider run: text from a model, alone on this machine.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "client/cli/command.h"
+#include "client/cli/generator.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/progress_bar.h"
+#include "client/cli/run_chat.h"
+#include "client/cli/tokenizer_source.h"
+#include "client/cli/units.h"
+#include "common/base/status.h"
+#include "common/base/thread_pool.h"
+#include "common/formats/models/model_file.h"
+#include "common/kernels/isa.h"
+#include "common/kernels/kernels.h"
+#include "common/model/cpu_target.h"
+#include "common/model/model_spec.h"
+#include "common/tokens/chooser.h"
+#include "common/tokens/stop_conditions.h"
+
+namespace outrider {
+namespace {
+
+constexpr uint32_t kDefaultContext = 4096;
+
+struct RunFlags {
+  std::string model;
+  std::optional<std::string> prompt;
+  bool chat = false;
+  std::string system;
+  SamplingOptions sampling;
+  std::optional<uint32_t> max_tokens;
+  std::vector<std::string> stop;
+  std::optional<uint32_t> context;
+  uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::optional<std::string> isa;
+  bool verbose = false;
+};
+
+void Print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+// What the kernel has counted at most.
+std::string PeakMemory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    constexpr std::string_view kPeak = "VmHWM:";
+    if (line.starts_with(kPeak)) return HumanBytes(std::stoull(line.substr(kPeak.size())) * 1024);
+  }
+  return "unknown";
+}
+
+std::string Rate(uint64_t tokens, double seconds) {
+  return Fixed(seconds > 0 ? static_cast<double>(tokens) / seconds : 0, 1) + " tokens/s";
+}
+
+void PrintSummary(const GenerationTimes& times) {
+  std::string text = Concat("prompt: ", times.prompt_tokens, " tokens");
+  if (times.computed_tokens > 0) {
+    text += Concat(", ", Rate(times.computed_tokens, times.prompt_seconds));
+  }
+  text += Concat("; generated: ", times.generated_tokens, " tokens, ",
+                 Rate(times.generated_tokens, times.generation_seconds),
+                 "; peak memory: ", PeakMemory(), "\n");
+  std::fputs(text.c_str(), stderr);
+}
+
+void PrintDetails(const TargetInfo& info, Isa isa, const RunFlags& flags) {
+  std::fprintf(stderr, "%s: numerics id %s, kernels %s, %u threads, context %u\n",
+               info.model_name.c_str(), info.numerics_id.ToString().c_str(),
+               std::string(Name(isa)).c_str(), flags.threads, info.context_length);
+}
+
+absl::StatusOr<std::unique_ptr<CpuTarget>> LoadTarget(const ModelFile& model, const RunFlags& flags,
+                                                      Isa isa, ThreadPool& pool) {
+  CpuTargetOptions options;
+  const uint32_t trained = model.hyperparameters().context_length;
+  options.context_length = flags.context.value_or(std::min(trained, kDefaultContext));
+  options.node_count_max = 0;  // nobody drafts
+  std::optional<ProgressBar> bar;
+  uint64_t reported = 0;
+  const auto progress = [&](uint64_t done, uint64_t total, std::string_view tensor) {
+    if (!bar) bar.emplace("loading", total);
+    bar->Advance(done - reported, tensor);
+    reported = done;
+  };
+  absl::StatusOr<std::unique_ptr<CpuTarget>> target =
+      CpuTarget::Load(model, flags.model, options, KernelsFor(isa), pool, progress);
+  if (bar) bar->Finish();
+  return target;
+}
+
+// A sentence before a model is loaded for nothing.
+absl::Status CheckInput(const RunFlags& flags) {
+  if (!flags.prompt && !flags.chat && isatty(STDIN_FILENO) == 1) {
+    return InvalidArgument(
+        "nothing to continue: give --prompt TEXT, --chat, or a text on standard input");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunPrompt(const RunFlags& flags, const Tokenizer& tokenizer, Generator& generator) {
+  const std::string text =
+      flags.prompt ? *flags.prompt : std::string(std::istreambuf_iterator<char>(std::cin), {});
+  const std::vector<TokenId> tokens = tokenizer.Encode(text);
+  if (tokens.empty()) {
+    return InvalidArgument(flags.model,
+                           ": begins no text of its own, and the prompt is empty; give it a word");
+  }
+  OUTRIDER_RETURN_IF_ERROR(generator.Continue(tokens, /*is_reply=*/false, Print));
+  Print("\n");
+  return absl::OkStatus();
+}
+
+absl::Status RunModel(const RunFlags& flags) {
+  OUTRIDER_RETURN_IF_ERROR(CheckInput(flags));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const Isa isa,
+      SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
+  OUTRIDER_RETURN_IF_ERROR(ModelSpec::From(*model, flags.model).status());
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(flags.model));
+  OUTRIDER_RETURN_IF_ERROR(flags.sampling.Validate(tokenizer->vocabulary_size()));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const StopConditions stops,
+      StopConditions::Create({.strings = flags.stop, .max_tokens = flags.max_tokens}, *tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
+                            ThreadPool::Create(flags.threads));
+  CatchInterrupt();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<CpuTarget> target,
+                            LoadTarget(*model, flags, isa, *pool));
+  model.reset();  // all of it is in the target's memory now
+  const TargetInfo& info = target->info();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const Chooser chooser,
+      Chooser::Create(flags.sampling, static_cast<int32_t>(info.vocabulary_size)));
+  if (flags.verbose) PrintDetails(info, isa, flags);
+
+  Generator generator(*target, chooser, stops);
+  OUTRIDER_RETURN_IF_ERROR(generator.Open());
+  const absl::Status status = flags.chat
+                                  ? RunChat(flags.model, flags.system, *tokenizer, generator, Print)
+                                  : RunPrompt(flags, *tokenizer, generator);
+  if (generator.context_is_full() && !generator.finish()) {
+    std::fprintf(stderr, "stopped: the context of %u tokens is full (--context)\n",
+                 info.context_length);
+  }
+  if (status.ok()) PrintSummary(generator.times());
+  return status;
+}
+
+void AddSamplingFlags(CLI::App& command, SamplingOptions& sampling) {
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "0: always the most probable token; higher: more variety")
+      ->envname("OUTRIDER_TEMPERATURE");
+  command.add_option("--top-k", sampling.top_k, "Only the K most probable tokens; 0: all")
+      ->envname("OUTRIDER_TOP_K");
+  command
+      .add_option("--top-p", sampling.top_p, "Only the most probable tokens, up to this much of it")
+      ->envname("OUTRIDER_TOP_P");
+  command
+      .add_option("--min-p", sampling.min_p,
+                  "Only tokens at least this probable, relative to the most probable")
+      ->envname("OUTRIDER_MIN_P");
+  command
+      .add_option("--repeat-penalty", sampling.repetition_penalty,
+                  "Above 1: tokens of prompt and reply become less probable")
+      ->envname("OUTRIDER_REPEAT_PENALTY");
+  command
+      .add_option("--presence-penalty", sampling.presence_penalty,
+                  "Off the logit of every token of the reply")
+      ->envname("OUTRIDER_PRESENCE_PENALTY");
+  command
+      .add_option("--frequency-penalty", sampling.frequency_penalty,
+                  "Off the logit for every time the reply has the token")
+      ->envname("OUTRIDER_FREQUENCY_PENALTY");
+  command
+      .add_option(
+          "--seed", sampling.seed,
+          "Of the noise that samples: the same seed, settings and prompt give the same text")
+      ->envname("OUTRIDER_SEED");
+}
+
+void AddMachineFlags(CLI::App& command, RunFlags& flags) {
+  command
+      .add_option("--context", flags.context,
+                  "Tokens of prompt and reply together; by default the model's, at most 4096")
+      ->check(CLI::PositiveNumber)
+      ->envname("OUTRIDER_CONTEXT");
+  command.add_option("--threads", flags.threads, "Threads; by default one for each processor")
+      ->capture_default_str()
+      ->envname("OUTRIDER_THREADS");
+  command
+      .add_option("--isa", flags.isa,
+                  "Instruction set of the kernels (scalar, avx2, avx512, amx, dotprod, i8mm); the "
+                  "text does not depend on it")
+      ->envname("OUTRIDER_ISA");
+  command
+      .add_flag("--verbose", flags.verbose,
+                "Say what runs: numerics id, kernels, threads, context (standard error)")
+      ->envname("OUTRIDER_VERBOSE");
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, CommandBody& chosen) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* command = app.add_subcommand("run", "Generate text with a model on this machine");
+  command->footer(
+      "The text goes to standard output as it is written, progress and a summary to standard\n"
+      "error. Without --prompt or --chat the prompt is read from standard input. With --chat "
+      "every\n"
+      "line of standard input is a message. Ctrl-C ends the text, a second one the program.\n"
+      "  outrider run --model model.gguf --prompt \"Once upon a time\"\n"
+      "  outrider run --model model.gguf --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt\n"
+      "  outrider run --model model.gguf --chat --system \"Answer in one sentence.\"");
+  command->add_option("--model", flags->model, "A .gguf file or a Hugging Face directory")
+      ->required()
+      ->envname("OUTRIDER_MODEL");
+  CLI::Option* const prompt = command->add_option("--prompt", flags->prompt, "The text to continue")
+                                  ->envname("OUTRIDER_PROMPT");
+  CLI::Option* const chat =
+      command->add_flag("--chat", flags->chat, "Converse, by the model's own chat template")
+          ->excludes(prompt)
+          ->envname("OUTRIDER_CHAT");
+  command->add_option("--system", flags->system, "The conversation's first message")
+      ->needs(chat)
+      ->envname("OUTRIDER_SYSTEM");
+  command
+      ->add_option("--max-tokens", flags->max_tokens,
+                   "The most tokens of a reply; by default until it ends or the context is full")
+      ->check(CLI::PositiveNumber)
+      ->envname("OUTRIDER_MAX_TOKENS");
+  command
+      ->add_option("--stop", flags->stop,
+                   "A text that ends the reply, and is not printed; may be given several times")
+      ->envname("OUTRIDER_STOP");
+  AddSamplingFlags(*command, flags->sampling);
+  AddMachineFlags(*command, *flags);
+  command->callback([flags, &chosen] { chosen = [flags] { return RunModel(*flags); }; });
+}
+
+}  // namespace outrider

@@ -1,0 +1,65 @@
+. "$(dirname "$0")/lib.sh"
+
+run() { outrider run --model stories.gguf "$@" 2>summary.txt; }
+
+# A real model writes the text its makers expect of it, to the byte; the summary is not part of it.
+equals "$(cat "$DATA/models/stories260k/expected_greedy_200.txt")" "$(run --prompt '' --max-tokens 200)"
+contains "$(cat summary.txt)" 'generated: 200 tokens'
+contains "$(cat summary.txt)" 'peak memory:'
+
+# The text depends neither on threads nor on kernels, and these say what they are.
+text=$(run --prompt 'Lily had a' --max-tokens 40 --temperature 0.9 --top-p 0.95 --seed 11)
+for variant in '--threads 1' '--threads 3' '--isa scalar' '--context 64'; do
+  # shellcheck disable=SC2086
+  equals "$text" "$(run --prompt 'Lily had a' --max-tokens 40 --temperature 0.9 --top-p 0.95 --seed 11 $variant)"
+done
+[ "$text" != "$(run --prompt 'Lily had a' --max-tokens 40 --temperature 0.9 --top-p 0.95 --seed 12)" ] ||
+  fail 'another seed gave the same text'
+run --prompt x --max-tokens 1 --isa scalar --threads 1 --verbose >/dev/null
+contains "$(cat summary.txt)" 'kernels scalar, 1 threads, context 512'
+id=$(sed -n 's/.*numerics id \([0-9a-f]\{16\}\),.*/\1/p' summary.txt)
+[ -n "$id" ] || fail 'no numerics id'
+run --prompt x --max-tokens 1 --verbose >/dev/null
+contains "$(cat summary.txt)" "numerics id $id,"
+
+# A prompt from standard input or the environment is the same prompt.
+equals "$text" "$(printf 'Lily had a' | OUTRIDER_MODEL=stories.gguf OUTRIDER_TOP_P=0.95 OUTRIDER_SEED=11 \
+  OUTRIDER_MAX_TOKENS=40 outrider run --temperature 0.9 2>/dev/null)"
+
+# A stop text ends the reply and is not printed; a full context does too, and says so.
+equals 'Once upon a time, there was a little girl named Lily' "$(run --prompt '' --stop . --stop xyz)"
+run --prompt 'Once upon a time' --context 24 >/dev/null
+contains "$(cat summary.txt)" 'the context of 24 tokens is full'
+
+# Quantised files run as well.
+for type in f16 bf16 q8_0 q4_0; do
+  outrider convert stories.gguf --out $type.gguf --type $type >/dev/null
+  contains "$(outrider run --model $type.gguf --prompt '' --max-tokens 30 2>/dev/null)" 'Once upon a time'
+done
+
+# A chat by the model's own template: a line in, a reply out, and what was said before counts.
+chat() { outrider run --model "$DATA/models/llama" --chat --max-tokens 8 "$@" 2>summary.txt; }
+first=$(printf 'Hello there\n' | chat)
+both=$(printf 'Hello there\nAnd again\n' | chat)
+contains "$both" "$first"
+[ "$both" != "$first" ] || fail 'the second message had no reply'
+
+# Ctrl-C ends the text, not the summary.
+"$OUTRIDER" run --model stories.gguf --prompt '' --temperature 1 --context 512 --stop 'never said' --isa scalar --threads 1 \
+  >partial.txt 2>summary.txt &
+pid=$!
+for _ in $(seq 500); do [ -s partial.txt ] && break; sleep 0.01; done
+kill -INT $pid
+wait $pid || fail 'Ctrl-C is no failure'
+contains "$(cat summary.txt)" 'peak memory:'
+
+fails 1 'no chat template' outrider run --model stories.gguf --chat
+fails 1 'is more than the 512' outrider run --model stories.gguf --prompt x --context 513
+fails 1 'do not fit into a context of 3' outrider run --model stories.gguf --prompt 'Once upon a time' --context 3
+fails 1 'top_p' outrider run --model stories.gguf --prompt x --temperature 1 --top-p 2
+fails 1 'amd64' outrider run --model stories.gguf --prompt x --isa amd64
+fails 1 'nowhere.gguf' outrider run --model nowhere.gguf --prompt x
+fails 1 'experts is not supported' outrider run --model "$DATA/models/olmoe" --prompt x
+fails 1 'encoder and decoder' outrider run --model "$DATA/models/t5" --prompt x
+fails 2 '--prompt' outrider run --model stories.gguf --prompt x --chat
+fails 2 '--model' outrider run --prompt x
