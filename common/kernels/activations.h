@@ -10,7 +10,8 @@ namespace outrider {
 
 enum class ActivationForm { kFloat, kInt8Per32, kInt8Per256 };
 
-// A view; row r of each array starts at r times its stride.
+// A view; row r of values, quants and sums, and block b of scales, starts at r or b times the
+// stride.
 struct ActivationRows {
   uint32_t row_count = 0;
   uint32_t inputs = 0;            // elements of a row
@@ -18,7 +19,9 @@ struct ActivationRows {
   size_t value_stride = 0;
   const int8_t* quants = nullptr;  // [row_count, inputs], 64-byte aligned rows, for the others
   size_t quant_stride = 0;
-  const float* scales = nullptr;  // [row_count, inputs / block]
+  // [inputs / block, row_count]: those that meet a block of weights lie side by side, one broadcast
+  // with a constant offset each. (Rows of them took an address register per row: 16 % at 16 rows.)
+  const float* scales = nullptr;
   size_t scale_stride = 0;
   const int16_t* sums = nullptr;  // [row_count, inputs / 16]
   size_t sum_stride = 0;

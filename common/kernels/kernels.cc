@@ -16,8 +16,8 @@ const Kernels& KernelsFor(Isa isa) {
     {Isa::kScalar, kScalarProducts, kScalarRows},
 #if defined(__x86_64__)
     {Isa::kAvx2, kScalarProducts, kAvx2Rows},
-    {Isa::kAvx512, kScalarProducts, kAvx512Rows},
-    {Isa::kAmx, kScalarProducts, kAvx512Rows},
+    {Isa::kAvx512, kAvx512Products, kAvx512Rows},
+    {Isa::kAmx, kAmxProducts, kAvx512Rows},
 #elif defined(__aarch64__)
     {Isa::kDotprod, kScalarProducts, kNeonRows},
     {Isa::kI8mm, kScalarProducts, kNeonRows},

@@ -28,10 +28,10 @@ struct QuantisedStrides {
   size_t sums;
 };
 
-// In elements.
+// In elements of a row.
 constexpr QuantisedStrides StridesFor(uint32_t inputs, uint32_t block) {
   return {.quants = OddLines(inputs),
-          .scales = OddLines(inputs / block * sizeof(float)) / sizeof(float),
+          .scales = inputs / block,
           .sums = OddLines(inputs / 16 * sizeof(int16_t)) / sizeof(int16_t)};
 }
 
@@ -118,10 +118,14 @@ ActivationRows Multiplier::Quantise(const FloatRows& x, ActivationForm form) {
   int8_t* const quants = rows.quants.As<int8_t>().data();
   float* const scales = rows.scales.As<float>().data();
   int16_t* const sums = rows.sums.As<int16_t>().data();
-  const auto quantise_rows = [&](size_t begin, size_t end, uint32_t) {
+  const auto quantise_rows = [&](size_t begin, size_t end, uint32_t worker) {
+    // One row's scales, before they are dealt to their blocks.
+    float* const row_scales =
+        scratch_.As<float>().data() + worker * scratch_stride_ / sizeof(float);
     for (size_t r = begin; r < end; ++r) {
       kernels_->rows.quantize(x.values + r * x.stride, x.inputs, block, quants + r * strides.quants,
-                              scales + r * strides.scales, sums + r * strides.sums);
+                              row_scales, sums + r * strides.sums);
+      for (size_t b = 0; b < x.inputs / block; ++b) scales[b * x.row_count + r] = row_scales[b];
     }
   };
   // Fewer rows take less time than waking the others.
@@ -135,7 +139,7 @@ ActivationRows Multiplier::Quantise(const FloatRows& x, ActivationForm form) {
           .quants = quants,
           .quant_stride = strides.quants,
           .scales = scales,
-          .scale_stride = strides.scales,
+          .scale_stride = x.row_count,
           .sums = sums,
           .sum_stride = strides.sums};
 }

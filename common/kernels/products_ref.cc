@@ -113,7 +113,7 @@ void MultiplyQuants(const std::byte* panels, uint32_t /*panel_count*/, uint32_t 
                          .n = output % kPanelOutputs};
         const QuantisedBlock block = {
             .quants = x.quants + r * x.quant_stride + size_t{b} * kShape.block,
-            .scale = x.scales[r * x.scale_stride + b],
+            .scale = x.scales[b * x.scale_stride + r],
             .sums = x.sums + r * x.sum_stride + size_t{b} * (kShape.block / 16)};
         y = Add(w, block, y);
       }

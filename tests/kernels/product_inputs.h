@@ -175,7 +175,7 @@ class RowsOf {
             .quants = reinterpret_cast<const int8_t*>(quants_.data()),
             .quant_stride = quant_stride_,
             .scales = scales_.data(),
-            .scale_stride = inputs_ / block_,
+            .scale_stride = row_count_,
             .sums = sums_.data(),
             .sum_stride = inputs_ / 16};
   }
@@ -195,6 +195,7 @@ class RowsOf {
 
   void FillQuants(Rows rows, Seeded& seeded) {
     const uint32_t nan_bits = 0x7fc00000;
+    scales_.resize(size_t{row_count_} * (inputs_ / block_));
     for (uint32_t r = 0; r < row_count_; ++r) {
       int16_t sum = 0;
       for (uint32_t k = 0; k < inputs_; ++k) {
@@ -216,7 +217,7 @@ class RowsOf {
         if (rows == Rows::kNotFinite && seeded.Below(3) == 0) {
           std::memcpy(&scale, &nan_bits, sizeof(scale));
         }
-        scales_.push_back(scale);
+        scales_[b * row_count_ + r] = scale;
       }
     }
   }

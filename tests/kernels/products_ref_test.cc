@@ -22,7 +22,7 @@ constexpr double kEpsilon = 0x1p-24;  // of one rounding to nearest
 double Activation(const ActivationRows& x, ActivationForm form, uint32_t r, uint32_t k) {
   if (form == ActivationForm::kFloat) return x.values[r * x.value_stride + k];
   const uint32_t block = form == ActivationForm::kInt8Per32 ? 32 : 256;
-  return static_cast<double>(x.scales[r * x.scale_stride + k / block]) *
+  return static_cast<double>(x.scales[k / block * x.scale_stride + r]) *
          x.quants[r * x.quant_stride + k];
 }
 
