@@ -1,7 +1,10 @@
 #include "common/tokens/chooser.h"
 
+#include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <string>
@@ -290,6 +293,19 @@ TEST(Chooser, WhatWasChosenBeforeDoesNotMatter) {
     used.Choose({}, RandomLogits(random, 200), random() % 100, {history});
     EXPECT_EQ(used.Choose(options, logits, 50, {history, ancestors}), alone);
   }
+}
+
+// 7 / 10 rounds down to the nearest float; rounded up it would beat its equal.
+TEST(Chooser, TheProgramsRoundingDoesNotMatter) {
+  Bench bench(2);
+  SamplingOptions options;
+  options.repetition_penalty = 10;
+  const TokenHistory history = bench.HistoryOf({1});
+  ASSERT_EQ(bench.Choose(options, {0.7f, 7}, 0, {history}), 0);
+  std::fesetround(FE_UPWARD);
+  const TokenId token = bench.Choose(options, {0.7f, 7}, 0, {history});
+  std::fesetround(FE_TONEAREST);
+  EXPECT_EQ(token, 0);
 }
 
 TEST(Chooser, AllocatesNothing) {

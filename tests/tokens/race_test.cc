@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <random>
 #include <string>
@@ -69,6 +70,34 @@ TEST(Race, TheFilterNeverChangesTheWinner) {
             << shape.name << " at temperature " << temperature << ", position " << position;
       }
     }
+  }
+}
+
+// The smallest noise there is, where a logit alone comes closest to telling that a token has lost.
+// Of four thousand million words one is 0; this one was searched for.
+TEST(Race, TheSmallestNoiseWinsFromAsFarDownAsItMay) {
+  constexpr TokenId kToken = 84'167;
+  const Noise noise(/*seed=*/1, /*sample=*/0, /*position=*/13'648);
+  ASSERT_EQ(noise.UniformOf(kToken), Noise::kUniformMin);
+  for (const double temperature : {0.5, 1.0, 3.0}) {
+    std::vector<float> logits(84'176, kImpossible);
+    logits[0] = 10;
+    const double time = noise.ExponentialOf(0);
+    const float edge =
+        10 + static_cast<float>(temperature * std::log(noise.ExponentialOf(kToken) / time));
+    int wins = 0;
+    for (int step = -40; step <= 40; ++step) {
+      const float distance = std::ldexp(1.0f, std::abs(step) - 30);  // 2^-30 to 2^10
+      logits[kToken] = step < 0 ? edge - distance : edge + distance;
+      if (logits[kToken] > logits[0]) continue;
+      const bool first =
+          noise.ExponentialOf(kToken) / WeightOf(logits[kToken], 10, temperature) < time;
+      wins += first;
+      EXPECT_EQ(RaceOfAll(logits, FindMaximum(logits), temperature, 0, noise), first ? kToken : 0)
+          << logits[kToken] << " at temperature " << temperature;
+    }
+    EXPECT_GT(wins, 20);
+    EXPECT_LT(wins, 60);
   }
 }
 

@@ -99,20 +99,24 @@ TEST(StopStrings, WithoutAnyEverythingPasses) {
   EXPECT_EQ(scanner.Finish(), "");
 }
 
-// Small alphabets, so that everything overlaps with everything: any text, cut into any pieces,
-// shows at each moment what the definition allows, no more and no less.
+// Small alphabets and short periods, so that everything overlaps with everything: any text, cut
+// into any pieces, shows at each moment what the definition allows, no more and no less.
 TEST(StopStrings, TheCutDependsOnTheTextAndNotOnItsPieces) {
   std::mt19937 random(1);
   const auto random_text = [&](size_t length) {
+    const size_t period = 1 + random() % 4;
     std::string text(length, 'a');
-    for (char& c : text) c = static_cast<char>('a' + random() % 2);
+    for (size_t i = 0; i < length; ++i) {
+      const bool repeats = i >= period && random() % 8 != 0;
+      text[i] = repeats ? text[i - period] : static_cast<char>('a' + random() % 2);
+    }
     return text;
   };
   int matches = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 5000; ++round) {
     std::vector<std::string> list(1 + random() % 4);
-    for (std::string& string : list) string = random_text(1 + random() % 7);
-    const std::string text = random_text(random() % 30);
+    for (std::string& string : list) string = random_text(1 + random() % 12);
+    const std::string text = random_text(random() % 60);
     const std::optional<size_t> cut = PlainCut(text, list);
     const StopStrings strings = Strings(list);
     StopStringScanner scanner(strings);
