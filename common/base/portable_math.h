@@ -8,8 +8,8 @@
 // Accuracy: below 1 ulp (pow: below 2) over the whole range, subnormal arguments and results
 //           included. Where a result is not a number it is the one NaN of the C++ library, so its
 //           bits are equal everywhere too.
-// Cost:     some 5 to 30 ns, no tables to speak of, no allocation, no errno, no rounding mode but
-//           to nearest: hold a ScopedIeeeMode (ieee_mode.h) around anything that must repeat.
+// Cost:     10 to 20 ns, sin and cos 40, pow 100; no tables to speak of, no allocation, no errno.
+//           They round to nearest: hold a ScopedIeeeMode (ieee_mode.h) around what must repeat.
 //
 // The polynomials are Taylor series rather than minimax fits: two or three terms longer, and every
 // coefficient can be checked by eye.

@@ -3,8 +3,9 @@
 // Device and server, draft and target, draw the same noise for the same token at the same position,
 // whatever they computed before: there is no generator whose state could differ, only a function.
 //
-//   (seed, sample, position, token) --Philox4x32-10--> word --> E = -log1p(-u), u = (word + 1/2)
-//   2^-32
+//   (seed, sample, position, token) --Philox4x32-10--> word
+//   u = (word + 1/2) * 2^-32          uniform
+//   E = -log1p(-u)                    exponential, mean 1
 //
 // Philox (Salmon, Moraes, Dror and Shaw, SC11) turns a 128-bit counter and a 64-bit key into 128
 // random bits, four words, which serve four neighbouring tokens:
@@ -13,10 +14,9 @@
 //   counter  token / 4, position, sample, 0
 //   word     token % 4
 //
-// E is exponentially distributed with mean 1. The half keeps u off 0 and 1, so E lies in
-// [2^-33, 33 ln 2]; u is exact in a double, and computing in float instead would round the largest
-// u to 1 and E to infinity. The layout is part of the numeric contract: changing it changes every
-// sampled text.
+// The half keeps u off 0 and 1, so E lies in [2^-33, 33 ln 2]. A double holds u exactly; a float
+// would round the largest to 1, and E to infinity. The layout is part of the numeric contract:
+// changing it changes every sampled text.
 #pragma once
 
 #include <array>

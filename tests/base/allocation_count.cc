@@ -25,11 +25,18 @@ uint64_t AllocationCount() {
 
 }  // namespace outrider
 
-// The array and nothrow forms of the library call these.
+// The array forms of the library call these. Its nothrow forms do too, but a sanitizer's do not,
+// and then object to the delete below.
 void* operator new(std::size_t bytes) {
   return Allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return Allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return Allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return Allocate(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept {
