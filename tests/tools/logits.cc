@@ -1,0 +1,104 @@
+// Writes the logits of a model after every one of some tokens, for tests that hold them against
+// other programs and other machines.
+//
+//   logits MODEL ISA OUT TOKEN...      [token][vocabulary] floats into OUT, their hash to stdout
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/ieee_mode.h"
+#include "common/base/status.h"
+#include "common/base/thread_pool.h"
+#include "common/formats/models/model_file.h"
+#include "common/kernels/isa.h"
+#include "common/kernels/kernels.h"
+#include "common/model/batch.h"
+#include "common/model/content_hash.h"
+#include "common/model/kv_cache.h"
+#include "common/model/kv_sequence.h"
+#include "common/model/model_spec.h"
+#include "common/model/resident_weights.h"
+#include "common/model/transformer.h"
+
+namespace outrider {
+namespace {
+
+constexpr uint32_t kThreadCount = 2;
+
+absl::StatusOr<std::vector<TokenId>> ParseTokens(std::span<char*> arguments,
+                                                 uint32_t vocabulary_size) {
+  std::vector<TokenId> tokens;
+  for (const char* argument : arguments) {
+    const char* const end = argument + std::strlen(argument);
+    uint32_t token = 0;
+    const auto [parsed, error] = std::from_chars(argument, end, token);
+    if (error != std::errc() || parsed != end || token >= vocabulary_size) {
+      return InvalidArgument("'", argument, "' is not a token below ", vocabulary_size);
+    }
+    tokens.push_back(static_cast<TokenId>(token));
+  }
+  return tokens;
+}
+
+absl::Status Run(const std::string& path, const std::string& isa_name, const std::string& out_path,
+                 std::span<char*> token_arguments) {
+  const ScopedIeeeMode ieee_mode;
+  OUTRIDER_ASSIGN_OR_RETURN(const Isa isa, SelectIsa(isa_name));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
+                            ThreadPool::Create(kThreadCount));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(path));
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*file, path));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+                            ParseTokens(token_arguments, spec.vocabulary_size));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ResidentWeights> weights,
+                            ResidentWeights::Load(*file, spec, path, *pool, nullptr));
+
+  const auto row_count = static_cast<uint32_t>(tokens.size());
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
+                            KvCache::Create(spec, row_count / kChunk + 1));
+  KvSequence sequence(*cache, row_count, 0);
+  OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(row_count, row_count, spec.window));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Transformer> transformer,
+      Transformer::Create(spec, *weights, cache->layout(), KernelsFor(isa), *pool, row_count, 1));
+  OUTRIDER_RETURN_IF_ERROR(sequence.Reserve(row_count, 0));
+  batch.AddChain(sequence, tokens);
+  OUTRIDER_RETURN_IF_ERROR(transformer->Forward(batch, nullptr));
+
+  std::ofstream out(out_path, std::ios::binary);
+  uint64_t hash = 0;
+  for (uint32_t row = 0; row < row_count; ++row) {
+    const LogitRows logits = transformer->Project({&row, 1});
+    const std::span<const std::byte> bytes = std::as_bytes(std::span<const float>(logits.row(0)));
+    hash = HashBytes(bytes, hash);
+    out.write(reinterpret_cast<const char*>(bytes.data()),
+              static_cast<std::streamsize>(bytes.size()));
+  }
+  out.close();
+  if (!out) return InvalidArgument(out_path, ": cannot be written");
+  std::printf("%016llx\n", static_cast<unsigned long long>(hash));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) {
+  if (argc < 5) {
+    std::fputs("usage: logits MODEL ISA OUT TOKEN...\n", stderr);
+    return 2;
+  }
+  const absl::Status status =
+      outrider::Run(argv[1], argv[2], argv[3], std::span(argv + 4, argv + argc));
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "logits: %s\n", std::string(outrider::Message(status)).c_str());
+  return 1;
+}
