@@ -1,5 +1,6 @@
 // Writes a Llama of a given shape with random weights: as large and as slow as a real one, which is
-// all that a benchmark of speed and memory needs. What it says is noise.
+// all that a benchmark of speed or memory and a comparison of arithmetic need. What it says is
+// noise.
 //
 // Rows are windows into one pool of quantised Gaussians, at random blocks: a model of any size is
 // written as fast as the disk takes it, and no two rows of a tensor are alike.
@@ -34,6 +35,7 @@ struct Shape {
 };
 
 constexpr Shape kShapes[] = {
+    {"2m", 256, 768, 2, 4, 2, 1024},
     {"100m", 768, 2048, 12, 12, 4, 16384},
     {"1.1b", 2048, 5632, 22, 32, 4, 32000},  // TinyLlama's
     {"7b", 4096, 11008, 32, 32, 32, 32000},  // Llama 2's
@@ -180,7 +182,7 @@ int main(int argc, char** argv) {
   if (argc != 4) {
     std::fputs(
         "usage: random_model SHAPE TYPE OUT.gguf\n\n"
-        "Writes a Llama with random weights. SHAPE is 100m, 1.1b or 7b; TYPE is f32, f16, bf16,\n"
+        "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b; TYPE is f32, f16, bf16,\n"
         "q8_0, q4_0 or q4_k (llama.cpp's Q4_K_M mix).\n",
         stderr);
     return 2;
