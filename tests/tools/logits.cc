@@ -2,14 +2,18 @@
 // other programs and other machines.
 //
 //   logits MODEL ISA OUT TOKEN...      [token][vocabulary] floats into OUT, their hash to stdout
+//
+// ISA is one of the names of kernels/isa.h, or "best".
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -51,7 +55,9 @@ absl::StatusOr<std::vector<TokenId>> ParseTokens(std::span<char*> arguments,
 absl::Status Run(const std::string& path, const std::string& isa_name, const std::string& out_path,
                  std::span<char*> token_arguments) {
   const ScopedIeeeMode ieee_mode;
-  OUTRIDER_ASSIGN_OR_RETURN(const Isa isa, SelectIsa(isa_name));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const Isa isa,
+      SelectIsa(isa_name == "best" ? std::nullopt : std::optional<std::string_view>(isa_name)));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(kThreadCount));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(path));
