@@ -143,7 +143,7 @@ class PassTimer {
   absl::Status FindPieces() {
     for (uint32_t layer = 0; layer < spec_->layer_count(); ++layer) {
       OUTRIDER_ASSIGN_OR_RETURN(const LayerLease lease, weights_->Acquire(layer));
-      const LayerWeights& weights = lease.weights();
+      const LayerWeights& weights = *lease;
       for (const Linear* linear :
            {&weights.query, &weights.key, &weights.value, &weights.attention_output, &weights.gate,
             &weights.up, &weights.down}) {
@@ -187,12 +187,13 @@ std::optional<uint32_t> ParseNumber(std::string_view text) {
 absl::StatusOr<double> Answer(PassTimer& timer, const std::string& request) {
   const size_t space = request.find(' ');
   const std::string_view what = std::string_view(request).substr(0, space);
-  const std::optional<uint32_t> count =
-      space == std::string::npos ? std::nullopt
-                                 : ParseNumber(std::string_view(request).substr(space + 1));
   if (what == "read") return timer.TimeRead();
-  if (count && what == "verify") return timer.Time(*count, true);
-  if (count && what == "prefill") return timer.Time(*count, false);
+  const std::string_view number =
+      space == std::string::npos ? "" : std::string_view(request).substr(space + 1);
+  if (const std::optional<uint32_t> count = ParseNumber(number)) {
+    if (what == "verify") return timer.Time(*count, true);
+    if (what == "prefill") return timer.Time(*count, false);
+  }
   return InvalidArgument("'", request, "' is not 'verify N', 'prefill N' or 'read'");
 }
 
