@@ -48,7 +48,7 @@ absl::StatusOr<TokenId> Chooser::Choose(std::span<const float> logits, uint32_t 
   OUTRIDER_CHECK(logits.size() == static_cast<size_t>(vocabulary_size_),
                  "a chooser sees one logit for each token it was made for");
   OUTRIDER_CHECK(scratch.logits_.size() == logits.size(), "the scratch is of this vocabulary");
-  const ScopedIeeeMode ieee_mode;
+  const ScopedIeeeMode ieee_mode;  // what computes below are calls, as ieee_mode.h asks
 
   const std::span<const float> adjusted = Adjust(logits, history, scratch);
   const Maximum maximum = FindMaximum(adjusted);
