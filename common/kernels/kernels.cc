@@ -15,7 +15,7 @@ const Kernels& KernelsFor(Isa isa) {
   static const Kernels kernels[] = {
     {Isa::kScalar, kScalarProducts, kScalarRows},
 #if defined(__x86_64__)
-    {Isa::kAvx2, kScalarProducts, kAvx2Rows},
+    {Isa::kAvx2, kAvx2Products, kAvx2Rows},
     {Isa::kAvx512, kAvx512Products, kAvx512Rows},
     {Isa::kAmx, kAmxProducts, kAvx512Rows},
 #elif defined(__aarch64__)

@@ -37,9 +37,11 @@ static inline ActivationRows SomeRows(const ActivationRows& x, uint32_t first, u
   return rows;
 }
 
-// Kernel::Run<rows, panels>(tile) for 1 to 8 rows.
+// Kernel::Run<rows, panels>(tile) for 1 to Kernel::kRowsMax rows: 4 or 8.
 template <typename Kernel, int kPanels>
 static inline void RunRows(const ProductTile& tile) {
+  static_assert(Kernel::kRowsMax == 4 || Kernel::kRowsMax == 8);
+  constexpr bool kManyRows = kPanels == 1 ? Kernel::kRowsMax > 4 : Kernel::kPairRowsMax > 4;
   switch (tile.x.row_count) {
     case 1:
       return Kernel::template Run<1, kPanels>(tile);
@@ -52,7 +54,7 @@ static inline void RunRows(const ProductTile& tile) {
     default:
       break;
   }
-  if constexpr (kPanels == 1 || Kernel::kPairRowsMax > 4) {
+  if constexpr (kManyRows) {
     switch (tile.x.row_count) {
       case 5:
         return Kernel::template Run<5, kPanels>(tile);
@@ -66,8 +68,8 @@ static inline void RunRows(const ProductTile& tile) {
   }
 }
 
-// Deals rows in groups of Kernel::kRowsMax (at most 8), and panels in pairs where there are at most
-// Kernel::kPairRowsMax rows (4 or 8): two streams from memory are faster than one, and each
+// Deals rows in groups of Kernel::kRowsMax, and panels in pairs where there are at most
+// Kernel::kPairRowsMax rows (0, 4 or 8): two streams from memory are faster than one, and each
 // broadcast activation then serves twice. Panels outermost: one that several groups of rows need
 // comes from the cache after the first.
 template <typename Kernel>
@@ -90,11 +92,13 @@ static inline void MultiplyTiles(size_t panel_size, const std::byte* panels, uin
           .out_stride = out_stride,
           .output_count =
               outputs_left < count * kPanelOutputs ? outputs_left : count * kPanelOutputs};
-      if (count == 2) {
-        RunRows<Kernel, 2>(tile);
-      } else {
-        RunRows<Kernel, 1>(tile);
+      if constexpr (Kernel::kPairRowsMax > 0) {
+        if (count == 2) {
+          RunRows<Kernel, 2>(tile);
+          continue;
+        }
       }
+      RunRows<Kernel, 1>(tile);
     }
     p += count;
   }
