@@ -21,9 +21,9 @@ uint64_t DivideUp(uint64_t a, uint64_t b) {
   return (a + b - 1) / b;
 }
 
-void AddDescription(const ModelTensor& tensor, uint64_t first, ContentHash& hash) {
+void AddDescription(const ModelTensor& tensor, TensorType type, uint64_t first, ContentHash& hash) {
   hash.Add(tensor.name);
-  hash.Add(static_cast<uint32_t>(tensor.type));
+  hash.Add(static_cast<uint32_t>(type));
   for (const uint64_t dim : tensor.dims) hash.Add(dim);
   hash.Add(first);
 }
@@ -55,7 +55,7 @@ class Loader {
       advance(band_rows * row_bytes);
     }
     part.view->data = memory_.data() + part.at;
-    AddDescription(tensor, part.first_row, hash_);
+    AddDescription(tensor, tensor.type, part.first_row, hash_);
     for (const uint64_t hash : hashes_) hash_.Add(hash);
   }
 
@@ -68,8 +68,9 @@ class Loader {
     auto* const out = reinterpret_cast<float*>(memory_.data() + part.at);
     std::copy_n(values.data() + part.first, part.count, out);
     *part.view = {out, part.count};
-    AddDescription(tensor, part.first, hash_);
-    hash_.Add(HashBytes(stored, 0));
+    // As they are used: a file may keep the same norm in fewer bits.
+    AddDescription(tensor, TensorType::kF32, part.first, hash_);
+    hash_.Add(HashBytes(std::as_bytes(std::span(values)), 0));
     return absl::OkStatus();
   }
 

@@ -48,7 +48,8 @@ class ResidentWeights final : public WeightStore {
     return LayerLease(*this, layer, layers_[layer]);
   }
 
-  // Of every tensor's name, type, dimensions and bytes: taken while they were read.
+  // Of every matrix's name, type, dimensions and bytes, and every vector's name and floats: taken
+  // while they were read.
   uint64_t content_hash() const { return content_hash_; }
   uint64_t memory_bytes() const { return memory_.bytes().size(); }
 

@@ -1,0 +1,161 @@
+#include "tests/model/random_model.h"
+
+#include <bit>
+#include <cstring>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/formats/containers/gguf_writer.h"
+#include "common/formats/models/tensor_layout.h"
+#include "common/formats/tensors/half.h"
+
+namespace outrider {
+namespace {
+
+using Random = std::mt19937_64;
+
+// Between -1 and 1: integer arithmetic and one exact scaling, so the same everywhere.
+float Uniform(Random& random) {
+  return static_cast<float>(static_cast<int32_t>(random() >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+template <typename T>
+void Put(std::span<std::byte> bytes, size_t at, T value) {
+  std::memcpy(bytes.data() + at, &value, sizeof(value));
+}
+
+// Random bits make good quants, and the block's scales in 16 bits decide how large they are: about
+// as large as the weights of a trained model.
+struct ScaleAt {
+  size_t at;
+  float scale;
+};
+
+std::vector<ScaleAt> ScalesOf(TensorType type) {
+  switch (type) {
+    case TensorType::kQ8_0:
+      return {{0, 0.0008f}};
+    case TensorType::kQ4_0:
+      return {{0, 0.012f}};
+    case TensorType::kQ4_1:
+      return {{0, 0.012f}, {2, -0.09f}};
+    case TensorType::kQ4_K:
+      return {{0, 0.0003f}, {2, 0.00225f}};
+    case TensorType::kQ5_K:
+      return {{0, 0.00015f}, {2, 0.00225f}};
+    case TensorType::kQ6_K:
+      return {{208, 0.00004f}};  // not a normal half: those must be honoured too
+    default:
+      OUTRIDER_CHECK(false, "a type the tests use");
+  }
+}
+
+void FillMatrix(TensorType type, Random& random, std::span<std::byte> bytes) {
+  if (type == TensorType::kF32 || type == TensorType::kF16 || type == TensorType::kBF16) {
+    const size_t size = type == TensorType::kF32 ? 4 : 2;
+    for (size_t at = 0; at < bytes.size(); at += size) {
+      const float weight = 0.12f * Uniform(random);
+      if (type == TensorType::kF32) Put(bytes, at, weight);
+      if (type == TensorType::kF16) Put(bytes, at, FloatToHalf(weight));
+      if (type == TensorType::kBF16) Put(bytes, at, FloatToBfloat16(weight));
+    }
+    return;
+  }
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 56);
+  const std::vector<ScaleAt> scales = ScalesOf(type);
+  for (size_t block = 0; block < bytes.size(); block += Info(type).block_bytes) {
+    for (const ScaleAt& scale : scales) {
+      const float value = scale.scale * (1.0f + 0.5f * Uniform(random));
+      Put(bytes, block + scale.at, FloatToHalf(value));
+    }
+  }
+}
+
+// Norms about 1, rope's divisors from 1 up, biases and tables about 0.
+void FillFloats(const std::string& name, Random& random, std::span<std::byte> bytes) {
+  const bool is_bias = name.ends_with(".bias") || name.starts_with("position_embd");
+  for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+    const float noise = Uniform(random);
+    const float value = name.starts_with("rope_freqs") ? 1.5f + 0.5f * noise
+                        : is_bias                      ? 0.2f * noise
+                                                       : 1.0f + 0.3f * noise;
+    Put(bytes, at, value);
+  }
+}
+
+}  // namespace
+
+Hyperparameters SmallModel(const std::string& family) {
+  Hyperparameters model;
+  model.name = family;
+  model.context_length = 160;
+  model.embedding_length = 256;
+  model.feed_forward_length = 512;
+  model.block_count = 2;
+  model.vocabulary_size = 200;
+  model.key_length = model.value_length = 64;
+  uint32_t kv_heads = 2;
+  model.rope = {.style = RopeStyle::kHalves, .dimension_count = 64};
+  if (family == "llama" || family == "mistral") {
+    model.architecture = Architecture::kLlama;
+    model.rope.style = RopeStyle::kInterleaved;
+    if (family == "llama") model.rope.scaling = RopeScaling::kLlama3;
+    if (family == "mistral") model.sliding_window = 24;
+  } else if (family == "qwen2") {
+    model.architecture = Architecture::kQwen2;
+    model.rope.scaling = RopeScaling::kYarn;
+    model.rope.factor = 2.5f;
+    model.rope.original_context_length = 64;
+    model.rope.attention_factor = 1.125f;
+  } else if (family == "qwen3") {
+    model.architecture = Architecture::kQwen3;
+    model.tied_embeddings = true;
+    kv_heads = 1;
+  } else {
+    OUTRIDER_CHECK(family == "gpt2", "a family the tests know");
+    model.architecture = Architecture::kGpt2;
+    model.norm = NormKind::kLayer;
+    model.activation = Activation::kGeluTanh;
+    model.gated = false;
+    model.rope = {};
+    model.tied_embeddings = true;
+    kv_heads = 4;
+  }
+  model.head_count.assign(model.block_count, 4);
+  model.head_count_kv.assign(model.block_count, kv_heads);
+  return model;
+}
+
+void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::string& path) {
+  GgufWriter writer;
+  AddHyperparameterMetadata(model, writer);
+  struct Planned {
+    std::string name;
+    TensorType type;
+    uint64_t bytes;
+    bool is_matrix;
+  };
+  std::vector<Planned> tensors;
+  for (const ExpectedTensor& expected : TensorLayout(model)) {
+    const bool is_matrix = expected.dims.size() > 1 && expected.name != "position_embd.weight";
+    const TensorType stored = is_matrix ? type : TensorType::kF32;
+    OUTRIDER_CHECK_OK(writer.AddTensor(expected.name, stored, expected.dims));
+    tensors.push_back({expected.name, stored, *TensorBytes(stored, expected.dims), is_matrix});
+  }
+  OUTRIDER_CHECK_OK(writer.Begin(path));
+  Random random(20260120);
+  for (const Planned& tensor : tensors) {
+    std::vector<std::byte> bytes(tensor.bytes);
+    if (tensor.is_matrix) {
+      FillMatrix(tensor.type, random, bytes);
+    } else {
+      FillFloats(tensor.name, random, bytes);
+    }
+    OUTRIDER_CHECK_OK(writer.Write(bytes));
+  }
+  OUTRIDER_CHECK_OK(writer.Commit());
+}
+
+}  // namespace outrider

@@ -1,0 +1,20 @@
+// Models of random weights, small enough to run in milliseconds and wide enough for every element
+// type: one GGUF file for any architecture and type, the same bytes every time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/formats/models/hyperparameters.h"
+#include "common/formats/tensors/tensor_type.h"
+
+namespace outrider {
+
+// "llama" (grouped heads, llama3 scaling), "mistral" (window of 24), "qwen2" (yarn), "qwen3"
+// (tied), "gpt2": two layers, widths of 256 and 512, a vocabulary of 200, a context of 160.
+Hyperparameters SmallModel(const std::string& family);
+
+// Matrices are of `type`; norms, biases and tables are F32.
+void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::string& path);
+
+}  // namespace outrider

@@ -1,0 +1,170 @@
+#include "common/model/resident_weights.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/formats/containers/gguf_writer.h"
+#include "common/formats/models/convert.h"
+#include "common/model/numerics_id.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
+#include "tests/model/engine.h"
+#include "tests/model/random_model.h"
+#include "tests/test_files.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<ResidentWeights> LoadModel(const std::string& path, uint32_t thread_count,
+                                           const LoadProgress& progress = nullptr) {
+  const auto model = OrDie(ModelFile::Open(path));
+  const auto pool = OrDie(ThreadPool::Create(thread_count));
+  return OrDie(
+      ResidentWeights::Load(*model, OrDie(ModelSpec::From(*model, path)), path, *pool, progress));
+}
+
+uint64_t HashOf(const std::string& path, uint32_t thread_count = 2) {
+  return LoadModel(path, thread_count)->content_hash();
+}
+
+TEST(ResidentWeights, AreHashedWhateverReadsThem) {
+  const ScratchDir dir;
+  const std::string path = dir.File("model.gguf");
+  WriteRandomModel(SmallModel("gpt2"), TensorType::kQ4_K, path);
+  const uint64_t hash = HashOf(path, 1);
+  EXPECT_EQ(HashOf(path, 2), hash);
+  EXPECT_EQ(HashOf(path, 3), hash);
+
+  // A model and its conversion, as stored, hold the same bytes.
+  const std::string converted = dir.File("llama.gguf");
+  OUTRIDER_CHECK_OK(Convert(*OrDie(ModelFile::Open(TestFile("models/llama"))), converted, {},
+                            [](uint64_t, std::string_view) {}));
+  EXPECT_EQ(HashOf(converted), HashOf(TestFile("models/llama")));
+}
+
+TEST(ResidentWeights, EveryByteOfATensorCounts) {
+  const ScratchDir dir;
+  const std::string path = dir.File("model.gguf");
+  WriteRandomModel(SmallModel("llama"), TensorType::kQ8_0, path);
+  const uint64_t hash = HashOf(path);
+  const std::string bytes = Contents(path);
+  const auto model = OrDie(ModelFile::Open(path));
+  for (const char* name :
+       {"blk.1.ffn_down.weight", "token_embd.weight", "blk.0.attn_norm.weight"}) {
+    const ModelTensor* const tensor = model->Find(name);
+    for (const uint64_t at : {uint64_t{0}, tensor->bytes / 2, tensor->bytes - 1}) {
+      SCOPED_TRACE(std::string(name) + " " + std::to_string(at));
+      std::string changed = bytes;
+      changed[tensor->place->offset + at] =
+          static_cast<char>(changed[tensor->place->offset + at] ^ 1);
+      EXPECT_NE(HashOf(dir.Write("changed.gguf", changed)), hash);
+    }
+  }
+}
+
+TEST(ResidentWeights, TheNumericsIdHasTheModelsNumbersToo) {
+  const ModelSpec spec =
+      OrDie(ModelSpec::From(*OrDie(ModelFile::Open(TestFile("models/llama"))), "llama"));
+  const NumericsId id = NumericsId::Of(spec, 7, "cpu", "f16");
+  EXPECT_EQ(NumericsId::Of(spec, 7, "cpu", "f16"), id);
+  EXPECT_NE(NumericsId::Of(spec, 8, "cpu", "f16"), id);
+  EXPECT_NE(NumericsId::Of(spec, 7, "cuda", "f16"), id);
+  EXPECT_NE(NumericsId::Of(spec, 7, "cpu", "f32"), id);
+  ModelSpec other = spec;
+  other.name = "the same by another name";
+  EXPECT_EQ(NumericsId::Of(other, 7, "cpu", "f16"), id);
+  other.rope.base *= 2;
+  EXPECT_NE(NumericsId::Of(other, 7, "cpu", "f16"), id);
+  EXPECT_EQ(id.ToString().size(), 16u);
+}
+
+TEST(ResidentWeights, ProgressEndsAtTheTotal) {
+  const ScratchDir dir;
+  const std::string path = dir.File("model.gguf");
+  WriteRandomModel(SmallModel("qwen3"), TensorType::kF16, path);
+  uint64_t last = 0, total = 0;
+  LoadModel(path, 2, [&](uint64_t done, uint64_t all, std::string_view tensor) {
+    EXPECT_GT(done, last);
+    EXPECT_FALSE(tensor.empty());
+    last = done;
+    total = all;
+  });
+  EXPECT_GT(total, 0u);
+  EXPECT_EQ(last, total);
+}
+
+TEST(ResidentWeights, TiedEmbeddingsAreKeptOnce) {
+  const ScratchDir dir;
+  const std::string path = dir.File("model.gguf");
+  WriteRandomModel(SmallModel("qwen3"), TensorType::kQ8_0, path);
+  const auto weights = LoadModel(path, 1);
+  EXPECT_EQ(weights->outer().head.data, weights->outer().embeddings.data);
+  EXPECT_EQ(weights->outer().head.layout, WeightLayout::kPanels);
+  WriteRandomModel(SmallModel("llama"), TensorType::kQ8_0, path);
+  const auto untied = LoadModel(path, 1);
+  EXPECT_EQ(untied->outer().embeddings.layout, WeightLayout::kRows);
+  EXPECT_EQ(untied->outer().head.layout, WeightLayout::kPanels);
+}
+
+TEST(ResidentWeights, ATypeThatCannotBeDecodedIsRefusedByName) {
+  const ScratchDir dir;
+  const Hyperparameters model = SmallModel("mistral");
+  const std::string path = dir.File("model.gguf");
+  WriteRandomModel(model, TensorType::kQ8_0, path);
+  // IQ4_NL has blocks of 32 in 18 bytes, as Q4_0 has; the type of a tensor is all that tells.
+  WriteRandomModel(model, TensorType::kQ4_0, path);
+  std::string bytes = Contents(path);
+  const std::string name = "blk.1.attn_q.weight";
+  const size_t at = bytes.find(name);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + name.size() + 4 + 2 * 8] = 20;  // after the number of dimensions and two of them
+  const std::string changed = dir.Write("changed.gguf", bytes);
+  const auto file = OrDie(ModelFile::Open(changed));
+  const auto pool = OrDie(ThreadPool::Create(1));
+  const absl::Status status =
+      ResidentWeights::Load(*file, OrDie(ModelSpec::From(*file, changed)), changed, *pool, nullptr)
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("tensor blk.1.attn_q.weight is IQ4_NL"));
+}
+
+uint64_t KibibytesOf(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) return std::stoull(line.substr(key.size()));
+  }
+  return 0;
+}
+
+// The peak of resident memory, file pages included, while a model is loaded.
+TEST(ResidentWeights, LoadingNeverHoldsTheModelTwice) {
+  const ScratchDir dir;
+  Hyperparameters model = SmallModel("llama");
+  model.block_count = 4;
+  model.head_count.assign(4, 4);
+  model.head_count_kv.assign(4, 2);
+  model.embedding_length = 1024;
+  model.feed_forward_length = 4096;
+  model.vocabulary_size = 20000;  // one tensor that is a third of all
+  const std::string path = dir.File("model.gguf");
+  WriteRandomModel(model, TensorType::kQ8_0, path);
+  const uint64_t file_kib = std::filesystem::file_size(path) / 1024;
+  ASSERT_GT(file_kib, 80u * 1024);
+
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts again from here
+  const uint64_t before_kib = KibibytesOf("VmRSS:");
+  if (KibibytesOf("VmHWM:") > before_kib + 1024) GTEST_SKIP() << "the peak cannot be reset here";
+  const auto weights = LoadModel(path, 2);
+  const uint64_t peak_kib = KibibytesOf("VmHWM:") - before_kib;
+  EXPECT_GE(KibibytesOf("VmRSS:") - before_kib, file_kib * 9 / 10) << "it is all in memory";
+  EXPECT_LE(peak_kib, file_kib * 11 / 10);
+  RecordProperty("peak_over_file_percent", static_cast<int>(100 * peak_kib / file_kib));
+}
+
+}  // namespace
+}  // namespace outrider
