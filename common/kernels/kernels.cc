@@ -19,8 +19,8 @@ const Kernels& KernelsFor(Isa isa) {
     {Isa::kAvx512, kAvx512Products, kAvx512Rows},
     {Isa::kAmx, kAmxProducts, kAvx512Rows},
 #elif defined(__aarch64__)
-    {Isa::kDotprod, kScalarProducts, kNeonRows},
-    {Isa::kI8mm, kScalarProducts, kNeonRows},
+    {Isa::kDotprod, kDotprodProducts, kNeonRows},
+    {Isa::kI8mm, kI8mmProducts, kNeonRows},
 #endif
   };
   return *std::ranges::find(kernels, isa, &Kernels::isa);
