@@ -11,10 +11,9 @@ namespace {
 
 class Avx2Lanes {
  public:
-  // Registers: 16.
-  static constexpr int kBatch = 4;
-  static constexpr int kTileHeads = 2;
-  static constexpr int kTileVectors = 2;
+  // Eight of the 16 registers.
+  static constexpr int kTile = 4;
+  static constexpr int kHeads = 4;
 
   struct Ints {
     __m256i low, high;
@@ -141,22 +140,45 @@ class Avx2Lanes {
     b = Interleaved(x.high_, y.high_);
   }
 
-  float Sum() const { return Reduce<Plus>(*this); }
-  float Largest() const { return Reduce<Larger>(*this); }
-  static void StoreSums(const Avx2Lanes (&x)[kBatch], float* to) { ReduceBatch<Plus>(x, to); }
-  static void StoreLargest(const Avx2Lanes (&x)[kBatch], float* to) { ReduceBatch<Larger>(x, to); }
+  template <int kDistance>
+  Avx2Lanes Swapped() const {
+    if constexpr (kDistance == 8) return {high_, low_};
+    if constexpr (kDistance == 4) {
+      return {_mm256_permute2f128_ps(low_, low_, 1), _mm256_permute2f128_ps(high_, high_, 1)};
+    }
+    if constexpr (kDistance == 2) {
+      return {_mm256_permute_ps(low_, 0x4e), _mm256_permute_ps(high_, 0x4e)};
+    }
+    if constexpr (kDistance == 1) {
+      return {_mm256_permute_ps(low_, 0xb1), _mm256_permute_ps(high_, 0xb1)};
+    }
+  }
+
+  float Sum() const {
+    const __m256 y = _mm256_add_ps(low_, high_);
+    __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    z = _mm_add_ps(z, _mm_movehl_ps(z, z));
+    z = _mm_add_ps(z, _mm_movehdup_ps(z));
+    return _mm_cvtss_f32(z);
+  }
+
+  [[gnu::always_inline]] static void StoreSums(const Avx2Lanes (&x)[kTile], float* to) {
+    const auto fours = [&](int i) {  // four lanes of i beside four of i + 1
+      const __m256 a = _mm256_add_ps(x[i].low_, x[i].high_);
+      const __m256 b = _mm256_add_ps(x[i + 1].low_, x[i + 1].high_);
+      return _mm256_add_ps(_mm256_blend_ps(a, b, 0xf0), _mm256_permute2f128_ps(a, b, 0x21));
+    };
+    const __m256 a = fours(0), b = fours(2);
+    // two lanes each of 0 and 2 | 1 and 3
+    const __m256 twos = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+    const __m256 ones = _mm256_add_ps(twos, _mm256_movehdup_ps(twos));  // 0 . 2 . | 1 . 3 .
+    const __m128 even = _mm256_castps256_ps128(ones), odd = _mm256_extractf128_ps(ones, 1);
+    _mm_storeu_ps(
+        to, _mm_unpacklo_ps(_mm_shuffle_ps(even, even, 0xd8), _mm_shuffle_ps(odd, odd, 0xd8)));
+  }
 
  private:
   Avx2Lanes(__m256 low, __m256 high) : low_(low), high_(high) {}
-
-  struct Plus {
-    static __m256 Of(__m256 a, __m256 b) { return _mm256_add_ps(a, b); }
-    static __m128 Of(__m128 a, __m128 b) { return _mm_add_ps(a, b); }
-  };
-  struct Larger {
-    static __m256 Of(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
-    static __m128 Of(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
-  };
 
   // Every second of the sixteen lanes of a, b.
   template <int kShuffle>
@@ -167,31 +189,6 @@ class Avx2Lanes {
   static Avx2Lanes Interleaved(__m256 x, __m256 y) {
     const __m256 even = _mm256_unpacklo_ps(x, y), odd = _mm256_unpackhi_ps(x, y);
     return {_mm256_permute2f128_ps(even, odd, 0x20), _mm256_permute2f128_ps(even, odd, 0x31)};
-  }
-
-  template <class Op>
-  static float Reduce(Avx2Lanes x) {
-    const __m256 y = Op::Of(x.low_, x.high_);
-    __m128 z = Op::Of(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
-    z = Op::Of(z, _mm_movehl_ps(z, z));
-    z = Op::Of(z, _mm_movehdup_ps(z));
-    return _mm_cvtss_f32(z);
-  }
-
-  // The same tree for four vectors.
-  template <class Op>
-  static void ReduceBatch(const Avx2Lanes (&x)[kBatch], float* to) {
-    const auto fours = [&](int i) {  // four lanes of i beside four of i + 1
-      const __m256 a = Op::Of(x[i].low_, x[i].high_), b = Op::Of(x[i + 1].low_, x[i + 1].high_);
-      return Op::Of(_mm256_blend_ps(a, b, 0xf0), _mm256_permute2f128_ps(a, b, 0x21));
-    };
-    const __m256 a = fours(0), b = fours(2);
-    // two lanes each: 0, 2 | 1, 3
-    const __m256 twos = Op::Of(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
-    const __m256 ones = Op::Of(twos, _mm256_movehdup_ps(twos));  // 0 . 2 . | 1 . 3 .
-    const __m128 even = _mm256_castps256_ps128(ones), odd = _mm256_extractf128_ps(ones, 1);
-    _mm_storeu_ps(
-        to, _mm_unpacklo_ps(_mm_shuffle_ps(even, even, 0xd8), _mm_shuffle_ps(odd, odd, 0xd8)));
   }
 
   __m256 low_, high_;

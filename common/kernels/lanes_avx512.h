@@ -15,11 +15,9 @@ namespace {
 
 class Avx512Lanes {
  public:
-  // Registers: 32. A batch is how many vectors are reduced together; a tile, how many products of
-  // heads and vectors of values are accumulated at once.
-  static constexpr int kBatch = 16;
-  static constexpr int kTileHeads = 4;
-  static constexpr int kTileVectors = 4;
+  // Of the 32 registers, so many hold the accumulators of attention; and so many heads share them.
+  static constexpr int kTile = 16;
+  static constexpr int kHeads = 8;
 
   using Ints = __m512i;
   using Mask = __mmask16;
@@ -56,7 +54,7 @@ class Avx512Lanes {
   friend Avx512Lanes Fma(Avx512Lanes a, Avx512Lanes b, Avx512Lanes c) {
     return _mm512_fmadd_ps(a.x_, b.x_, c.x_);
   }
-  // Of a NaN and a number, either.
+  // Of a NaN and a number, either; of two zeros, too.
   friend Avx512Lanes Max(Avx512Lanes a, Avx512Lanes b) { return _mm512_max_ps(a.x_, b.x_); }
 
   // Comparisons with a NaN are false.
@@ -115,72 +113,61 @@ class Avx512Lanes {
     b = _mm512_permutex2var_ps(x.x_, upper, y.x_);
   }
 
-  float Sum() const { return Reduce<Plus>(x_); }
-  float Largest() const { return Reduce<Larger>(x_); }
+  // Lane l takes lane l ^ kDistance.
+  template <int kDistance>
+  Avx512Lanes Swapped() const {
+    if constexpr (kDistance == 8) return _mm512_shuffle_f32x4(x_, x_, 0x4e);
+    if constexpr (kDistance == 4) return _mm512_shuffle_f32x4(x_, x_, 0xb1);
+    if constexpr (kDistance == 2) return _mm512_permute_ps(x_, 0x4e);
+    if constexpr (kDistance == 1) return _mm512_permute_ps(x_, 0xb1);
+  }
 
-  // to[i] = x[i].Sum(), for a whole batch at the price of about four.
-  static void StoreSums(const Avx512Lanes (&x)[kBatch], float* to) { ReduceBatch<Plus>(x, to); }
-  static void StoreLargest(const Avx512Lanes (&x)[kBatch], float* to) {
-    ReduceBatch<Larger>(x, to);
+  // Lane l takes l + 8, then l + 4, l + 2, l + 1.
+  float Sum() const {
+    const __m256 y = _mm256_add_ps(_mm512_castps512_ps256(x_), _mm512_extractf32x8_ps(x_, 1));
+    __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    z = _mm_add_ps(z, _mm_movehl_ps(z, z));
+    z = _mm_add_ps(z, _mm_movehdup_ps(z));
+    return _mm_cvtss_f32(z);
+  }
+
+  // to[i] = x[i].Sum(), for a whole tile at the price of about five.
+  //
+  // Each step puts two vectors' lower halves (of 16, 8, 4, 2 lanes) beside one another in one
+  // register and their upper halves in the other, so one addition serves both. Where the second
+  // vector's halves change places (a + b is b + a), a blend makes the first of those registers, and
+  // only one shuffle is left.
+  [[gnu::always_inline]] static void StoreSums(const Avx512Lanes (&x)[kTile], float* to) {
+    const __m512i swapped_quarters =
+        _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+    // eight lanes each of (i, i + 8)
+    const auto eights = [&](int i) {
+      const __m512 a = x[i].x_, b = x[i + 8].x_;
+      return _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4(a, b, 0x4e));
+    };
+    // four lanes each of (i, i + 4, i + 8, i + 12)
+    const auto fours = [&](int i) {
+      const __m512 a = eights(i), b = eights(i + 4);
+      return _mm512_add_ps(_mm512_mask_blend_ps(0xf0f0, a, b),
+                           _mm512_permutex2var_ps(a, swapped_quarters, b));
+    };
+    // two lanes each of (i, i + 2), and in the other quarters of those 4, 8 and 12 further
+    const auto twos = [&](int i) {
+      const __m512 a = fours(i), b = fours(i + 2);
+      return _mm512_add_ps(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_shuffle_ps(a, b, 0x4e));
+    };
+    const __m512 a = twos(0), b = twos(1);
+    const __m512 ones = _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+    _mm512_storeu_ps(to, _mm512_permute_ps(ones, 0xd8));  // 0 2 1 3 in each quarter
   }
 
  private:
   Avx512Lanes(__m512 x) : x_(x) {}  // NOLINT(google-explicit-constructor)
 
-  struct Plus {
-    static __m512 Of(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
-    static __m256 Of(__m256 a, __m256 b) { return _mm256_add_ps(a, b); }
-    static __m128 Of(__m128 a, __m128 b) { return _mm_add_ps(a, b); }
-  };
-  struct Larger {
-    static __m512 Of(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
-    static __m256 Of(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
-    static __m128 Of(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
-  };
-
   static Mask First(uint32_t count) { return static_cast<Mask>((1u << count) - 1); }
 
   __m256i Halves() const {
     return _mm512_cvtps_ph(x_, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  }
-
-  // Lane l takes l + 8, then l + 4, l + 2, l + 1.
-  template <class Op>
-  static float Reduce(__m512 x) {
-    const __m256 y = Op::Of(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
-    __m128 z = Op::Of(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
-    z = Op::Of(z, _mm_movehl_ps(z, z));
-    z = Op::Of(z, _mm_movehdup_ps(z));
-    return _mm_cvtss_f32(z);
-  }
-
-  // The same tree for sixteen vectors. Each step puts two vectors' lower halves (of 16, 8, 4, 2
-  // lanes) beside one another in one register and their upper halves in the other, so one addition
-  // serves both. Where the second vector's halves change places (a + b is b + a), a blend makes the
-  // first of those registers, and only one shuffle is left.
-  template <class Op>
-  static void ReduceBatch(const Avx512Lanes (&x)[kBatch], float* to) {
-    const __m512i swapped_quarters =
-        _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
-    // y: eight lanes each of (i, i + 8)
-    const auto eights = [&](int i) {
-      const __m512 a = x[i].x_, b = x[i + 8].x_;
-      return Op::Of(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4(a, b, 0x4e));
-    };
-    // four lanes each of (i, i + 4, i + 8, i + 12)
-    const auto fours = [&](int i) {
-      const __m512 a = eights(i), b = eights(i + 4);
-      return Op::Of(_mm512_mask_blend_ps(0xf0f0, a, b),
-                    _mm512_permutex2var_ps(a, swapped_quarters, b));
-    };
-    // two lanes each of (i, i + 2), and in the other quarters of those 4, 8 and 12 further
-    const auto twos = [&](int i) {
-      const __m512 a = fours(i), b = fours(i + 2);
-      return Op::Of(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_shuffle_ps(a, b, 0x4e));
-    };
-    const __m512 a = twos(0), b = twos(1);
-    const __m512 ones = Op::Of(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
-    _mm512_storeu_ps(to, _mm512_permute_ps(ones, 0xd8));  // 0 2 1 3 in each quarter
   }
 
   __m512 x_;

@@ -11,10 +11,9 @@ namespace {
 
 class NeonLanes {
  public:
-  // Registers: 32.
-  static constexpr int kBatch = 4;
-  static constexpr int kTileHeads = 2;
-  static constexpr int kTileVectors = 2;
+  // Sixteen of the 32 registers.
+  static constexpr int kTile = 4;
+  static constexpr int kHeads = 4;
 
   struct Ints {
     uint32x4_t x[4];
@@ -128,10 +127,31 @@ class NeonLanes {
                   vzip1q_f32(x.x_[3], y.x_[3]), vzip2q_f32(x.x_[3], y.x_[3]));
   }
 
-  float Sum() const { return Reduce<Plus>(*this); }
-  float Largest() const { return Reduce<Larger>(*this); }
-  static void StoreSums(const NeonLanes (&x)[kBatch], float* to) { ReduceBatch<Plus>(x, to); }
-  static void StoreLargest(const NeonLanes (&x)[kBatch], float* to) { ReduceBatch<Larger>(x, to); }
+  template <int kDistance>
+  NeonLanes Swapped() const {
+    return Each([&](int i) {
+      if constexpr (kDistance >= 4) return x_[i ^ (kDistance / 4)];
+      if constexpr (kDistance == 2) return vextq_f32(x_[i], x_[i], 2);
+      if constexpr (kDistance == 1) return vrev64q_f32(x_[i]);
+    });
+  }
+
+  float Sum() const {
+    const float32x4_t fours = ToFour();
+    const float32x4_t twos = vaddq_f32(fours, vextq_f32(fours, fours, 2));
+    return vgetq_lane_f32(vaddq_f32(twos, vdupq_laneq_f32(twos, 1)), 0);
+  }
+
+  [[gnu::always_inline]] static void StoreSums(const NeonLanes (&x)[kTile], float* to) {
+    const auto twos = [&](int i) {  // two lanes of i beside two of i + 1
+      const float64x2_t a = vreinterpretq_f64_f32(x[i].ToFour());
+      const float64x2_t b = vreinterpretq_f64_f32(x[i + 1].ToFour());
+      return vaddq_f32(vreinterpretq_f32_f64(vtrn1q_f64(a, b)),
+                       vreinterpretq_f32_f64(vtrn2q_f64(a, b)));
+    };
+    const float32x4_t a = twos(0), b = twos(2);
+    vst1q_f32(to, vaddq_f32(vuzp1q_f32(a, b), vuzp2q_f32(a, b)));
+  }
 
  private:
   NeonLanes(float32x4_t a, float32x4_t b, float32x4_t c, float32x4_t d) : x_{a, b, c, d} {}
@@ -145,43 +165,8 @@ class NeonLanes {
     return {{op(0), op(1), op(2), op(3)}};
   }
 
-  struct Plus {
-    static float32x4_t Of(float32x4_t a, float32x4_t b) { return vaddq_f32(a, b); }
-  };
-  struct Larger {
-    static float32x4_t Of(float32x4_t a, float32x4_t b) { return vmaxq_f32(a, b); }
-  };
-
   // Lane l takes l + 8, then l + 4.
-  template <class Op>
-  static float32x4_t ToFour(NeonLanes x) {
-    return Op::Of(Op::Of(x.x_[0], x.x_[2]), Op::Of(x.x_[1], x.x_[3]));
-  }
-  // Of two vectors of four lanes: each one's lanes 0 and 1, each one's lanes 2 and 3.
-  static float32x4_t LowerPairs(float32x4_t a, float32x4_t b) {
-    return vreinterpretq_f32_f64(vtrn1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
-  }
-  static float32x4_t UpperPairs(float32x4_t a, float32x4_t b) {
-    return vreinterpretq_f32_f64(vtrn2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
-  }
-
-  template <class Op>
-  static float Reduce(NeonLanes x) {
-    const float32x4_t fours = ToFour<Op>(x);
-    const float32x4_t twos = Op::Of(fours, UpperPairs(fours, fours));
-    return vgetq_lane_f32(Op::Of(twos, vdupq_laneq_f32(twos, 1)), 0);
-  }
-
-  // The same tree for four vectors.
-  template <class Op>
-  static void ReduceBatch(const NeonLanes (&x)[kBatch], float* to) {
-    const auto twos = [&](int i) {  // two lanes of i beside two of i + 1
-      const float32x4_t a = ToFour<Op>(x[i]), b = ToFour<Op>(x[i + 1]);
-      return Op::Of(LowerPairs(a, b), UpperPairs(a, b));
-    };
-    const float32x4_t a = twos(0), b = twos(2);
-    vst1q_f32(to, Op::Of(vuzp1q_f32(a, b), vuzp2q_f32(a, b)));
-  }
+  float32x4_t ToFour() const { return vaddq_f32(vaddq_f32(x_[0], x_[2]), vaddq_f32(x_[1], x_[3])); }
 
   float32x4_t x_[4];
 };

@@ -1,10 +1,14 @@
-// Attention of one row (NUMERICS.md, section 6), for up to sixteen heads of one KV head together: a
-// chunk's keys, then its values, are widened once into rows of floats that stay in the first-level
-// cache, and every head reads them there.
+// Attention of one row (NUMERICS.md, section 6), for up to kHeads heads of one KV head together, so
+// that what is loaded and widened of a key serves them all.
 //
-// Per key and head of 64 elements that leaves four vector fmas for the score, four for the values,
-// and about three operations to sum the lanes of the score, since as many keys as the registers
-// hold are summed together.
+// Registers hold a tile of Lanes::kTile accumulators: the products of a few keys with each head,
+// then a few vectors of values weighted for each head. The accumulators of a tile of scores are
+// summed lane by lane together (Lanes::StoreSums). Scores lie as [slot][head], so maxima and sums
+// over slots are operations between whole vectors until one vector is left.
+//
+// With AVX-512 and 8 heads of 64 elements, operations a key and head: 4 fmas for the score and 4
+// for the values, 1 to widen, 3 to sum the score's lanes, 1.5 for exp and what belongs to it; at
+// two a cycle 6.8 cycles. 9.2 are measured (bench/rows_bench.cc).
 #pragma once
 
 #include <cstddef>
@@ -17,227 +21,275 @@
 namespace outrider {
 namespace {
 
-template <class Lanes>
+// The positions of one chunk that are seen: slots begin..end-1. The other slots point at some row
+// that is there, so that a tile may read them; what comes of it is dropped.
+struct AttentionChunk {
+  uint32_t begin;
+  uint32_t end;
+  const uint16_t* keys[kChunk];
+  const uint16_t* values[kChunk];
+};
+
+// Walks the runs of a task, a chunk at a time.
+class AttentionChunks {
+ public:
+  explicit AttentionChunks(const AttentionTask& task)
+      : task_(task), run_(task.runs), position_(task.first_position) {}
+
+  // False, and `chunk` as it was, after the last one.
+  bool Next(AttentionChunk& chunk) {
+    const KeyRun* const runs_end = task_.runs + task_.run_count;
+    if (run_ == runs_end) return false;
+    uint32_t slot = chunk.begin = position_ % kChunk;
+    for (; run_ != runs_end && slot < kChunk; ++run_) {
+      const uint16_t* key = run_->page + task_.keys_at + size_t{run_->slot} * task_.key_length;
+      const uint16_t* value =
+          run_->page + task_.values_at + size_t{run_->slot} * task_.value_length;
+      for (uint32_t i = 0; i < run_->count; ++i, ++slot) {
+        chunk.keys[slot] = key + size_t{i} * task_.key_length;
+        chunk.values[slot] = value + size_t{i} * task_.value_length;
+      }
+    }
+    chunk.end = slot;
+    position_ += chunk.end - chunk.begin;
+    for (uint32_t i = 0; i < chunk.begin; ++i) Absent(chunk, i);
+    for (uint32_t i = chunk.end; i < kChunk; ++i) Absent(chunk, i);
+    return true;
+  }
+
+ private:
+  static void Absent(AttentionChunk& chunk, uint32_t slot) {
+    chunk.keys[slot] = chunk.keys[chunk.begin];
+    chunk.values[slot] = chunk.values[chunk.begin];
+  }
+
+  const AttentionTask& task_;
+  const KeyRun* run_;
+  uint32_t position_;
+};
+
+// A chunk ahead. Where keys come from memory, as they do when the weights of a whole model pass
+// between two tokens, this takes 80 cycles a key of 128 where 93 to 134 were without; where they
+// lie in the second-level cache it costs a twentieth.
+inline void FetchRow(const uint16_t* row, uint32_t length) {
+  for (uint32_t i = 0; i < length; i += 32) __builtin_prefetch(row + i);
+}
+
+template <class Lanes, int kHeads>
 class Attention {
  public:
-  static constexpr uint32_t kHeads = 16;  // one per lane of the running maxima and sums
-
   // Heads first_head..first_head + head_count - 1 of the task; at most kHeads.
   Attention(const AttentionTask& task, uint32_t first_head, uint32_t head_count)
       : task_(task),
-        queries_(task.queries + size_t{first_head} * task.key_length),
         outputs_(task.outputs + size_t{first_head} * task.value_length),
-        head_count_(head_count) {}
+        head_count_(head_count) {
+    for (uint32_t h = 0; h < kHeads; ++h) {
+      const uint32_t head = first_head + (h < head_count ? h : 0);  // its results are dropped
+      queries_[h] = task.queries + size_t{head} * task.key_length;
+    }
+  }
 
   void Run() {
-    const KeyRun* const end = task_.runs + task_.run_count;
-    uint32_t position = task_.first_position;
-    for (runs_end_ = task_.runs; runs_end_ != end; position += slots_end_ - slots_begin_) {
-      is_first_ = runs_end_ == task_.runs;
-      slots_begin_ = slots_end_ = position % kChunk;
-      for (runs_begin_ = runs_end_; runs_end_ != end && slots_end_ < kChunk; ++runs_end_) {
-        slots_end_ += runs_end_->count;
-      }
-      Widen(task_.keys_at, task_.key_length);
-      Score();
-      WeighScores();
-      MergeSums();
-      Widen(task_.values_at, task_.value_length);
-      MergeValues();
+    AttentionChunks chunks(task_);
+    AttentionChunk buffers[2];
+    AttentionChunk* chunk = &buffers[0];
+    AttentionChunk* next = &buffers[1];
+    chunks.Next(*chunk);
+    for (bool is_first = true, is_last = false; !is_last; is_first = false) {
+      is_last = !chunks.Next(*next);
+      Score(*chunk, is_last ? *chunk : *next);
+      Weigh(is_first);
+      MergeValues(*chunk, is_last ? *chunk : *next, is_first);
+      AttentionChunk* const done = chunk;
+      chunk = next;
+      next = done;
     }
     Divide();
   }
 
  private:
-  static constexpr uint32_t kBatch = Lanes::kBatch;
+  static constexpr int kKeys = Lanes::kTile / kHeads;     // of a tile of scores
+  static constexpr int kVectors = Lanes::kTile / kHeads;  // of a tile of values
+  static constexpr uint32_t kScores = kChunk * kHeads;
 
-  static uint32_t Padded(uint32_t length) { return (length + 15) / 16 * 16; }
-
-  // Slots of the batches of keys that hold any of this chunk's.
-  uint32_t BatchesBegin() const { return slots_begin_ / kBatch * kBatch; }
-  uint32_t BatchesEnd() const { return (slots_end_ + kBatch - 1) / kBatch * kBatch; }
-
-  // The chunk's keys or values, each in the row of its slot, with zeros up to a whole vector. Rows
-  // of absent slots that a batch would read are zeros.
-  void Widen(size_t at, uint32_t length) {
-    const uint32_t stride = Padded(length);
-    uint32_t slot = slots_begin_;
-    for (const KeyRun* run = runs_begin_; run != runs_end_; ++run) {
-      const uint16_t* from = run->page + at + size_t{run->slot} * length;
-      for (uint32_t i = 0; i < run->count; ++i, ++slot, from += length) {
-        float* row = rows_ + size_t{slot} * stride;
-        OverRow<Lanes>(length, [&](auto part) { part.LoadHalves(from).Store(row + part.at); });
-      }
+  // scores_, with -infinity for absent slots. `next` is fetched meanwhile.
+  void Score(const AttentionChunk& chunk, const AttentionChunk& next) {
+    for (uint32_t slot = chunk.begin / kKeys * kKeys; slot < chunk.end; slot += kKeys) {
+      for (int k = 0; k < kKeys; ++k) FetchRow(next.keys[slot + k], task_.key_length);
+      ScoreTile(chunk.keys + slot, scores_ + slot * kHeads);
     }
-    const uint32_t begin = BatchesBegin(), end = BatchesEnd();
-    __builtin_memset(rows_ + size_t{begin} * stride, 0,
-                     size_t{slots_begin_ - begin} * stride * sizeof(float));
-    __builtin_memset(rows_ + size_t{slots_end_} * stride, 0,
-                     size_t{end - slots_end_} * stride * sizeof(float));
+    const Lanes scale = Lanes::Of(task_.scale);
+    for (uint32_t i = 0; i < kScores; i += 16) {
+      (Lanes::Load(scores_ + i) * scale).Store(scores_ + i);
+    }
+    for (uint32_t i = 0; i < chunk.begin * kHeads; ++i) scores_[i] = -__builtin_inff();
+    for (uint32_t i = chunk.end * kHeads; i < kScores; ++i) scores_[i] = -__builtin_inff();
   }
 
-  // scores_[head][slot], -infinity for absent slots.
-  void Score() {
-    for (uint32_t h = 0; h < head_count_; ++h) {
-      float* scores = scores_[h];
-      for (uint32_t slot = BatchesBegin(); slot < BatchesEnd(); slot += kBatch) {
-        ScoreBatch(queries_ + size_t{h} * task_.key_length, slot, scores + slot);
-      }
-      const Lanes scale = Lanes::Of(task_.scale);
-      for (uint32_t i = 0; i < kChunk; i += 16) {
-        (Lanes::Load(scores + i) * scale).Store(scores + i);
-      }
-      for (uint32_t i = 0; i < slots_begin_; ++i) scores[i] = -__builtin_inff();
-      for (uint32_t i = slots_end_; i < kChunk; ++i) scores[i] = -__builtin_inff();
-    }
-  }
-
-  void ScoreBatch(const float* query, uint32_t slot, float* scores) {
-    const uint32_t stride = Padded(task_.key_length);
-    const float* keys = rows_ + size_t{slot} * stride;
-    Lanes products[kBatch];
-    OUTRIDER_UNROLL for (uint32_t j = 0; j < kBatch; ++j) products[j] = Lanes::Zero();
+  void ScoreTile(const uint16_t* const* keys, float* scores) {
+    Lanes products[kKeys * kHeads];
+    OUTRIDER_UNROLL for (int i = 0; i < kKeys * kHeads; ++i) products[i] = Lanes::Zero();
     OverRow<Lanes>(
         task_.key_length, [&](auto part) __attribute__((always_inline)) {
-          const Lanes q = part.Load(query);
-          OUTRIDER_UNROLL for (uint32_t j = 0; j < kBatch; ++j) {
-            products[j] = Fma(q, Lanes::Load(keys + j * stride + part.at), products[j]);
+          Lanes key[kKeys];
+          OUTRIDER_UNROLL for (int k = 0; k < kKeys; ++k) key[k] = part.LoadHalves(keys[k]);
+          OUTRIDER_UNROLL for (int h = 0; h < kHeads; ++h) {
+            const Lanes query = part.Load(queries_[h]);
+            OUTRIDER_UNROLL for (int k = 0; k < kKeys; ++k) {
+              products[k * kHeads + h] = Fma(query, key[k], products[k * kHeads + h]);
+            }
           }
         });
     Lanes::StoreSums(products, scores);
   }
 
-  // Scores become weights; chunk_max_ and chunk_sum_ are filled.
-  void WeighScores() {
-    static_assert(kChunk == 32, "a head's scores are two vectors");
-    for (uint32_t h = 0; h < head_count_; h += kBatch) {
-      const uint32_t count = head_count_ - h < kBatch ? head_count_ - h : kBatch;
-      Lanes lanes[kBatch];
-      for (uint32_t j = 0; j < kBatch; ++j) lanes[j] = Lanes::Zero();
-      for (uint32_t j = 0; j < count; ++j) {
-        lanes[j] = Max(Lanes::Load(scores_[h + j]), Lanes::Load(scores_[h + j] + 16));
-      }
-      Lanes::StoreLargest(lanes, chunk_max_ + h);
-      for (uint32_t j = 0; j < count; ++j) {
-        float* scores = scores_[h + j];
-        const Lanes max = Lanes::Of(chunk_max_[h + j]);
-        const Lanes low = Exp(Lanes::Load(scores) - max);
-        const Lanes high = Exp(Lanes::Load(scores + 16) - max);
-        low.Store(scores);
-        high.Store(scores + 16);
-        lanes[j] = low + high;
-      }
-      Lanes::StoreSums(lanes, chunk_sum_ + h);
+  // Scores become weights, and are merged into max_ and sum_; kept_ and taken_ are what the outputs
+  // so far and this chunk's are to be multiplied by.
+  void Weigh(bool is_first) {
+    Lanes folded[kHeads];
+    OUTRIDER_UNROLL for (int i = 0; i < kHeads; ++i) {
+      folded[i] = Max(Lanes::Load(scores_ + 16 * i), Lanes::Load(scores_ + 16 * (i + kHeads)));
     }
-  }
-
-  // The running maxima and sums of all heads at once; kept_ and taken_ are what the outputs so far
-  // and the chunk's are multiplied by.
-  void MergeSums() {
-    const Lanes theirs = Lanes::Load(chunk_max_), sums = Lanes::Load(chunk_sum_);
-    if (is_first_) {
-      theirs.Store(max_);
-      sums.Store(sum_);
+    const Lanes max = OverSlots(folded, [](Lanes a, Lanes b) { return Max(a, b); });
+    for (int i = 0; i < kHeads; ++i) {  // slots 16 apart share a lane of the sum
+      const Lanes low = Exp(Lanes::Load(scores_ + 16 * i) - max);
+      const Lanes high = Exp(Lanes::Load(scores_ + 16 * (i + kHeads)) - max);
+      low.Store(scores_ + 16 * i);
+      high.Store(scores_ + 16 * (i + kHeads));
+      (low + high).Store(sums_ + 16 * i);
+    }
+    OUTRIDER_UNROLL for (int i = 0; i < kHeads; ++i) folded[i] = Lanes::Load(sums_ + 16 * i);
+    const Lanes sum = OverSlots(folded, [](Lanes a, Lanes b) { return a + b; });
+    if (is_first) {
+      max_ = max;
+      sum_ = sum;
       return;
     }
-    const Lanes ours = Lanes::Load(max_);
-    const Lanes max = Max(ours, theirs);
-    const Lanes kept = Exp(ours - max), taken = Exp(theirs - max);
-    max.Store(max_);
-    Fma(Lanes::Load(sum_), kept, sums * taken).Store(sum_);
+    const Lanes both = Max(max_, max);
+    const Lanes kept = Exp(max_ - both), taken = Exp(max - both);
+    max_ = both;
+    sum_ = Fma(sum_, kept, sum * taken);
     kept.Store(kept_);
     taken.Store(taken_);
   }
 
-  void MergeValues() {
-    uint32_t h = 0;
-    for (; h + Lanes::kTileHeads <= head_count_; h += Lanes::kTileHeads) {
-      MergeHeads<Lanes::kTileHeads>(h);
+  // Combines what lies [16 slots][head] over the slots, in the order of a sum's tree: slots 8
+  // apart, then 4, 2, 1. Lane l of the result is head l mod kHeads'.
+  template <class Combine>
+  static Lanes OverSlots(Lanes (&x)[kHeads], Combine combine) {
+    OverVectors<kHeads / 2>(x, combine);
+    Lanes one = x[0];
+    if constexpr (kHeads <= 8) one = combine(one, one.template Swapped<8>());
+    if constexpr (kHeads <= 4) one = combine(one, one.template Swapped<4>());
+    if constexpr (kHeads <= 2) one = combine(one, one.template Swapped<2>());
+    if constexpr (kHeads <= 1) one = combine(one, one.template Swapped<1>());
+    return one;
+  }
+  template <int kDistance, class Combine>
+  static void OverVectors(Lanes (&x)[kHeads], Combine combine) {
+    if constexpr (kDistance > 0) {
+      OUTRIDER_UNROLL for (int i = 0; i < kDistance; ++i) x[i] = combine(x[i], x[i + kDistance]);
+      OverVectors<kDistance / 2>(x, combine);
     }
-    for (; h < head_count_; ++h) MergeHeads<1>(h);
   }
 
-  template <int kTileHeads>
-  void MergeHeads(uint32_t head) {
-    constexpr uint32_t kTile = 16 * Lanes::kTileVectors;
+  void MergeValues(const AttentionChunk& chunk, const AttentionChunk& next, bool is_first) {
+    for (uint32_t slot = chunk.begin; slot < chunk.end; ++slot) {
+      FetchRow(next.values[slot], task_.value_length);
+    }
+    MergeTiles<kVectors>(chunk, 0, is_first);
+  }
+
+  // Elements from i on, in tiles of so many vectors and what is left in narrower ones.
+  template <int kTileVectors>
+  void MergeTiles(const AttentionChunk& chunk, uint32_t i, bool is_first) {
+    constexpr uint32_t kElements = 16 * kTileVectors;
     const uint32_t length = task_.value_length;
-    uint32_t i = 0;
-    for (; i + kTile <= length; i += kTile) {
-      MergeTile<kTileHeads, Lanes::kTileVectors>(head, WholePart<Lanes>{i});
+    for (; i + kElements <= length; i += kElements) {
+      MergeTile<kTileVectors>(chunk, WholePart<Lanes>{i}, is_first);
     }
-    for (; i + 16 <= length; i += 16) MergeTile<kTileHeads, 1>(head, WholePart<Lanes>{i});
-    if (i < length) MergeTile<kTileHeads, 1>(head, LastPart<Lanes>{i, length - i});
+    if constexpr (kTileVectors > 1) {
+      if (i < length) MergeTiles<kTileVectors / 2>(chunk, i, is_first);
+    } else {
+      if (i < length) MergeTile<1>(chunk, LastPart<Lanes>{i, length - i}, is_first);
+    }
   }
 
-  // The chunk's weighted values, for some heads and some vectors of elements from `part` on, and
-  // their merging into the outputs.
-  template <int kTileHeads, int kTileVectors, class Part>
-  void MergeTile(uint32_t head, Part part) {
-    const uint32_t stride = Padded(task_.value_length);
-    Lanes out[kTileHeads][kTileVectors];
-    OUTRIDER_UNROLL for (int h = 0; h < kTileHeads; ++h) {
+  // The chunk's weighted values, some vectors of them from `part` on, merged into the outputs.
+  template <int kTileVectors, class Part>
+  void MergeTile(const AttentionChunk& chunk, Part part, bool is_first) {
+    Lanes out[kHeads][kTileVectors];
+    OUTRIDER_UNROLL for (int h = 0; h < kHeads; ++h) {
       OUTRIDER_UNROLL for (int v = 0; v < kTileVectors; ++v) out[h][v] = Lanes::Zero();
     }
-    const float* values = rows_ + size_t{slots_begin_} * stride + part.at;
-    for (uint32_t slot = slots_begin_; slot < slots_end_; ++slot, values += stride) {
+    for (uint32_t slot = chunk.begin; slot < chunk.end; ++slot) {
+      const float* weights = scores_ + slot * kHeads;
+      const uint16_t* values = chunk.values[slot];
       Lanes value[kTileVectors];
-      OUTRIDER_UNROLL for (int v = 0; v < kTileVectors; ++v) value[v] =
-          Lanes::Load(values + 16 * v);
-      OUTRIDER_UNROLL for (int h = 0; h < kTileHeads; ++h) {
-        const Lanes weight = Lanes::Of(scores_[head + h][slot]);
+      OUTRIDER_UNROLL for (int v = 0; v < kTileVectors; ++v) {
+        value[v] = part.LoadHalves(values + 16 * v);
+      }
+      OUTRIDER_UNROLL for (int h = 0; h < kHeads; ++h) {
+        const Lanes weight = Lanes::Of(weights[h]);
         OUTRIDER_UNROLL for (int v = 0; v < kTileVectors; ++v) {
           out[h][v] = Fma(weight, value[v], out[h][v]);
         }
       }
     }
-    OUTRIDER_UNROLL for (int h = 0; h < kTileHeads; ++h) {
-      float* row = outputs_ + size_t{head + h} * task_.value_length;
+    OUTRIDER_UNROLL for (int h = 0; h < kHeads; ++h) {
+      if (static_cast<uint32_t>(h) == head_count_) return;
+      float* row = outputs_ + h * task_.value_length;
       OUTRIDER_UNROLL for (int v = 0; v < kTileVectors; ++v) {
-        if (!is_first_) {
-          out[h][v] = Fma(part.Load(row + 16 * v), Lanes::Of(kept_[head + h]),
-                          out[h][v] * Lanes::Of(taken_[head + h]));
+        Lanes merged = out[h][v];
+        if (!is_first) {
+          merged = Fma(part.Load(row + 16 * v), Lanes::Of(kept_[h]), merged * Lanes::Of(taken_[h]));
         }
-        part.Store(out[h][v], row + 16 * v);
+        part.Store(merged, row + 16 * v);
       }
     }
   }
 
   void Divide() {
+    (Lanes::Of(1.0f) / sum_).Store(kept_);
     for (uint32_t h = 0; h < head_count_; ++h) {
       float* row = outputs_ + size_t{h} * task_.value_length;
-      const Lanes r = Lanes::Of(1.0f / sum_[h]);
+      const Lanes r = Lanes::Of(kept_[h]);
       OverRow<Lanes>(task_.value_length, [&](auto part) { part.Store(part.Load(row) * r, row); });
     }
   }
 
   const AttentionTask& task_;
-  const float* const queries_;
+  const float* queries_[kHeads];
   float* const outputs_;  // the running outputs, too
   const uint32_t head_count_;
 
-  // The chunk at hand
-  const KeyRun* runs_begin_;
-  const KeyRun* runs_end_;
-  uint32_t slots_begin_;
-  uint32_t slots_end_;
-  bool is_first_;
+  // Of all chunks so far; lane l is head l mod kHeads'.
+  Lanes max_;
+  Lanes sum_;
+  alignas(64) float kept_[16];
+  alignas(64) float taken_[16];
 
-  alignas(64) float rows_[kChunk * kHeadLengthMax];
-  alignas(64) float scores_[kHeads][kChunk];  // then weights
-  alignas(64) float max_[kHeads];
-  alignas(64) float sum_[kHeads];
-  alignas(64) float chunk_max_[kHeads];
-  alignas(64) float chunk_sum_[kHeads];
-  alignas(64) float kept_[kHeads];
-  alignas(64) float taken_[kHeads];
+  // Of the chunk at hand
+  alignas(64) float scores_[kScores];  // [slot][head]; then the weights
+  alignas(64) float sums_[kScores / 2];
 };
+
+template <class Lanes, int kHeads>
+void AttendHeads(const AttentionTask& task, uint32_t first_head, uint32_t head_count) {
+  if constexpr (kHeads > 1) {
+    if (head_count <= kHeads / 2) {
+      return AttendHeads<Lanes, kHeads / 2>(task, first_head, head_count);
+    }
+  }
+  Attention<Lanes, kHeads>(task, first_head, head_count).Run();
+}
 
 template <class Lanes>
 void AttendRow(const AttentionTask& task) {
-  for (uint32_t h = 0; h < task.head_count; h += Attention<Lanes>::kHeads) {
+  constexpr uint32_t kHeads = Lanes::kHeads;
+  for (uint32_t h = 0; h < task.head_count; h += kHeads) {
     const uint32_t left = task.head_count - h;
-    Attention<Lanes>(task, h, left < Attention<Lanes>::kHeads ? left : Attention<Lanes>::kHeads)
-        .Run();
+    AttendHeads<Lanes, kHeads>(task, h, left < kHeads ? left : kHeads);
   }
 }
 

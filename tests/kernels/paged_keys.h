@@ -67,9 +67,12 @@ enum class Cut { kWholeChunks, kSingles, kRandom };
 
 class StoredKeys {
  public:
-  StoredKeys(const AttentionCase& from, Cut cut, uint64_t seed) : case_(from) {
+  // The keys of a page begin `keys_at` halves past a multiple of 64 bytes.
+  StoredKeys(const AttentionCase& from, Cut cut, uint64_t seed, size_t keys_at = 3)
+      : case_(from), keys_at_(keys_at) {
     Numbers numbers(seed);
-    const size_t page_halves = kKeysAt + kChunk * (size_t{from.key_length} + from.value_length);
+    const size_t page_halves =
+        32 + keys_at + kChunk * (size_t{from.key_length} + from.value_length);
     for (uint32_t done = 0; done < from.count;) {
       const uint32_t position = from.first_position + done;
       uint32_t count = std::min(kChunk - position % kChunk, from.count - done);
@@ -79,8 +82,9 @@ class StoredKeys {
       if (cut != Cut::kWholeChunks) slot = numbers.Below(kChunk - count + 1);
       pages_.emplace_back(page_halves, uint16_t{0x7e00});  // NaN where nothing is stored
       uint16_t* page = pages_.back().data();
+      page += (64 - reinterpret_cast<uintptr_t>(page) % 64) % 64 / sizeof(uint16_t);
       std::copy_n(from.keys.begin() + size_t{done} * from.key_length, count * from.key_length,
-                  page + kKeysAt + slot * from.key_length);
+                  page + keys_at_ + slot * from.key_length);
       std::copy_n(from.values.begin() + size_t{done} * from.value_length, count * from.value_length,
                   page + values_at() + slot * from.value_length);
       runs_.push_back({page, slot, count});
@@ -101,15 +105,15 @@ class StoredKeys {
             .first_position = case_.first_position,
             .runs = runs_.data(),
             .run_count = static_cast<uint32_t>(runs_.size()),
-            .keys_at = kKeysAt,
+            .keys_at = keys_at_,
             .values_at = values_at()};
   }
 
  private:
-  static constexpr size_t kKeysAt = 3;  // in halves: aligned to nothing
-  size_t values_at() const { return kKeysAt + size_t{kChunk} * case_.key_length; }
+  size_t values_at() const { return keys_at_ + size_t{kChunk} * case_.key_length; }
 
   const AttentionCase& case_;
+  const size_t keys_at_;  // in halves
   std::vector<std::vector<uint16_t>> pages_;
   std::vector<KeyRun> runs_;
 };
