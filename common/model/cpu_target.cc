@@ -304,6 +304,7 @@ absl::Status CpuTarget::CheckNodes(const Sequence& sequence, std::span<const Dra
 // The transformer over all that has been admitted, then the choices, a band of whole passes at a
 // time.
 void CpuTarget::RunBatch(std::span<const Pass> passes, std::span<PassResult> results) {
+  if (admitted_.empty()) return;
   if (const absl::Status status = transformer_->Forward(*batch_, nullptr); status.ok()) {
     for (size_t begin = 0, end = 0; begin < admitted_.size(); begin = end) {
       uint32_t rows = 0;

@@ -96,7 +96,7 @@ absl::Status Transformer::TakeMemory() {
 absl::Status Transformer::Forward(const Batch& batch, LayerObserver* observer) {
   const ScopedIeeeMode ieee;
   Begin(batch);
-  for (uint32_t layer = 0; layer < spec_.layer_count(); ++layer) {
+  for (uint32_t layer = 0; layer < spec_.layer_count() && !active_.empty(); ++layer) {
     OUTRIDER_ASSIGN_OR_RETURN(const LayerLease weights, weights_.Acquire(layer));
     Attention(*weights, layer);
     FeedForward(*weights);

@@ -255,9 +255,10 @@ TEST_P(Exactness, DroppedRowsChangeNothing) {
    public:
     void AfterLayer(uint32_t, LayerView& view) override {
       for (size_t i = 0; i < view.rows().size(); ++i) {
-        if (view.rows()[i] == 3) view.Drop(i);
+        if (view.rows()[i] == first) view.Drop(i);
       }
     }
+    uint32_t first = 3;
   };
   Engine engine(path_);
   const std::vector<TokenId> tokens = RandomTokens(20, 5);
@@ -280,6 +281,9 @@ TEST_P(Exactness, DroppedRowsChangeNothing) {
                                    engine.transformer->rows().end());
   ASSERT_EQ(rows, (std::vector<uint32_t>{0, 1, 2, 4, 6})) << "row 3 is node 2, and 5 below it";
   for (size_t i = 0; i < rows.size(); ++i) ExpectSameBits(some[i], all[rows[i]]);
+  pruner.first = 0;
+  OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, &pruner));
+  EXPECT_TRUE(engine.transformer->rows().empty()) << "all stand below the root";
 }
 
 // The contract itself: these bits change only together with kNumericsVersion.
