@@ -54,6 +54,31 @@ TEST(MappedFile, MovesWithItsMapping) {
   EXPECT_EQ(moved.path(), dir.File("second"));
 }
 
+// Of file pages, in bytes.
+uint64_t ResidentFileBytes() {
+  std::ifstream status("/proc/self/status");
+  constexpr std::string_view kKey = "RssFile:";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(kKey)) return std::stoull(line.substr(kKey.size())) * 1024;
+  }
+  return 0;
+}
+
+TEST(MappedFile, WhatIsForgottenTakesNoMemoryAndCanBeReadAgain) {
+  const ScratchDir dir;
+  constexpr size_t kBytes = 16 << 20;
+  std::string contents(kBytes, '\0');
+  for (size_t i = 0; i < kBytes; ++i) contents[i] = static_cast<char>(i * 7 + i / 4096);
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(dir.Write("in", contents));
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(Text(*file) == contents);
+  const uint64_t read = ResidentFileBytes();
+  MappedFile::Forget(file->bytes().subspan(100, kBytes - 300));  // of no whole pages
+  EXPECT_LE(ResidentFileBytes() + kBytes * 9 / 10, read);
+  EXPECT_TRUE(Text(*file) == contents);
+  MappedFile::Forget({});
+}
+
 TEST(MappedFile, WhatCannotBeMappedIsASentence) {
   const ScratchDir dir;
   EXPECT_EQ(MappedFile::Open(dir.File("none")).status(),
