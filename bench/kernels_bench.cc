@@ -40,7 +40,7 @@
 #include "common/kernels/kernels.h"
 #include "common/kernels/products.h"
 #include "common/kernels/weight_matrix.h"
-#include "tests/kernels/product_inputs.h"
+#include "product_inputs.h"  // those of the tests
 
 namespace outrider {
 namespace {

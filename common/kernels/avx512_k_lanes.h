@@ -37,6 +37,14 @@ static inline __m512i TwiceByte(__m512i bytes, int i) {
                               _mm512_set1_epi32(0x00010001 * i)));
 }
 
+// Fetches the j-th eighth of a super-block's lines: all at once would fill every line fill buffer
+// and make the loads behind them wait.
+template <const QuantPanel& kPanel, int j>
+static inline void FetchEighth(const std::byte* lines) {
+  constexpr int kEighth = (kPanel.lines + 7) / 8;
+  FetchLines<kEighth>(lines + j * kEighth * kLineBytes);
+}
+
 // Sub-block j (32 elements) of a Q4_K super-block: vector t is k = 32j + 4t..4t+3.
 template <int j>
 static inline void LoadQ4_KNibbles(const std::byte* lines, __m512i (&w)[8]) {

@@ -11,7 +11,7 @@ namespace {
 // What a worker takes at a time. Large enough that the shared counter and the start of the streams
 // do not show (at memory speed some ten microseconds), small enough that the last worker to finish
 // keeps the others waiting for a per cent of a layer at most.
-constexpr uint64_t kChunkBytes = 96 << 10;
+constexpr uint64_t kChunkBytes = 192 << 10;
 
 // Kernels take panels in pairs.
 constexpr uint32_t kPanelsPerStep = 2;

@@ -49,13 +49,14 @@ struct Q4_K {
   static constexpr bool kLowerIsSigned = true;
 
   template <int j>
-  static inline void UnpackSubBlock(const std::byte* lines, const Q4_KScales& packed,
-                                    Planes& planes) {
+  static inline void UnpackSubBlock(const std::byte* lines, const std::byte* ahead,
+                                    const Q4_KScales& packed, Planes& planes) {
     const __m512i three = _mm512_set1_epi8(7);
     const __m512i scales = j < 4 ? packed.scales_low : packed.scales_high;
     const __m512i lower = TwiceByte(_mm512_and_si512(scales, three), j % 4);
     const __m512i upper = TwiceByte(_mm512_and_si512(_mm512_srli_epi16(scales, 3), three), j % 4);
     __m512i q[8];
+    FetchEighth<kPanel, j>(ahead);
     LoadQ4_KNibbles<j>(lines, q);
     for (int t = 0; t < 8; ++t) {
       const size_t at = (8 * j + t) * kLineBytes;
@@ -64,16 +65,16 @@ struct Q4_K {
     }
   }
 
-  static inline void Unpack(const std::byte* lines, Planes& planes) {
+  static inline void Unpack(const std::byte* lines, const std::byte* ahead, Planes& planes) {
     const Q4_KScales packed = LoadQ4_KScales(lines);
-    UnpackSubBlock<0>(lines, packed, planes);
-    UnpackSubBlock<1>(lines, packed, planes);
-    UnpackSubBlock<2>(lines, packed, planes);
-    UnpackSubBlock<3>(lines, packed, planes);
-    UnpackSubBlock<4>(lines, packed, planes);
-    UnpackSubBlock<5>(lines, packed, planes);
-    UnpackSubBlock<6>(lines, packed, planes);
-    UnpackSubBlock<7>(lines, packed, planes);
+    UnpackSubBlock<0>(lines, ahead, packed, planes);
+    UnpackSubBlock<1>(lines, ahead, packed, planes);
+    UnpackSubBlock<2>(lines, ahead, packed, planes);
+    UnpackSubBlock<3>(lines, ahead, packed, planes);
+    UnpackSubBlock<4>(lines, ahead, packed, planes);
+    UnpackSubBlock<5>(lines, ahead, packed, planes);
+    UnpackSubBlock<6>(lines, ahead, packed, planes);
+    UnpackSubBlock<7>(lines, ahead, packed, planes);
   }
 
   // Adds super-block b to the results of every row, which lie in `y`.
@@ -122,7 +123,8 @@ struct Q6_K {
 
   // Elements 32j..32j+31: sub-blocks 2j and 2j + 1.
   template <int j>
-  static inline void UnpackTwoSubBlocks(const std::byte* lines, Planes& planes) {
+  static inline void UnpackTwoSubBlocks(const std::byte* lines, const std::byte* ahead,
+                                        Planes& planes) {
     const __m512i scales = LoadLine(lines + (kQ6_KScaleLine + j / 2) * kLineBytes);
     // The scale as every other byte, the rest zero, so that vpmaddubsw multiplies either the even
     // or the odd quants: |63 * -128| = 8064.
@@ -130,6 +132,7 @@ struct Q6_K {
     const __m512i spread = _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),
                                            _mm512_set1_epi8(2 * (j % 2)));
     __m512i q[8];
+    FetchEighth<kPanel, j>(ahead);
     LoadQ6_KQuants<j>(lines, q);
     for (int half = 0; half < 2; ++half) {
       const __m512i scale =
@@ -151,15 +154,15 @@ struct Q6_K {
     }
   }
 
-  static inline void Unpack(const std::byte* lines, Planes& planes) {
-    UnpackTwoSubBlocks<0>(lines, planes);
-    UnpackTwoSubBlocks<1>(lines, planes);
-    UnpackTwoSubBlocks<2>(lines, planes);
-    UnpackTwoSubBlocks<3>(lines, planes);
-    UnpackTwoSubBlocks<4>(lines, planes);
-    UnpackTwoSubBlocks<5>(lines, planes);
-    UnpackTwoSubBlocks<6>(lines, planes);
-    UnpackTwoSubBlocks<7>(lines, planes);
+  static inline void Unpack(const std::byte* lines, const std::byte* ahead, Planes& planes) {
+    UnpackTwoSubBlocks<0>(lines, ahead, planes);
+    UnpackTwoSubBlocks<1>(lines, ahead, planes);
+    UnpackTwoSubBlocks<2>(lines, ahead, planes);
+    UnpackTwoSubBlocks<3>(lines, ahead, planes);
+    UnpackTwoSubBlocks<4>(lines, ahead, planes);
+    UnpackTwoSubBlocks<5>(lines, ahead, planes);
+    UnpackTwoSubBlocks<6>(lines, ahead, planes);
+    UnpackTwoSubBlocks<7>(lines, ahead, planes);
   }
 
   static inline void Scale(const ActivationRows& x, uint32_t b, const std::byte* lines,
@@ -258,9 +261,10 @@ struct SuperBlockTiles {
     for (uint32_t step = 0; step < block_count + 2; ++step) {
       if (step < block_count) {
         const std::byte* const lines = tile.panels + step * kBlockBytes;
-        FetchLines<kPanel.lines>(step + 1 < block_count ? lines + kBlockBytes : tile.next_panels);
-        _mm_prefetch(halves + size_t{step + 4} * (kPanel.halves * kHalvesBytes), _MM_HINT_T0);
-        Type::Unpack(lines, planes[step % 2]);
+        const std::byte* const ahead =
+            step + 1 < block_count ? lines + kBlockBytes : tile.next_panels;
+        Fetch(halves + size_t{step + 4} * (kPanel.halves * kHalvesBytes));
+        Type::Unpack(lines, ahead, planes[step % 2]);
       }
       if (step >= 1 && step - 1 < block_count) {
         MultiplyBlock<kGroups>(x, step - 1, planes[(step - 1) % 2], dots[(step - 1) % 2]);

@@ -98,7 +98,7 @@ struct BlockKernel {
     for (uint32_t b = 0; b < block_count; ++b) {
       if (b + fetch_blocks == block_count) ahead = tile.next_panels;
       FetchLines<kPanel.lines>(ahead);
-      _mm_prefetch(halves + kFetchAhead / 8, _MM_HINT_T0);
+      Fetch(halves + kFetchAhead / 8);
       const float* const scales = tile.x.scales + b * tile.x.scale_stride;
       __m256i dots[kRows][2];
       Type::Dots(tile.panels + b * kBlockBytes, quants, sums, dots);

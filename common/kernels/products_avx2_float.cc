@@ -41,7 +41,7 @@ struct FloatKernel {
     for (int r = 0; r < kRows; ++r) s[r][0] = s[r][1] = _mm256_setzero_ps();
     const std::byte* at = tile.panels + begin * kElementBytes;
     for (uint32_t k = 0; k < count; ++k, at += kElementBytes) {
-      _mm_prefetch(at + kFetchAhead, _MM_HINT_T0);
+      Fetch(at + kFetchAhead);
       const __m256 w0 = Elements::Load(at, 0);
       const __m256 w1 = Elements::Load(at, 1);
       for (int r = 0; r < kRows; ++r) {

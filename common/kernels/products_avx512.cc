@@ -65,7 +65,7 @@ struct BlockKernel {
         const std::byte* const panel = tile.panels + p * tile.panel_size;
         FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
         const std::byte* const halves = panel + halves_offset + size_t{b} * kHalvesBytes;
-        _mm_prefetch(halves + kFetchAhead / 8, _MM_HINT_T0);
+        Fetch(halves + kFetchAhead / 8);
         Lines::Load(panel + b * kBlockBytes, w[p]);
         scale[p] = LoadHalves(halves);
       }

@@ -48,7 +48,7 @@ struct FloatKernel {
       __m512 w[kPanels];
       for (int p = 0; p < kPanels; ++p) {
         const std::byte* const at = first + k * kElementBytes + p * tile.panel_size;
-        if (k * kElementBytes % kLineBytes == 0) _mm_prefetch(at + kFetchAhead, _MM_HINT_T0);
+        if (k * kElementBytes % kLineBytes == 0) Fetch(at + kFetchAhead);
         w[p] = Elements::Load(at);
       }
       for (int r = 0; r < kRows; ++r) {

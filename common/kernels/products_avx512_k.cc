@@ -25,10 +25,11 @@ struct Q4_K {
   static constexpr QuantPanel kPanel = kQ4_KPanel;
 
   template <int j, int kRows>
-  static inline void AddSubBlock(const std::byte* lines, const Q4_KScales& packed,
-                                 const RowBlock (&x)[kRows], __m512i (&dots)[kRows],
-                                 __m512i (&mins)[kRows]) {
+  static inline void AddSubBlock(const std::byte* lines, const std::byte* ahead,
+                                 const Q4_KScales& packed, const RowBlock (&x)[kRows],
+                                 __m512i (&dots)[kRows], __m512i (&mins)[kRows]) {
     __m512i w[8];
+    FetchEighth<kPanel, j>(ahead);
     LoadQ4_KNibbles<j>(lines, w);
     const __m512i scales = j < 4 ? packed.scales_low : packed.scales_high;
     const __m512i byte = _mm512_set1_epi32(255);
@@ -49,19 +50,20 @@ struct Q4_K {
 
   template <int kRows>
   static inline void AddBlock(const std::byte* lines, const std::byte* halves,
-                              const RowBlock (&x)[kRows], __m512 (&y)[kRows]) {
+                              const std::byte* ahead, const RowBlock (&x)[kRows],
+                              __m512 (&y)[kRows]) {
     __m512i dots[kRows];
     __m512i mins[kRows];
     for (int r = 0; r < kRows; ++r) dots[r] = mins[r] = _mm512_setzero_si512();
     const Q4_KScales packed = LoadQ4_KScales(lines);
-    AddSubBlock<0>(lines, packed, x, dots, mins);
-    AddSubBlock<1>(lines, packed, x, dots, mins);
-    AddSubBlock<2>(lines, packed, x, dots, mins);
-    AddSubBlock<3>(lines, packed, x, dots, mins);
-    AddSubBlock<4>(lines, packed, x, dots, mins);
-    AddSubBlock<5>(lines, packed, x, dots, mins);
-    AddSubBlock<6>(lines, packed, x, dots, mins);
-    AddSubBlock<7>(lines, packed, x, dots, mins);
+    AddSubBlock<0>(lines, ahead, packed, x, dots, mins);
+    AddSubBlock<1>(lines, ahead, packed, x, dots, mins);
+    AddSubBlock<2>(lines, ahead, packed, x, dots, mins);
+    AddSubBlock<3>(lines, ahead, packed, x, dots, mins);
+    AddSubBlock<4>(lines, ahead, packed, x, dots, mins);
+    AddSubBlock<5>(lines, ahead, packed, x, dots, mins);
+    AddSubBlock<6>(lines, ahead, packed, x, dots, mins);
+    AddSubBlock<7>(lines, ahead, packed, x, dots, mins);
     const __m512 d = LoadHalves(halves);
     const __m512 dmin = LoadHalves(halves + kHalvesBytes);
     for (int r = 0; r < kRows; ++r) {
@@ -79,9 +81,10 @@ struct Q6_K {
   // Quants are 0..63 here; sub-block dots start at -32 times the sum of the activations. That picks
   // the even or the odd of two neighbouring sums.
   template <int j, int kRows>
-  static inline void AddTwoSubBlocks(const std::byte* lines, const RowBlock (&x)[kRows],
-                                     __m512i (&dots)[kRows]) {
+  static inline void AddTwoSubBlocks(const std::byte* lines, const std::byte* ahead,
+                                     const RowBlock (&x)[kRows], __m512i (&dots)[kRows]) {
     __m512i w[8];
+    FetchEighth<kPanel, j>(ahead);
     LoadQ6_KQuants<j>(lines, w);
     const __m512i scales = LoadLine(lines + (kQ6_KScaleLine + j / 2) * kLineBytes);
     const __m512i scale0 = _mm512_srai_epi32(_mm512_slli_epi32(scales, 24 - 16 * (j % 2)), 24);
@@ -104,17 +107,18 @@ struct Q6_K {
 
   template <int kRows>
   static inline void AddBlock(const std::byte* lines, const std::byte* halves,
-                              const RowBlock (&x)[kRows], __m512 (&y)[kRows]) {
+                              const std::byte* ahead, const RowBlock (&x)[kRows],
+                              __m512 (&y)[kRows]) {
     __m512i dots[kRows];
     for (int r = 0; r < kRows; ++r) dots[r] = _mm512_setzero_si512();
-    AddTwoSubBlocks<0>(lines, x, dots);
-    AddTwoSubBlocks<1>(lines, x, dots);
-    AddTwoSubBlocks<2>(lines, x, dots);
-    AddTwoSubBlocks<3>(lines, x, dots);
-    AddTwoSubBlocks<4>(lines, x, dots);
-    AddTwoSubBlocks<5>(lines, x, dots);
-    AddTwoSubBlocks<6>(lines, x, dots);
-    AddTwoSubBlocks<7>(lines, x, dots);
+    AddTwoSubBlocks<0>(lines, ahead, x, dots);
+    AddTwoSubBlocks<1>(lines, ahead, x, dots);
+    AddTwoSubBlocks<2>(lines, ahead, x, dots);
+    AddTwoSubBlocks<3>(lines, ahead, x, dots);
+    AddTwoSubBlocks<4>(lines, ahead, x, dots);
+    AddTwoSubBlocks<5>(lines, ahead, x, dots);
+    AddTwoSubBlocks<6>(lines, ahead, x, dots);
+    AddTwoSubBlocks<7>(lines, ahead, x, dots);
     const __m512 d = LoadHalves(halves);
     for (int r = 0; r < kRows; ++r) {
       const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(x[r].scale));
@@ -144,12 +148,12 @@ struct SuperBlockKernel {
       for (int p = 0; p < kPanels; ++p) {
         // A super-block ahead.
         const std::byte* const lines = tile.panels + p * tile.panel_size + b * kBlockBytes;
-        FetchLines<kPanel.lines>(b + 1 < block_count ? lines + kBlockBytes
-                                                     : tile.next_panels + p * tile.panel_size);
+        const std::byte* const ahead =
+            b + 1 < block_count ? lines + kBlockBytes : tile.next_panels + p * tile.panel_size;
         const std::byte* const halves = tile.panels + p * tile.panel_size + halves_offset +
                                         size_t{b} * (kPanel.halves * kHalvesBytes);
-        _mm_prefetch(halves + 2 * kLineBytes, _MM_HINT_T0);
-        Type::AddBlock(lines, halves, x, y[p]);
+        Fetch(halves + 2 * kLineBytes);
+        Type::AddBlock(lines, halves, ahead, x, y[p]);
       }
     }
     StoreResults(y, tile);

@@ -43,7 +43,7 @@ struct FloatKernel {
     }
     const std::byte* at = tile.panels + begin * kElementBytes;
     for (uint32_t k = 0; k < count; ++k, at += kElementBytes) {
-      __builtin_prefetch(at + kFetchAhead);
+      Fetch(at + kFetchAhead);
       for (int g = 0; g < kGroups; ++g) {
         const float32x4_t w = Elements::Load(at, g);
         for (int r = 0; r < kRows; ++r) {
