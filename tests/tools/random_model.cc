@@ -182,7 +182,8 @@ int main(int argc, char** argv) {
   if (argc != 4) {
     std::fputs(
         "usage: random_model SHAPE TYPE OUT.gguf\n\n"
-        "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b; TYPE is f32, f16, bf16,\n"
+        "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b; TYPE is f32, f16, "
+        "bf16,\n"
         "q8_0, q4_0 or q4_k (llama.cpp's Q4_K_M mix).\n",
         stderr);
     return 2;
