@@ -134,7 +134,6 @@ struct TileKernel {
       const std::byte* const halves = tile.panels + p * tile.panel_size +
                                       HalvesOffset(kPanel, tile.x.inputs) +
                                       size_t{b} * kHalvesBytes;
-      Fetch(halves + kFetchAhead / 8);
       const __m512 scale = LoadHalves(halves);
       for (int r = 0; r < kRows; ++r) {
         const __m512 dot = _mm512_cvtepi32_ps(_mm512_load_si512(memory[p].dots[b % kRing][r]));

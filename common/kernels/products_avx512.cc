@@ -65,7 +65,6 @@ struct BlockKernel {
         const std::byte* const panel = tile.panels + p * tile.panel_size;
         FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
         const std::byte* const halves = panel + halves_offset + size_t{b} * kHalvesBytes;
-        Fetch(halves + kFetchAhead / 8);
         Lines::Load(panel + b * kBlockBytes, w[p]);
         scale[p] = LoadHalves(halves);
       }
