@@ -15,7 +15,7 @@ import llama_cpp
 import numpy as np
 
 TYPES = ["q8_0", "q4_0", "q4_k"]
-TOKEN_COUNT = 1000
+TOKEN_COUNT = 2000
 AGREEMENT_MIN = 0.99
 
 
