@@ -8,7 +8,6 @@
 //   prefill N    N tokens of a prompt on top of the same, with the logits of the last
 //   read         a plain read of the matrices by all threads: the wall a pass of few rows runs into
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -25,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "bench/peak.h"
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -95,16 +95,7 @@ class PassTimer {
   // Seconds for a plain read of every matrix such a pass reads, by all threads.
   double TimeRead() {
     const auto started = std::chrono::steady_clock::now();
-    std::atomic<uint64_t> sum = 0;
-    pool_->ParallelFor(pieces_.size(), [&](size_t i) {
-      uint64_t sums[8] = {};
-      const std::span<const uint64_t> words = pieces_[i];
-      for (size_t w = 0; w + 8 <= words.size(); w += 8) {
-        for (size_t lane = 0; lane < 8; ++lane) sums[lane] += words[w + lane];
-      }
-      for (const uint64_t part : sums) sum += part;
-    });
-    weights_sum_ = sum;  // or nothing would have to be read
+    pool_->ParallelFor(pieces_.size(), [&](size_t i) { ReadStreams(pieces_[i]); });
     return Since(started);
   }
 
@@ -155,13 +146,13 @@ class PassTimer {
   }
 
   void AddPieces(const WeightMatrix& matrix) {
-    constexpr size_t kPieceWords = 16 << 10;
-    const size_t words = matrix.layout == WeightLayout::kPanels
-                             ? PackedBytes(matrix.type, matrix.outputs, matrix.inputs) / 8
-                             : RowBytes(matrix.type, matrix.inputs) * matrix.outputs / 8;
-    const std::span all(reinterpret_cast<const uint64_t*>(matrix.data), words);
-    for (size_t first = 0; first < words; first += kPieceWords) {
-      pieces_.push_back(all.subspan(first, std::min(kPieceWords, words - first)));
+    constexpr size_t kPieceBytes = 1 << 20;
+    const size_t bytes = matrix.layout == WeightLayout::kPanels
+                             ? PackedBytes(matrix.type, matrix.outputs, matrix.inputs)
+                             : RowBytes(matrix.type, matrix.inputs) * matrix.outputs;
+    const std::span all(matrix.data, bytes);
+    for (size_t first = 0; first < bytes; first += kPieceBytes) {
+      pieces_.push_back(all.subspan(first, std::min(kPieceBytes, bytes - first)));
     }
   }
 
@@ -173,8 +164,7 @@ class PassTimer {
   std::unique_ptr<KvSequence> sequence_;
   std::unique_ptr<Batch> batch_;
   std::unique_ptr<Transformer> transformer_;
-  std::vector<std::span<const uint64_t>> pieces_;  // of the matrices, for TimeRead()
-  volatile uint64_t weights_sum_ = 0;
+  std::vector<std::span<const std::byte>> pieces_;  // of the matrices, for TimeRead()
 };
 
 std::optional<uint32_t> ParseNumber(std::string_view text) {

@@ -99,6 +99,9 @@ struct TileKernel {
             : tile.next_panels + (b + kFetchBlocks - block_count) * kBlockBytes;
     for (int p = 0; p < kPanels; ++p) {
       FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
+      if constexpr (kRows > static_cast<int>(kPairRowsMax)) {
+        FetchLinesFar<kPanel.lines>(lines + p * tile.panel_size + kFarAhead);
+      }
       Type::Unpack(lines + p * tile.panel_size, memory[p].weights[b % kRing]);
     }
   }
