@@ -295,11 +295,10 @@ def fnv1a(data):
 
 def main():
     transformers.logging.set_verbosity_error()
-    if ROOT.exists():
-        shutil.rmtree(ROOT)
     lines = []
     for name, (config, model_class, dtype, save) in definitions().items():
         directory = ROOT / name
+        shutil.rmtree(directory, ignore_errors=True)  # the others there are not made here
         directory.mkdir(parents=True)
         make_model(directory, config, model_class, dtype, save)
         if name in ("llama", "qwen3", "gpt2"):

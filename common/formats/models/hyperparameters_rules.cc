@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/base/check.h"
+#include "common/base/portable_math.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -111,7 +112,7 @@ Hyperparameters ArchitectureDefaults(Architecture architecture) {
 }
 
 float YarnAttentionFactor(float factor) {
-  return factor <= 1.0f ? 1.0f : static_cast<float>(0.1 * std::log(double{factor}) + 1.0);
+  return factor <= 1.0f ? 1.0f : static_cast<float>(0.1 * portable::Log(double{factor}) + 1.0);
 }
 
 float TiedT5OutputScale(uint32_t embedding_length) {
