@@ -26,18 +26,20 @@ struct AttentionTask;   // attention.h
 // n of each of `panel_count` panels that lie one after another from `panels`. (panel_layout.h says
 // what a panel is.) `output_count` outputs are written, which ends in the last panel: what follows
 // there is padding.
-using PanelProduct = void (*)(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                              const ActivationRows& x, float* out, size_t out_stride);
+//
+// The type of such a function, which also declares one: PanelProduct MultiplyF32;
+using PanelProduct = void(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
+                          const ActivationRows& x, float* out, size_t out_stride);
 
 // Products, by the type the weights are packed in. products_<isa>.cc
 struct ProductKernels {
-  PanelProduct f32;
-  PanelProduct f16;
-  PanelProduct bf16;
-  PanelProduct q8_0;
-  PanelProduct q4_0;
-  PanelProduct q4_k;
-  PanelProduct q6_k;
+  PanelProduct* f32;
+  PanelProduct* f16;
+  PanelProduct* bf16;
+  PanelProduct* q8_0;
+  PanelProduct* q4_0;
+  PanelProduct* q4_k;
+  PanelProduct* q6_k;
 };
 
 // Everything that is done to one row of activations. rows_<isa>.cc

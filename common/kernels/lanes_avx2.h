@@ -43,6 +43,13 @@ class Avx2Lanes {
     __builtin_memcpy(lanes, from, count * sizeof(uint16_t));
     return LoadHalves(lanes);
   }
+  static Avx2Lanes LoadUpperHalves(const uint16_t* from) {
+    const __m128i* halves = reinterpret_cast<const __m128i*>(from);
+    const auto widened = [](__m128i eight) {
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16));
+    };
+    return {widened(_mm_loadu_si128(halves)), widened(_mm_loadu_si128(halves + 1))};
+  }
   void Store(float* to) const {
     _mm256_storeu_ps(to, low_);
     _mm256_storeu_ps(to + 8, high_);

@@ -1,5 +1,6 @@
-// Sixteen float lanes in one AVX-512 register: the vocabulary the row kernels are written in. The
-// other lanes_*.h say the same words for their instruction sets.
+// Sixteen float lanes in one AVX-512 register: the vocabulary that the row kernels and the products
+// of float weights are written in. The other lanes_*.h say the same words for their instruction
+// sets.
 //
 // Every operation is the IEEE one, lane by lane, and sums are the tree of NUMERICS.md, section 2.
 // Everything stands in an anonymous namespace: a copy of an inline function compiled with these
@@ -36,6 +37,11 @@ class Avx512Lanes {
   }
   static Avx512Lanes LoadFirstHalves(uint32_t count, const uint16_t* from) {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(First(count), from));
+  }
+  // bf16: a float's upper half, the lower one zero.
+  static Avx512Lanes LoadUpperHalves(const uint16_t* from) {
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
   }
   void Store(float* to) const { _mm512_storeu_ps(to, x_); }
   void StoreFirst(uint32_t count, float* to) const { _mm512_mask_storeu_ps(to, First(count), x_); }

@@ -42,6 +42,10 @@ class NeonLanes {
     __builtin_memcpy(lanes, from, count * sizeof(uint16_t));
     return LoadHalves(lanes);
   }
+  static NeonLanes LoadUpperHalves(const uint16_t* from) {
+    return Each(
+        [&](int i) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from + 4 * i), 16)); });
+  }
   void Store(float* to) const {
     for (int i = 0; i < 4; ++i) vst1q_f32(to + 4 * i, x_[i]);
   }

@@ -41,7 +41,7 @@ size_t FormIndex(ActivationForm form) {
   return form == ActivationForm::kInt8Per32 ? 0 : 1;
 }
 
-PanelProduct KernelFor(const ProductKernels& kernels, TensorType type) {
+PanelProduct* KernelFor(const ProductKernels& kernels, TensorType type) {
   switch (type) {
     case TensorType::kF16:
       return kernels.f16;

@@ -24,7 +24,7 @@ namespace {
 // Weights are tiles as they lie in the panel.
 struct Q8_0Tiles {
   static constexpr QuantPanel kPanel = kQ8_0Panel;
-  static constexpr PanelProduct ProductKernels::*kFewRows = &ProductKernels::q8_0;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q8_0;
   static constexpr bool kUnpacks = false;
 
   static inline void Unpack(const std::byte*, std::byte*) {}
@@ -34,7 +34,7 @@ struct Q8_0Tiles {
 // the complement of its fourth in all others.
 struct Q4_0Tiles {
   static constexpr QuantPanel kPanel = kQ4_0Panel;
-  static constexpr PanelProduct ProductKernels::*kFewRows = &ProductKernels::q4_0;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q4_0;
   static constexpr bool kUnpacks = true;
 
   static inline void Unpack(const std::byte* lines, std::byte* tile) {
@@ -209,7 +209,7 @@ struct TileKernel {
 template <typename Type>
 void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
               const ActivationRows& x, float* out, size_t out_stride) {
-  const PanelProduct few_rows = kAvx512Products.*Type::kFewRows;
+  PanelProduct* const few_rows = kAvx512Products.*Type::kFewRows;
   if (x.row_count < kAmxRowsMin)
     return few_rows(panels, panel_count, output_count, x, out, out_stride);
   const size_t panel_size = PanelSize(Type::kPanel, x.inputs);

@@ -1,19 +1,11 @@
-// The AMX kernels that have files of their own, each a PanelProduct (kernels.h).
+// The AMX kernels that have files of their own.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include "common/kernels/kernels.h"
 
-namespace outrider {
+namespace outrider::amx {
 
-struct ActivationRows;
+PanelProduct MultiplyQ4_K;
+PanelProduct MultiplyQ6_K;
 
-namespace amx {
-
-void MultiplyQ4_K(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride);
-void MultiplyQ6_K(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride);
-
-}  // namespace amx
-}  // namespace outrider
+}  // namespace outrider::amx

@@ -46,7 +46,7 @@ struct Dots {
 
 struct Q4_K {
   static constexpr QuantPanel kPanel = kQ4_KPanel;
-  static constexpr PanelProduct ProductKernels::*kFewRows = &ProductKernels::q4_k;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q4_k;
   static constexpr bool kLowerIsSigned = true;
 
   template <int j>
@@ -120,7 +120,7 @@ struct Q4_K {
 
 struct Q6_K {
   static constexpr QuantPanel kPanel = kQ6_KPanel;
-  static constexpr PanelProduct ProductKernels::*kFewRows = &ProductKernels::q6_k;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q6_k;
   static constexpr bool kLowerIsSigned = false;
 
   // Elements 32j..32j+31: sub-blocks 2j and 2j + 1.
@@ -288,7 +288,7 @@ struct SuperBlockTiles {
 template <typename Type>
 void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
               const ActivationRows& x, float* out, size_t out_stride) {
-  const PanelProduct few_rows = kAvx512Products.*Type::kFewRows;
+  PanelProduct* const few_rows = kAvx512Products.*Type::kFewRows;
   if (x.row_count < kAmxRowsMin) {
     return few_rows(panels, panel_count, output_count, x, out, out_stride);
   }

@@ -1,25 +1,14 @@
-// The AVX2 kernels that have files of their own, each a PanelProduct (kernels.h).
+// The AVX2 kernels that have files of their own.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include "common/kernels/kernels.h"
 
-namespace outrider {
+namespace outrider::avx2 {
 
-struct ActivationRows;
+PanelProduct MultiplyF32;
+PanelProduct MultiplyF16;
+PanelProduct MultiplyBF16;
+PanelProduct MultiplyQ4_K;
+PanelProduct MultiplyQ6_K;
 
-namespace avx2 {
-
-void MultiplyF32(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                 const ActivationRows& x, float* out, size_t out_stride);
-void MultiplyF16(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                 const ActivationRows& x, float* out, size_t out_stride);
-void MultiplyBF16(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride);
-void MultiplyQ4_K(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride);
-void MultiplyQ6_K(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride);
-
-}  // namespace avx2
-}  // namespace outrider
+}  // namespace outrider::avx2

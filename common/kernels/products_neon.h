@@ -1,21 +1,12 @@
-// The NEON kernels of float weights, each a PanelProduct (kernels.h).
+// The NEON kernels of float weights.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include "common/kernels/kernels.h"
 
-namespace outrider {
+namespace outrider::neon {
 
-struct ActivationRows;
+PanelProduct MultiplyF32;
+PanelProduct MultiplyF16;
+PanelProduct MultiplyBF16;
 
-namespace neon {
-
-void MultiplyF32(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                 const ActivationRows& x, float* out, size_t out_stride);
-void MultiplyF16(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                 const ActivationRows& x, float* out, size_t out_stride);
-void MultiplyBF16(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride);
-
-}  // namespace neon
-}  // namespace outrider
+}  // namespace outrider::neon

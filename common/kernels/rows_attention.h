@@ -17,6 +17,7 @@
 #include "common/kernels/attention.h"
 #include "common/kernels/rows_elementary.h"
 #include "common/kernels/rows_parts.h"
+#include "common/kernels/unroll.h"
 
 namespace outrider {
 namespace {

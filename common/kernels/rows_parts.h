@@ -7,13 +7,6 @@
 
 #include <cstdint>
 
-// Loops over registers: the compiler has to unroll them before it can keep an array in registers.
-#ifdef __clang__
-#define OUTRIDER_UNROLL _Pragma("unroll")
-#else
-#define OUTRIDER_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 namespace outrider {
 namespace {
 

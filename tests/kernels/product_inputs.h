@@ -56,7 +56,7 @@ enum class Rows {
 // The panel types, with what differs between them.
 struct PanelType {
   const char* name;
-  PanelProduct ProductKernels::*kernel;
+  PanelProduct* ProductKernels::*kernel;
   const QuantPanel* quants;  // null for floats
   size_t element_bytes;      // of floats
 
