@@ -39,8 +39,8 @@
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/products.h"
+#include "common/kernels/testing/product_inputs.h"
 #include "common/kernels/weight_matrix.h"
-#include "product_inputs.h"  // those of the tests
 
 namespace outrider {
 namespace {

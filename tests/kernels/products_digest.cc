@@ -15,7 +15,7 @@
 #endif
 
 #include "common/kernels/product_tables.h"
-#include "tests/kernels/product_inputs.h"
+#include "common/kernels/testing/product_inputs.h"
 
 namespace outrider {
 namespace {

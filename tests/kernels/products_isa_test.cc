@@ -9,8 +9,8 @@
 #include "common/base/status.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
+#include "common/kernels/testing/product_inputs.h"
 #include "gtest/gtest.h"
-#include "product_inputs.h"
 
 namespace outrider {
 namespace {

@@ -9,9 +9,9 @@
 #include "common/formats/tensors/tensor_type.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
+#include "common/kernels/testing/product_inputs.h"
 #include "common/kernels/weight_matrix.h"
 #include "gtest/gtest.h"
-#include "product_inputs.h"
 
 namespace outrider {
 namespace {

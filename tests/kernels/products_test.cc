@@ -11,8 +11,8 @@
 
 #include "common/formats/tensors/dequantize.h"
 #include "common/kernels/isa.h"
+#include "common/kernels/testing/product_inputs.h"
 #include "gtest/gtest.h"
-#include "product_inputs.h"
 
 namespace outrider {
 namespace {

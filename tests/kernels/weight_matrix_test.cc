@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "common/formats/tensors/dequantize.h"
+#include "common/kernels/testing/product_inputs.h"
 #include "gtest/gtest.h"
-#include "product_inputs.h"
 
 namespace outrider {
 namespace {

@@ -2,7 +2,8 @@
 """Walks every #include of ours and fails naming each edge that points upward.
 
 The rooms are listed from the ground up. A file may include its own room and the rooms before it; `client` and `server`
-never meet; nothing includes `tests` or `bench`. The picture is drawn in README.md.
+never meet; nothing includes `tests` or `bench`, and a room's `testing` folder is for those two. The picture is drawn in
+README.md.
 
     layering.py ROOT          check the tree under ROOT
     layering.py --self-test   show that the check finds what it should, and nothing else
@@ -48,6 +49,8 @@ def room_of(path):
 def complaint(source, included):
     """Why `source` may not include `included`, or None."""
     here, there = room_of(source), room_of(included)
+    if "/testing/" in included and "/testing/" not in source and here not in LEAVES:
+        return "testing is for tests and benchmarks"
     if there is None or here == there:
         return None
     if here is None:
@@ -84,7 +87,10 @@ def self_test():
         "common/base/bad.h": '#include "common/text/tokenizer.h"\n',
         "client/bad.cc": '#include "server/scheduler.h"\n',
         "common/text/bad.cc": '#include "tests/text/fake.h"\n',
+        "common/text/testing/good.h": '#include "common/text/testing/other.h"\n',
+        "common/text/worse.cc": '#include "common/text/testing/good.h"\n',
         "tests/text/good.cc": '#include "client/session.h"\n',
+        "bench/good.cc": '#include "common/text/testing/good.h"\n',
     }
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
@@ -92,7 +98,7 @@ def self_test():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
         found = {edge.split(":")[0] for edge in upward_edges(root)}
-    expected = {"common/base/bad.h", "client/bad.cc", "common/text/bad.cc"}
+    expected = {"common/base/bad.h", "client/bad.cc", "common/text/bad.cc", "common/text/worse.cc"}
     if found != expected:
         sys.exit(f"self-test: found {sorted(found)}, expected {sorted(expected)}")
 
