@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -22,70 +23,41 @@ namespace {
 
 constexpr int kRounds = 20000;
 
-// Eight accumulators: more than latency times ports asks for. The asm keeps them in registers and
-// the compiler from seeing that they are not used.
-#define OUTRIDER_EIGHT(instruction)                                                         \
-  instruction(0) instruction(1) instruction(2) instruction(3) instruction(4) instruction(5) \
-      instruction(6) instruction(7)
+// An instruction, whose last register is left open, to each of ten accumulators in turn: vpdpbusd,
+// the slowest, waits five cycles for one, on two ports. The asm keeps them in registers and the
+// compiler from seeing that they are not used.
+#define OUTRIDER_TEN_TIMES(instruction)                                            \
+  asm volatile(".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 10, 11\n" instruction "\\n\n.endr" \
+               :                                                                   \
+               :                                                                   \
+               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm10", "xmm11")
 
-// Zeros, so that no sum is slowed by what it holds.
-void ClearFactors() {
+// Multiplications done: `products` in each of ten instructions a round.
+template <typename TenTimes>
+double Rounds(double products, TenTimes ten_times) {
+  // Zeros, so that no sum is slowed by what it holds.
   asm volatile("vpxor %%xmm8, %%xmm8, %%xmm8\nvpxor %%xmm9, %%xmm9, %%xmm9" : : : "xmm8", "xmm9");
+  for (int i = 0; i < kRounds; ++i) ten_times();
+  return products * 10 * kRounds;
 }
 
 double Vpmaddubsw() {
-  ClearFactors();
-#define OUTRIDER_ONE(n) "vpmaddubsw %%ymm8, %%ymm9, %%ymm" #n "\n"
-  for (int i = 0; i < kRounds; ++i) {
-    asm volatile(OUTRIDER_EIGHT(OUTRIDER_ONE)
-                 :
-                 :
-                 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
-  }
-#undef OUTRIDER_ONE
-  return 32.0 * 8 * kRounds;
+  return Rounds(32, [] { OUTRIDER_TEN_TIMES("vpmaddubsw %%ymm8, %%ymm9, %%ymm"); });
 }
 
 double FmaOfEight() {
-  ClearFactors();
-#define OUTRIDER_ONE(n) "vfmadd231ps %%ymm8, %%ymm9, %%ymm" #n "\n"
-  for (int i = 0; i < kRounds; ++i) {
-    asm volatile(OUTRIDER_EIGHT(OUTRIDER_ONE)
-                 :
-                 :
-                 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
-  }
-#undef OUTRIDER_ONE
-  return 8.0 * 8 * kRounds;
+  return Rounds(8, [] { OUTRIDER_TEN_TIMES("vfmadd231ps %%ymm8, %%ymm9, %%ymm"); });
 }
 
-// vpdpbusd waits five cycles for its accumulator, on two ports: ten are needed.
 double Vpdpbusd() {
-  ClearFactors();
-#define OUTRIDER_ONE(n) "vpdpbusd %%zmm8, %%zmm9, %%zmm" #n "\n"
-  for (int i = 0; i < kRounds; ++i) {
-    asm volatile(OUTRIDER_EIGHT(OUTRIDER_ONE) OUTRIDER_ONE(10) OUTRIDER_ONE(11)
-                 :
-                 :
-                 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm10",
-                   "xmm11");
-  }
-#undef OUTRIDER_ONE
-  return 64.0 * 10 * kRounds;
+  return Rounds(64, [] { OUTRIDER_TEN_TIMES("vpdpbusd %%zmm8, %%zmm9, %%zmm"); });
 }
 
 double FmaOfSixteen() {
-  ClearFactors();
-#define OUTRIDER_ONE(n) "vfmadd231ps %%zmm8, %%zmm9, %%zmm" #n "\n"
-  for (int i = 0; i < kRounds; ++i) {
-    asm volatile(OUTRIDER_EIGHT(OUTRIDER_ONE)
-                 :
-                 :
-                 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
-  }
-#undef OUTRIDER_ONE
-  return 16.0 * 8 * kRounds;
+  return Rounds(16, [] { OUTRIDER_TEN_TIMES("vfmadd231ps %%zmm8, %%zmm9, %%zmm"); });
 }
+
+#undef OUTRIDER_TEN_TIMES
 
 double Tdpbssd() {
   TileConfig config;
@@ -101,18 +73,25 @@ double Tdpbssd() {
   return 16.0 * 16 * 64 * 4 * kRounds;
 }
 
-#undef OUTRIDER_EIGHT
+struct PeakLoops {
+  Isa isa;
+  double (*integers)();
+  double (*floats)();
+};
+
+constexpr PeakLoops kPeakLoops[] = {
+    {Isa::kAvx2, Vpmaddubsw, FmaOfEight},
+    {Isa::kAvx512, Vpdpbusd, FmaOfSixteen},
+    {Isa::kAmx, Tdpbssd, FmaOfSixteen},
+};
 
 double MeasurePeak(Isa isa, bool integers) {
-  double (*loop)() = nullptr;
-  if (isa == Isa::kAvx2) loop = integers ? Vpmaddubsw : FmaOfEight;
-  if (isa == Isa::kAvx512) loop = integers ? Vpdpbusd : FmaOfSixteen;
-  if (isa == Isa::kAmx) loop = integers ? Tdpbssd : FmaOfSixteen;
-  if (loop == nullptr) return 0;
+  const auto* const loops = std::ranges::find(kPeakLoops, isa, &PeakLoops::isa);
+  if (loops == std::end(kPeakLoops)) return 0;
   double best = 0;
   for (int i = 0; i < 20; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    const double products = loop();
+    const double products = integers ? loops->integers() : loops->floats();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     best = std::max(best, products / elapsed.count());
   }
