@@ -41,6 +41,16 @@ static inline void FetchLines(const std::byte* at) {
   for (int i = 0; i < kLines; ++i) Fetch(at + i * kLineBytes);
 }
 
+// The next `kLines` lines, of each panel, of what the tile fetches into the second-level cache.
+template <int kLines, int kPanels>
+static inline void FetchFar(const ProductTile& tile, const std::byte*& far) {
+  for (int i = 0; i < kLines && far < tile.far_end; ++i, far += kLineBytes) {
+    for (int p = 0; p < kPanels; ++p) {
+      asm volatile("prefetcht1 %0" : : "m"(far[p * tile.panel_size]));
+    }
+  }
+}
+
 // The results of kRows rows and kPanels panels.
 template <int kRows, int kPanels>
 static inline void StoreResults(const __m512 (&y)[kPanels][kRows], const ProductTile& tile) {

@@ -20,6 +20,11 @@ struct ProductTile {
   size_t panel_size;
   // Panels that are read next, for prefetching; past the last one, the last again.
   const std::byte* next_panels;
+  // Where several groups of rows meet the same panels, each fetches its part of the next ones,
+  // [far, far_end) of every panel: else memory would be idle while all groups but the first
+  // compute.
+  const std::byte* far = nullptr;
+  const std::byte* far_end = nullptr;
   ActivationRows x;
   float* out;
   size_t out_stride;
@@ -68,7 +73,7 @@ static inline void RunRows(const ProductTile& tile) {
   }
 }
 
-// Deals rows in groups of Kernel::kRowsMax, and panels in pairs where there are at most
+// Deals rows in groups of Kernel::kRowsMax, and panels in pairs where a group has at most
 // Kernel::kPairRowsMax rows (0, 4 or 8): two streams from memory are faster than one, and each
 // broadcast activation then serves twice. Panels outermost: one that several groups of rows need
 // comes from the cache after the first.
@@ -76,17 +81,25 @@ template <typename Kernel>
 static inline void MultiplyTiles(size_t panel_size, const std::byte* panels, uint32_t panel_count,
                                  uint32_t output_count, const ActivationRows& x, float* out,
                                  size_t out_stride) {
-  const uint32_t step = x.row_count <= Kernel::kPairRowsMax ? 2 : 1;
+  const uint32_t group_count = (x.row_count + Kernel::kRowsMax - 1) / Kernel::kRowsMax;
+  const size_t far_size =
+      group_count > 1 ? (panel_size / group_count + kLineBytes - 1) / kLineBytes * kLineBytes : 0;
+  const uint32_t rows_max = x.row_count < Kernel::kRowsMax ? x.row_count : Kernel::kRowsMax;
+  const uint32_t step = rows_max <= Kernel::kPairRowsMax ? 2 : 1;
   for (uint32_t p = 0; p < panel_count;) {
     const uint32_t count = step <= panel_count - p ? step : panel_count - p;
     const uint32_t next = p + count < panel_count ? p + count : p;
     const uint32_t outputs_left = output_count - p * kPanelOutputs;
     for (uint32_t r = 0; r < x.row_count; r += Kernel::kRowsMax) {
       const uint32_t rows_left = x.row_count - r;
+      const bool last_group = rows_left <= Kernel::kRowsMax;
+      const std::byte* const far = panels + next * panel_size + r / Kernel::kRowsMax * far_size;
       const ProductTile tile = {
           .panels = panels + p * panel_size,
           .panel_size = panel_size,
-          .next_panels = panels + next * panel_size,
+          .next_panels = panels + (last_group ? next : p) * panel_size,
+          .far = far,
+          .far_end = far + far_size,
           .x = SomeRows(x, r, rows_left < Kernel::kRowsMax ? rows_left : Kernel::kRowsMax),
           .out = out + r * out_stride + size_t{p} * kPanelOutputs,
           .out_stride = out_stride,

@@ -4,8 +4,10 @@
 // 128 or 8; the integer accumulator starts at -128 or -8 times the sum of the activations, so that
 // the block's integer comes out exact and signed.
 //
-// Registers, of 32: the weights of a block take 8 a panel, results one per row and panel.
-//   2 panels, 4 rows: 16 + 8, and 8 for accumulators and scales; 1 panel, 8 rows: 8 + 8.
+// vpdpbusd answers after five or six cycles and two start in each, so a dozen sums have to take
+// turns: up to eight rows and two panels make sixteen. The weights of a step are unpacked as it
+// comes, and where there are more than eight results they stay in memory until the end of a block:
+// sums and results together would fill the 32 registers.
 #include "common/kernels/products_avx512.h"
 #include "common/kernels/avx512_lanes.h"
 #include "common/kernels/product_tables.h"
@@ -13,18 +15,14 @@
 namespace outrider {
 namespace {
 
-// The 32 weights of a block of 16 outputs as unsigned bytes: vector t is k = 4t..4t+3.
+// The 32 weights of a block of 16 outputs as unsigned bytes: those of step t are k = 4t..4t+3.
 struct Q4_0Lines {
   static constexpr QuantPanel kPanel = kQ4_0Panel;
   static constexpr int kOffset = 8;
 
-  static inline void Load(const std::byte* lines, __m512i (&w)[8]) {
-    const __m512i low = _mm512_set1_epi8(15);
-    for (int t = 0; t < 4; ++t) {
-      const __m512i line = LoadLine(lines + t * kLineBytes);
-      w[t] = _mm512_and_si512(line, low);
-      w[t + 4] = _mm512_and_si512(_mm512_srli_epi16(line, 4), low);
-    }
+  static inline __m512i Load(const std::byte* lines, int t) {
+    const __m512i line = LoadLine(lines + t % 4 * kLineBytes);
+    return _mm512_and_si512(t < 4 ? line : _mm512_srli_epi16(line, 4), _mm512_set1_epi8(15));
   }
 };
 
@@ -32,16 +30,22 @@ struct Q8_0Lines {
   static constexpr QuantPanel kPanel = kQ8_0Panel;
   static constexpr int kOffset = 128;
 
-  static inline void Load(const std::byte* lines, __m512i (&w)[8]) {
-    const __m512i sign = _mm512_set1_epi8(-128);
-    for (int t = 0; t < 8; ++t) w[t] = _mm512_xor_si512(LoadLine(lines + t * kLineBytes), sign);
+  static inline __m512i Load(const std::byte* lines, int t) {
+    return _mm512_xor_si512(LoadLine(lines + t * kLineBytes), _mm512_set1_epi8(-128));
   }
 };
+
+// Tells GCC that the results are elsewhere, so that it neither holds them in registers nor copies
+// them about while the sums need those.
+template <int kRows, int kPanels>
+static inline void KeepInMemory(__m512 (&y)[kPanels][kRows]) {
+  asm volatile("" : "+m"(y));
+}
 
 template <typename Lines>
 struct BlockKernel {
   static constexpr uint32_t kRowsMax = 8;
-  static constexpr uint32_t kPairRowsMax = 4;
+  static constexpr uint32_t kPairRowsMax = 8;
   static constexpr QuantPanel kPanel = Lines::kPanel;
   static constexpr size_t kBlockBytes = kPanel.lines * kLineBytes;
 
@@ -56,20 +60,13 @@ struct BlockKernel {
     for (int p = 0; p < kPanels; ++p) {
       for (int r = 0; r < kRows; ++r) y[p][r] = _mm512_setzero_ps();
     }
+    const std::byte* far = tile.far;
     const std::byte* ahead = tile.panels + kFetchAhead;
     for (uint32_t b = 0; b < block_count; ++b, ahead += kBlockBytes) {
       if (b + fetch_blocks == block_count) ahead = tile.next_panels;
-      __m512i w[kPanels][8];
-      __m512 scale[kPanels];
-      for (int p = 0; p < kPanels; ++p) {
-        const std::byte* const panel = tile.panels + p * tile.panel_size;
-        FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
-        const std::byte* const halves = panel + halves_offset + size_t{b} * kHalvesBytes;
-        Lines::Load(panel + b * kBlockBytes, w[p]);
-        scale[p] = LoadHalves(halves);
-      }
-      // Rows and panels take turns at every step, so that their chains of five-cycle vpdpbusd
-      // overlap.
+      for (int p = 0; p < kPanels; ++p) FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
+      FetchFar<(kPanel.lines + 1) / 2, kPanels>(tile, far);
+
       const int8_t* const quants = tile.x.quants + size_t{b} * 32;
       const int16_t* const sums = tile.x.sums + size_t{b} * 2;
       __m512i dot[kPanels][kRows];
@@ -78,19 +75,28 @@ struct BlockKernel {
                                         BroadcastDword(sums + r * tile.x.sum_stride));
         for (int p = 1; p < kPanels; ++p) dot[p][r] = dot[0][r];
       }
+#pragma GCC unroll 8  // else it stays a loop, and an address is computed for every step
       for (int t = 0; t < 8; ++t) {
+        __m512i w[kPanels];
+        for (int p = 0; p < kPanels; ++p) {
+          w[p] = Lines::Load(tile.panels + p * tile.panel_size + b * kBlockBytes, t);
+        }
         for (int r = 0; r < kRows; ++r) {
           const __m512i x = BroadcastDword(quants + r * tile.x.quant_stride + 4 * t);
-          for (int p = 0; p < kPanels; ++p) dot[p][r] = _mm512_dpbusd_epi32(dot[p][r], w[p][t], x);
+          for (int p = 0; p < kPanels; ++p) dot[p][r] = _mm512_dpbusd_epi32(dot[p][r], w[p], x);
         }
       }
-      for (int r = 0; r < kRows; ++r) {
-        const __m512 row_scale = _mm512_set1_ps(tile.x.scales[b * tile.x.scale_stride + r]);
-        for (int p = 0; p < kPanels; ++p) {
-          y[p][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[p][r]),
-                                    _mm512_mul_ps(scale[p], row_scale), y[p][r]);
+      if constexpr (kRows * kPanels > 8) KeepInMemory(y);
+      for (int p = 0; p < kPanels; ++p) {
+        const __m512 scale = LoadHalves(tile.panels + p * tile.panel_size + halves_offset +
+                                        size_t{b} * kHalvesBytes);
+        for (int r = 0; r < kRows; ++r) {
+          const __m512 row_scale = _mm512_set1_ps(tile.x.scales[b * tile.x.scale_stride + r]);
+          y[p][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[p][r]), _mm512_mul_ps(scale, row_scale),
+                                    y[p][r]);
         }
       }
+      if constexpr (kRows * kPanels > 8) KeepInMemory(y);
     }
     StoreResults(y, tile);
   }
