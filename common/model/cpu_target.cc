@@ -213,6 +213,7 @@ absl::Status CpuTarget::Prefill(SequenceId id, std::span<const TokenId> tokens,
       status = absl::CancelledError("the prompt was not read to its end");
     }
     sequence->tokens.resize(done > 0 ? kv.length() + 1 : before);
+    kv.Truncate(kv.length());  // pages of what was not read
     return status;
   }
   return absl::OkStatus();
@@ -264,9 +265,9 @@ absl::StatusOr<CpuTarget::Sequence*> CpuTarget::Admit(const Pass& pass) {
   }
   OUTRIDER_RETURN_IF_ERROR(CheckNodes(*sequence, pass.nodes));
   const uint32_t depth = depths_.empty() ? 0 : *std::ranges::max_element(depths_);
-  sequence->has_pass = false;
   OUTRIDER_RETURN_IF_ERROR(
       sequence->kv.Reserve(1 + depth, static_cast<uint32_t>(pass.nodes.size())));
+  sequence->has_pass = false;
   sequence->last_call = calls_;
   return sequence;
 }

@@ -23,15 +23,16 @@ KvSequence::KvSequence(KvCache& cache, uint32_t position_count_max, uint32_t scr
 absl::Status KvSequence::Reserve(uint32_t position_count, uint32_t scratch_count) {
   OUTRIDER_CHECK(position_count <= position_count_max_ - length_, "the caller knows the context");
   OUTRIDER_CHECK(scratch_count <= scratch_count_max_, "the caller knows how large a pass may be");
-  DropScratch();
   const auto held = static_cast<uint32_t>(pages_.size());
   const uint32_t wanted = PagesFor(length_ + position_count);
   const uint32_t tail_slots = length_ % kChunk;
   const bool copies_tail =
       position_count > 0 && tail_slots > 0 && cache_.IsShared(pages_[length_ / kChunk]);
   const uint32_t grown = wanted > held ? wanted - held : 0;
-  OUTRIDER_RETURN_IF_ERROR(
-      cache_.CheckFree(grown + (copies_tail ? 1 : 0) + PagesFor(scratch_count)));
+  const uint32_t needed = grown + (copies_tail ? 1 : 0) + PagesFor(scratch_count);
+  const auto returned = static_cast<uint32_t>(scratch_.size());  // nobody shares them
+  if (needed > returned) OUTRIDER_RETURN_IF_ERROR(cache_.CheckFree(needed - returned));
+  DropScratch();
   if (copies_tail) {
     uint32_t& tail = pages_[length_ / kChunk];
     const uint32_t own = cache_.Take();

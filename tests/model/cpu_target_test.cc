@@ -237,10 +237,12 @@ TEST_F(CpuTargetTest, ProgressIsToldAndCanStop) {
     return true;
   }));
   EXPECT_EQ(told, (std::vector<uint32_t>{16, 32, 40}));
+  const uint32_t free = target->free_page_count();
   const absl::Status status =
-      target->Prefill(id, RandomTokens(50, 2), [](uint32_t done, uint32_t) { return done < 32; });
+      target->Prefill(id, RandomTokens(100, 2), [](uint32_t done, uint32_t) { return done < 32; });
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
   EXPECT_EQ(OrDie(target->Length(id)), 41u + 32u);
+  EXPECT_EQ(target->free_page_count(), free - 1) << "72 positions are one page more than 40";
 }
 
 // --- what it takes ---
@@ -409,6 +411,23 @@ TEST_F(CpuTargetTest, AFullCacheIsOneSequencesTrouble) {
   ExpectRefusal(results[1].status, absl::StatusCode::kResourceExhausted, "pages free");
   OUTRIDER_CHECK_OK(target->Close(first.id()));
   EXPECT_TRUE(second.Run(nodes).status.ok());
+}
+
+TEST_F(CpuTargetTest, APromptThatFindsNoRoomLeavesTheLastPass) {
+  const ModelSpec spec = OrDie(ModelSpec::From(*OrDie(ModelFile::Open(path_)), path_));
+  const auto target = Load({.sequence_count_max = 2,
+                            .node_count_max = 7,
+                            .kv_bytes = 6 * KvPageLayout(spec).page_bytes()});
+  Session other(*target, {});
+  other.Read(RandomTokens(97, 1));
+  Session session(*target, {});
+  session.Read(RandomTokens(33, 2));
+  const std::vector<DraftedNode> nodes = {{4, DraftedNode::kRoot}, {5, 0}};
+  OUTRIDER_CHECK_OK(session.Run(nodes).status);
+  ExpectRefusal(target->Prefill(session.id(), RandomTokens(100, 3), nullptr),
+                absl::StatusCode::kResourceExhausted, "has 0 of 6 pages free and 2 are needed");
+  EXPECT_TRUE(target->Commit(session.id(), {1, 9}).ok());
+  EXPECT_EQ(OrDie(target->Length(session.id())), 36u);
 }
 
 TEST_F(CpuTargetTest, OptionsThatCannotWorkAreRefused) {

@@ -167,6 +167,20 @@ TEST_F(KvSequenceTest, TooFewPagesChangeNothing) {
   EXPECT_TRUE(second->Reserve(kChunk, 0).ok());
 }
 
+TEST_F(KvSequenceTest, DraftedNodesOutliveARefusalAndMakeRoomForTheNextOnes) {
+  const auto sequence = New();
+  Fill(*sequence, 5 * kChunk);
+  OUTRIDER_CHECK_OK(sequence->Reserve(1, kChunk + 1));
+  EXPECT_EQ(cache_->free_page_count(), 0u);
+  Write(sequence->AtScratch(kChunk), 7000);
+  const absl::Status status = sequence->Reserve(kChunk + 1, kChunk + 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(cache_->free_page_count(), 0u) << "nobody else may write there";
+  EXPECT_TRUE(Holds(sequence->AtScratch(kChunk), 7000));
+  EXPECT_TRUE(sequence->Reserve(kChunk, kChunk + 1).ok());
+  EXPECT_EQ(cache_->free_page_count(), 0u);
+}
+
 // --- batches: what a row sees ---
 
 TEST_F(KvSequenceTest, RowsSeeTheirOwnPathAndNothingElse) {
