@@ -33,6 +33,11 @@ absl::Status Generator::Open() {
 absl::Status Generator::Continue(std::span<const TokenId> tokens, bool is_reply,
                                  const TextSink& sink) {
   finish_.reset();
+  const uint32_t context_length = target_.info().context_length;
+  if (tokens.size() > context_length) {
+    return InvalidArgument("a text of ", tokens.size(), " tokens does not fit into a context of ",
+                           context_length, "; shorten it, or give a larger --context");
+  }
   const auto [differs, unused] = std::ranges::mismatch(tokens, history_.tokens());
   const auto shared = static_cast<uint32_t>(differs - tokens.begin());
   OUTRIDER_RETURN_IF_ERROR(target_.Truncate(sequence_, shared));

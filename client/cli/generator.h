@@ -1,8 +1,8 @@
 // Text from a target alone: what `outrider run` does for a prompt, and for every turn of a chat.
 //
-//   Generator generator(target, tokenizer, chooser, stops);
+//   Generator generator(target, chooser, stops);
 //   OUTRIDER_RETURN_IF_ERROR(generator.Open());
-//   OUTRIDER_RETURN_IF_ERROR(generator.Continue(ids, Print));
+//   OUTRIDER_RETURN_IF_ERROR(generator.Continue(tokens, /*is_reply=*/false, Print));
 //
 // The tokens to continue are compared with those the target has: what they share is kept, what
 // differs is forgotten, and only the rest is read. A chat so pays for each message once.
@@ -42,7 +42,8 @@ class Generator {
 
   // Writes what follows `tokens` to `sink` as it comes, until a stop condition, the end of the
   // context or Ctrl-C ends it. A reply is a text of its own; a plain continuation goes on with that
-  // of the tokens, so a space it begins with is printed.
+  // of the tokens, so a space it begins with is printed. InvalidArgument when the tokens alone are
+  // more than the context holds.
   absl::Status Continue(std::span<const TokenId> tokens, bool is_reply, const TextSink& sink);
 
   const GenerationTimes& times() const { return times_; }

@@ -59,7 +59,7 @@ void ProgressBar::Draw(std::string_view what) {
   const double seconds = Seconds();
   const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_));
   const double rate = static_cast<double>(done_) / seconds;
-  const auto left_s = static_cast<int>(seconds / std::max(share, 1e-6) * (1 - share));
+  const auto left_s = static_cast<int64_t>(seconds / std::max(share, 1e-6) * (1 - share));
   const std::string text =
       Concat(verb_, " [", Bar(share), "] ", Fixed(100 * share, 0), " %  ", Amount(done_), "  ",
              Amount(static_cast<uint64_t>(rate)), "/s  ", left_s, " s left  ", what);

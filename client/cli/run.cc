@@ -140,10 +140,10 @@ absl::Status RunModel(const RunFlags& flags) {
       StopConditions::Create({.strings = flags.stop, .max_tokens = flags.max_tokens}, *tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(flags.threads));
-  CatchInterrupt();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<CpuTarget> target,
                             LoadTarget(*model, flags, isa, *pool));
-  model.reset();  // all of it is in the target's memory now
+  CatchInterrupt();  // not before: until here it may end the process, and nothing is lost
+  model.reset();     // all of it is in the target's memory now
   const TargetInfo& info = target->info();
   OUTRIDER_ASSIGN_OR_RETURN(
       const Chooser chooser,

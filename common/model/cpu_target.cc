@@ -25,7 +25,8 @@ uint64_t PagesFor(uint64_t positions) {
 absl::Status CheckOptions(const ModelSpec& spec, const CpuTargetOptions& options) {
   if (options.context_length > spec.context_length) {
     return InvalidArgument("a context of ", options.context_length, " tokens is more than the ",
-                           spec.context_length, " ", spec.name, " was made for");
+                           spec.context_length, " ", spec.name, " was made for; ask for ",
+                           spec.context_length, " at most");
   }
   if (options.sequence_count_max == 0 || options.sequence_count_max > kSequencesMax) {
     return InvalidArgument("a target holds 1 to ", kSequencesMax, " sequences, not ",
@@ -34,7 +35,7 @@ absl::Status CheckOptions(const ModelSpec& spec, const CpuTargetOptions& options
   if (options.row_count_max <= options.node_count_max) {
     return InvalidArgument("a pass of ", options.node_count_max,
                            " nodes and their root does not fit into ", options.row_count_max,
-                           " rows");
+                           " rows; allow fewer nodes or more rows");
   }
   return absl::OkStatus();
 }
@@ -193,7 +194,9 @@ absl::Status CpuTarget::Prefill(SequenceId id, std::span<const TokenId> tokens,
   const size_t before = sequence->tokens.size();
   if (tokens.size() > info_.context_length || before > info_.context_length - tokens.size()) {
     return InvalidArgument("a sequence of ", before, " tokens and a prompt of ", tokens.size(),
-                           " do not fit into a context of ", info_.context_length);
+                           " do not fit into a context of ", info_.context_length,
+                           "; shorten the prompt, truncate the sequence, or make the target for a "
+                           "longer context");
   }
   if (tokens.empty()) return absl::OkStatus();
   const auto total = static_cast<uint32_t>(before + tokens.size()) - 1 - kv.length();
@@ -279,7 +282,8 @@ absl::Status CpuTarget::CheckNodes(const Sequence& sequence, std::span<const Dra
   }
   const size_t root_position = sequence.tokens.size() - 1;
   if (root_position >= info_.context_length) {
-    return InvalidArgument("the context of ", info_.context_length, " tokens is full");
+    return InvalidArgument("the context of ", info_.context_length,
+                           " tokens is full; truncate the sequence to go on");
   }
   depths_.clear();
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -296,7 +300,8 @@ absl::Status CpuTarget::CheckNodes(const Sequence& sequence, std::span<const Dra
     depths_.push_back(below_root ? 1 : depths_[node.parent] + 1);
     if (root_position + depths_.back() >= info_.context_length) {
       return InvalidArgument("node ", i, " is at position ", root_position + depths_.back(),
-                             ", and the context ends at ", info_.context_length);
+                             ", and the context ends at ", info_.context_length,
+                             "; draft no deeper than that");
     }
   }
   return absl::OkStatus();

@@ -39,7 +39,6 @@ class KvSequence {
   KvSequence& operator=(const KvSequence&) = delete;
 
   uint32_t length() const { return length_; }
-  uint32_t position_count_max() const { return position_count_max_; }
 
   // Room for positions length() .. length() + position_count - 1, and for scratch slots 0 ..
   // scratch_count - 1 (whose former contents are gone).

@@ -1,7 +1,7 @@
 // All of a model's weights in memory, in the form the kernels like best.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ResidentWeights> weights,
-//                             ResidentWeights::Load(*model, spec, pool, progress));
+//                             ResidentWeights::Load(*model, spec, path, pool, progress));
 //
 // Matrices are repacked into panels (kernels/weight_matrix.h) while they are read; types without
 // panels stay in GGUF rows, and so do embeddings that are not the head and position tables, which
@@ -51,7 +51,6 @@ class ResidentWeights final : public WeightStore {
   // Of every matrix's name, type, dimensions and bytes, and every vector's name and floats: taken
   // while they were read.
   uint64_t content_hash() const { return content_hash_; }
-  uint64_t memory_bytes() const { return memory_.bytes().size(); }
 
  private:
   ResidentWeights() = default;

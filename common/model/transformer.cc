@@ -28,15 +28,15 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
     const ModelSpec& spec, WeightStore& weights, const KvPageLayout& cache, const Kernels& kernels,
     ThreadPool& pool, uint32_t row_count_max, uint32_t logit_row_count_max) {
   OUTRIDER_CHECK(row_count_max > 0 && logit_row_count_max > 0, "a transformer is made for rows");
-  OUTRIDER_ASSIGN_OR_RETURN(RopeTable rope,
-                            RopeTable::Create(spec.rope, weights.outer().rope_freqs));
+  absl::StatusOr<RopeTable> rope = RopeTable::Create(spec.rope, weights.outer().rope_freqs);
+  if (!rope.ok()) return Annotate(rope.status(), spec.name);
   const uint32_t inputs_max = std::max(
       {spec.embedding_length, spec.feed_forward_length, spec.head_count_max() * spec.value_length});
   OUTRIDER_ASSIGN_OR_RETURN(
       Multiplier multiplier,
       Multiplier::Create(kernels, pool, std::max(row_count_max, logit_row_count_max), inputs_max));
   std::unique_ptr<Transformer> transformer(new Transformer(spec, weights, cache, kernels, pool,
-                                                           std::move(rope), std::move(multiplier),
+                                                           *std::move(rope), std::move(multiplier),
                                                            row_count_max, logit_row_count_max));
   OUTRIDER_RETURN_IF_ERROR(transformer->TakeMemory());
   return transformer;

@@ -54,8 +54,8 @@ wait $pid || fail 'Ctrl-C is no failure'
 contains "$(cat summary.txt)" 'peak memory:'
 
 fails 1 'no chat template' outrider run --model stories.gguf --chat
-fails 1 'is more than the 512' outrider run --model stories.gguf --prompt x --context 513
-fails 1 'do not fit into a context of 3' outrider run --model stories.gguf --prompt 'Once upon a time' --context 3
+fails 1 'is more than the 512 stories260k was made for; ask for 512 at most' outrider run --model stories.gguf --prompt x --context 513
+fails 1 'does not fit into a context of 3; shorten it, or give a larger --context' outrider run --model stories.gguf --prompt 'Once upon a time' --context 3
 fails 1 'top_p' outrider run --model stories.gguf --prompt x --temperature 1 --top-p 2
 fails 1 'amd64' outrider run --model stories.gguf --prompt x --isa amd64
 fails 1 'nowhere.gguf' outrider run --model nowhere.gguf --prompt x

@@ -280,8 +280,10 @@ TEST_F(CpuTargetTest, BadPromptsAreRefusedAndChangeNothing) {
   Session session(*target, {});
   session.Read(RandomTokens(30, 1));
   using enum absl::StatusCode;
-  ExpectRefusal(target->Prefill(session.id(), RandomTokens(131, 1), nullptr), kInvalidArgument,
-                "a sequence of 30 tokens and a prompt of 131 do not fit into a context of 160");
+  ExpectRefusal(
+      target->Prefill(session.id(), RandomTokens(131, 1), nullptr), kInvalidArgument,
+      "a sequence of 30 tokens and a prompt of 131 do not fit into a context of 160; shorten "
+      "the prompt");
   ExpectRefusal(target->Prefill(session.id(), std::vector<TokenId>{1, 200}, nullptr),
                 kInvalidArgument, "token 1 is 200, and the vocabulary of llama has 200 tokens");
   ExpectRefusal(target->Prefill(session.id(), std::vector<TokenId>{-1}, nullptr), kInvalidArgument,
@@ -320,7 +322,7 @@ TEST_F(CpuTargetTest, BadPassesAreRefusedAloneAndTheOthersGoOn) {
   expect_bad({{-7, kRoot}}, "node 0 is token -7");
   expect_bad(Nodes(8, {1, kRoot}), "a pass of 8 nodes is larger than the 7 this target takes");
   session.Read(RandomTokens(6, 1));
-  expect_bad(deep, "node 4 is at position 160, and the context ends at 160");
+  expect_bad(deep, "node 4 is at position 160, and the context ends at 160; draft no deeper");
 
   Session empty(*target, {});
   ExpectRefusal(empty.Run().status, absl::StatusCode::kInvalidArgument, "has no root");
@@ -350,7 +352,7 @@ TEST_F(CpuTargetTest, AFullContextIsASentence) {
   session.Read(RandomTokens(160, 1));
   EXPECT_EQ(session.Write(1).size(), 1u) << "the token after the last position";
   ExpectRefusal(session.Run().status, absl::StatusCode::kInvalidArgument,
-                "the context of 160 tokens is full");
+                "the context of 160 tokens is full; truncate the sequence");
 }
 
 TEST_F(CpuTargetTest, ClosedSequencesStayClosed) {
@@ -438,10 +440,23 @@ TEST_F(CpuTargetTest, OptionsThatCannotWorkAreRefused) {
                   absl::StatusCode::kInvalidArgument, part);
   };
   refuse({.context_length = 161},
-         "a context of 161 tokens is more than the 160 llama was made for");
+         "a context of 161 tokens is more than the 160 llama was made for; ask for 160 at most");
   refuse({.sequence_count_max = 0}, "1 to 65536 sequences, not 0");
-  refuse({.node_count_max = 16, .row_count_max = 16}, "does not fit into 16 rows");
+  refuse({.node_count_max = 16, .row_count_max = 16},
+         "does not fit into 16 rows; allow fewer nodes");
   refuse({.kv_bytes = 1}, "a KV cache of 1 bytes is too small; the least is ");
+}
+
+TEST_F(CpuTargetTest, ARopeThatCannotBeIsRefusedByTheModelsName) {
+  Hyperparameters model = SmallModel("llama");
+  model.rope.scaling = RopeScaling::kYarn;
+  model.rope.base = 0.5f;
+  WriteRandomModel(model, TensorType::kQ8_0, path_);
+  ExpectRefusal(CpuTarget::Load(*OrDie(ModelFile::Open(path_)), path_, {}, KernelsFor(BestIsa()),
+                                *pool_, nullptr)
+                    .status(),
+                absl::StatusCode::kInvalidArgument,
+                "llama: rope base is 0.5, must be above 1 for yarn scaling");
 }
 
 // --- weights that are no numbers ---
