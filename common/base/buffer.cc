@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "common/base/status.h"
 
@@ -21,6 +20,14 @@ absl::Status NoMemory(size_t bytes) {
 
 }  // namespace
 
+void buffer_internal::Free(std::byte* data, size_t) {
+  free(data);
+}
+
+void buffer_internal::Unmap(std::byte* data, size_t size) {
+  munmap(data, size);
+}
+
 absl::StatusOr<AlignedBuffer> AlignedBuffer::Create(size_t bytes, size_t alignment) {
   OUTRIDER_CHECK(std::has_single_bit(alignment), "an alignment is a power of two");
   if (bytes == 0) return AlignedBuffer();
@@ -30,20 +37,6 @@ absl::StatusOr<AlignedBuffer> AlignedBuffer::Create(size_t bytes, size_t alignme
   }
   std::memset(data, 0, bytes);
   return AlignedBuffer(static_cast<std::byte*>(data), bytes);
-}
-
-AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
-  AlignedBuffer taken(std::move(other));  // what we held is released here, not when `other` goes
-  std::swap(data_, taken.data_);
-  std::swap(size_, taken.size_);
-  return *this;
-}
-
-AlignedBuffer::~AlignedBuffer() {
-  free(data_);
 }
 
 size_t PageBuffer::PageSize() {
@@ -59,20 +52,6 @@ absl::StatusOr<PageBuffer> PageBuffer::Create(size_t bytes) {
   void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return NoMemory(bytes);
   return PageBuffer(static_cast<std::byte*>(data), size);
-}
-
-PageBuffer::PageBuffer(PageBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-PageBuffer& PageBuffer::operator=(PageBuffer&& other) noexcept {
-  PageBuffer taken(std::move(other));  // what we held is released here, not when `other` goes
-  std::swap(data_, taken.data_);
-  std::swap(size_, taken.size_);
-  return *this;
-}
-
-PageBuffer::~PageBuffer() {
-  if (data_ != nullptr) munmap(data_, size_);
 }
 
 }  // namespace outrider

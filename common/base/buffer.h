@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "common/base/check.h"
@@ -23,26 +24,22 @@ inline constexpr size_t kVectorAlignment = 64;  // a cache line, and the widest 
 
 namespace buffer_internal {
 
-template <typename T>
-std::span<T> ViewAs(std::byte* data, size_t size) {
-  static_assert(std::is_trivially_copyable_v<T>, "bytes are viewed as plain numbers only");
-  static_assert(alignof(T) <= kVectorAlignment, "every buffer is aligned to that at least");
-  OUTRIDER_CHECK(size % sizeof(T) == 0, "a buffer holds a whole number of what it is viewed as");
-  return {reinterpret_cast<T*>(data), size / sizeof(T)};
-}
-
-}  // namespace buffer_internal
-
-class AlignedBuffer {
+// Bytes with one owner, given back by kRelease(data, size).
+template <void (*kRelease)(std::byte*, size_t)>
+class Owned {
  public:
-  // `alignment` is a power of two; less than kVectorAlignment is as good as that. Zero bytes are a
-  // valid, empty buffer.
-  static absl::StatusOr<AlignedBuffer> Create(size_t bytes, size_t alignment = kVectorAlignment);
-
-  AlignedBuffer() = default;
-  AlignedBuffer(AlignedBuffer&& other) noexcept;
-  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
-  ~AlignedBuffer();
+  Owned() = default;
+  Owned(Owned&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    Owned taken(std::move(other));  // what we held is released here, not when `other` goes
+    std::swap(data_, taken.data_);
+    std::swap(size_, taken.size_);
+    return *this;
+  }
+  ~Owned() {
+    if (data_ != nullptr) kRelease(data_, size_);
+  }
 
   std::span<std::byte> bytes() { return {data_, size_}; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
@@ -50,21 +47,47 @@ class AlignedBuffer {
   // The size is a multiple of T's.
   template <typename T>
   std::span<T> As() {
-    return buffer_internal::ViewAs<T>(data_, size_);
+    return View<T>();
   }
   template <typename T>
   std::span<const T> As() const {
-    return buffer_internal::ViewAs<const T>(data_, size_);
+    return View<const T>();
   }
 
+ protected:
+  Owned(std::byte* data, size_t size) : data_(data), size_(size) {}
+
  private:
-  AlignedBuffer(std::byte* data, size_t size) : data_(data), size_(size) {}
+  template <typename T>
+  std::span<T> View() const {
+    static_assert(std::is_trivially_copyable_v<T>, "bytes are viewed as plain numbers only");
+    static_assert(alignof(T) <= kVectorAlignment, "every buffer is aligned to that at least");
+    OUTRIDER_CHECK(size_ % sizeof(T) == 0, "a buffer holds a whole number of what it is viewed as");
+    return {reinterpret_cast<T*>(data_), size_ / sizeof(T)};
+  }
 
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
 
-class PageBuffer {
+void Free(std::byte* data, size_t size);
+void Unmap(std::byte* data, size_t size);
+
+}  // namespace buffer_internal
+
+class AlignedBuffer : public buffer_internal::Owned<buffer_internal::Free> {
+ public:
+  // `alignment` is a power of two; less than kVectorAlignment is as good as that. Zero bytes are a
+  // valid, empty buffer.
+  static absl::StatusOr<AlignedBuffer> Create(size_t bytes, size_t alignment = kVectorAlignment);
+
+  AlignedBuffer() = default;
+
+ private:
+  using Owned::Owned;
+};
+
+class PageBuffer : public buffer_internal::Owned<buffer_internal::Unmap> {
  public:
   // Rounded up to whole pages: the size is a multiple of PageSize(). Zero bytes are a valid, empty
   // buffer.
@@ -72,28 +95,9 @@ class PageBuffer {
   static size_t PageSize();
 
   PageBuffer() = default;
-  PageBuffer(PageBuffer&& other) noexcept;
-  PageBuffer& operator=(PageBuffer&& other) noexcept;
-  ~PageBuffer();
-
-  std::span<std::byte> bytes() { return {data_, size_}; }
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-
-  // T's size divides a page.
-  template <typename T>
-  std::span<T> As() {
-    return buffer_internal::ViewAs<T>(data_, size_);
-  }
-  template <typename T>
-  std::span<const T> As() const {
-    return buffer_internal::ViewAs<const T>(data_, size_);
-  }
 
  private:
-  PageBuffer(std::byte* data, size_t size) : data_(data), size_(size) {}
-
-  std::byte* data_ = nullptr;
-  size_t size_ = 0;
+  using Owned::Owned;
 };
 
 }  // namespace outrider
