@@ -24,16 +24,9 @@
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/kernels/attention.h"
 #include "common/model/kv_sequence.h"
+#include "common/tokens/outcome.h"
 
 namespace outrider {
-
-// A drafted token below the root or another node of the same pass.
-struct DraftedNode {
-  static constexpr uint32_t kRoot = UINT32_MAX;
-
-  TokenId token;
-  uint32_t parent;  // kRoot, or the index of a node before this one
-};
 
 class Batch {
  public:

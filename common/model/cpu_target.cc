@@ -353,30 +353,21 @@ void CpuTarget::ChooseBand(std::span<const Pass> passes, std::span<const Admitte
   });
 }
 
-// Down the tree for as long as a child is what the target chooses.
 absl::StatusOr<Outcome> CpuTarget::Walk(const Pass& pass, const Sequence& sequence,
                                         const LogitRows& logits, uint32_t root_row,
                                         uint32_t worker) {
-  std::vector<TokenId>& path = paths_[worker];
-  path.clear();
-  uint32_t node = DraftedNode::kRoot;
-  for (;;) {
+  const auto choose = [&](uint32_t node, std::span<const TokenId> path) -> absl::StatusOr<TokenId> {
     const uint32_t row = node == DraftedNode::kRoot ? root_row : root_row + 1 + node;
     const auto position = static_cast<uint32_t>(sequence.tokens.size() + path.size());
-    const absl::StatusOr<TokenId> chosen =
+    absl::StatusOr<TokenId> chosen =
         pass.chooser->Choose(logits.row(row), position, {*pass.history, path}, scratch_[worker]);
     if (!chosen.ok()) {
       return FailedPrecondition(spec_.name, ": no token can be chosen for position ", position,
                                 ": ", Message(chosen.status()));
     }
-    const auto is_next = [&](const DraftedNode& child) {
-      return child.parent == node && child.token == *chosen;
-    };
-    const auto child = std::ranges::find_if(pass.nodes, is_next);
-    if (child == pass.nodes.end()) return Outcome{node, *chosen};
-    node = static_cast<uint32_t>(child - pass.nodes.begin());
-    path.push_back(*chosen);
-  }
+    return chosen;
+  };
+  return WalkDown(pass.nodes, paths_[worker], choose);
 }
 
 absl::Status CpuTarget::Commit(SequenceId id, const Outcome& outcome) {

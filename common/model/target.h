@@ -35,20 +35,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
-#include "common/model/batch.h"
 #include "common/model/numerics_id.h"
 #include "common/tokens/chooser.h"
+#include "common/tokens/outcome.h"
 #include "common/tokens/token_history.h"
 
 namespace outrider {
 
 // Never given twice.
 enum class SequenceId : uint64_t {};
-
-struct Outcome {
-  uint32_t node;  // the last node of the accepted path, or DraftedNode::kRoot for none of them
-  TokenId next;
-};
 
 struct Pass {
   SequenceId sequence;
