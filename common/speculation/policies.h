@@ -1,0 +1,26 @@
+// The tree policies there are, by name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/speculation/tree_policy.h"
+
+namespace outrider {
+
+enum class PolicyKind { kChain, kFsd, kLlmcad, kEdgellm, kLever, kOurs };
+
+struct PolicyOptions {
+  PolicyKind kind = PolicyKind::kOurs;
+  uint32_t gamma = 4;  // chain and fsd: tokens in a row
+};
+
+// "chain", "fsd", "llmcad", "edgellm", "lever", "ours". InvalidArgument, naming all of them.
+absl::StatusOr<PolicyKind> ParsePolicyKind(std::string_view name);
+std::string_view PolicyName(PolicyKind kind);
+
+std::unique_ptr<TreePolicy> MakePolicy(const PolicyOptions& options);
+
+}  // namespace outrider
