@@ -1,0 +1,51 @@
+// A device's view of a target: the sketch grows in, hints and verdicts come out.
+//
+// A verifier carries the messages of proto/outrider/v1 between one session and a target: over the
+// network (remote_verifier.h), or in this process (local_verifier.h). The session cannot tell which
+// it has. Streams break, or never come to be: that is the session's to mend, and a verifier tries
+// nothing twice.
+//
+//   verifier.Open(1, listener);
+//   verifier.Send(1, open);           listener.OnWritten(1) .. OnMessage(1, opened) ..
+//   verifier.Send(1, grow);           OnMessage(1, verdict) ..
+//   verifier.Close(1);                OnDown(1, ...): the last that is heard of the stream
+//
+// Threads: the listener is called on the verifier's own, one call at a time for a stream; it does
+//          not call back into the verifier. Open(), Send() and Close() come from one thread, and do
+//          not wait.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "common/speculation/cost_model.h"
+#include "proto/outrider/v1/verifier.pb.h"
+
+namespace outrider {
+
+class Verifier {
+ public:
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+
+    virtual void OnMessage(uint64_t stream, v1::ServerMessage&& message) = 0;
+    // The message sent last is on its way: the next may be sent.
+    virtual void OnWritten(uint64_t stream) = 0;
+    // Once for each stream, and last. Cancelled when it was closed from here.
+    virtual void OnDown(uint64_t stream, const absl::Status& status) = 0;
+  };
+
+  virtual ~Verifier() = default;
+
+  // Begins a stream. `listener` must outlive its OnDown().
+  virtual void Open(uint64_t stream, Listener& listener) = 0;
+  // Not before OnWritten() has answered the one before it. A stream that is down drops it.
+  virtual void Send(uint64_t stream, const v1::ClientMessage& message) = 0;
+  virtual void Close(uint64_t stream) = 0;
+
+  // What passes and round trips will cost here, until a session has measured its own.
+  virtual CostModel::Assumed Forecast() const = 0;
+};
+
+}  // namespace outrider
