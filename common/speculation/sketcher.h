@@ -20,17 +20,12 @@
 
 #include "common/base/monotonic_time.h"
 #include "common/speculation/cost_model.h"
+#include "common/speculation/drafter.h"
 #include "common/speculation/outcome_posterior.h"
 #include "common/speculation/tree_policy.h"
 #include "common/tokens/sketch.h"
 
 namespace outrider {
-
-// A child that the drafter proposes.
-struct Proposal {
-  TokenId token;
-  double confidence;
-};
 
 class Sketcher {
  public:
