@@ -2,21 +2,20 @@
 //
 //   build/release/bench/kernels_bench --threads=2 [--benchmark_filter=memory/Q4_0/amx]
 //
-//   memory/Q4_0/amx/rows:16   all matrices of some layers of a 1.1B shape, more than 512 MiB of
-//   them, through
-//                             Multiplier and its pool, as a pass of a model does. Each iteration
-//                             also reads the same bytes without computing and runs the pass with
-//                             one row, in turns, so that the ratios hold on a machine that others
-//                             use. Counters, of medians:
-//                               to_read      time / time of the plain read: 1 is the memory wall
-//                               to_one_row   time / time with one row: what more rows cost
-//                               GB/s         of weights
-//   cache/Q4_0/amx/rows:16    one thread and eight panels that stay in its cache: what the
-//   arithmetic costs.
-//                               block_ns     per 32 x 16 weights
-//                               to_peak      multiplications / what this thread's best instruction
-//                               for them, and
-//                                            nothing else, was measured to do (x86)
+//   memory/Q4_0/amx/rows:16
+//     All matrices of some layers of a 1.1B shape, more than 512 MiB of them, through Multiplier
+//     and its pool, as a pass of a model does. Each iteration also reads the same bytes without
+//     computing and runs the pass with one row, in turns, so that the ratios hold on a machine that
+//     others use. Counters, of medians:
+//       to_read      time / time of the plain read: 1 is the memory wall
+//       to_one_row   time / time with one row: what more rows cost
+//       GB/s         of weights
+//
+//   cache/Q4_0/amx/rows:16
+//     One thread and eight panels that stay in its cache: what the arithmetic costs.
+//       block_ns     per 32 x 16 weights
+//       to_peak      multiplications / what this thread's best instruction for them, and nothing
+//                    else, was measured to do (x86)
 //
 // Results are checked against the reference before anything is timed.
 #include <algorithm>

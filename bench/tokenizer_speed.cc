@@ -1,8 +1,9 @@
 // How long one encoding of a text takes, on demand, so that another program's can be timed in
 // between.
 //
-//   tokenizer_speed TOKENIZER TEXT       TOKENIZER: a GGUF file, a tokenizer.json, or a Hugging
-//   Face directory
+//   tokenizer_speed TOKENIZER TEXT
+//
+// TOKENIZER is a GGUF file, a tokenizer.json, or a Hugging Face directory.
 //
 // Prints the ids of the text in one line; then, for each line on standard input, encodes once and
 // prints the seconds it took. bench/against_tokenizers drives it.

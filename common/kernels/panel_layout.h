@@ -2,11 +2,10 @@
 // register, two of AVX2 or four of NEON, and every lane is an output.
 //
 //   F32, F16, BF16   element k of outputs 0..15, then element k + 1, ...
-//   quantised        the lines of block 0, of block 1, ...; then the halves of block 0, of block 1,
-//   ...
-//                    A block of GGUF is a few f16 scales ("halves") and other bytes. The other
-//                    bytes are cut into dwords: line t of a block holds dword t of each output,
-//                    output n at byte 4n. Each scale gives 32 bytes, output n at byte 2n.
+//   quantised        the lines of block 0, of block 1, ...; then the halves of block 0, of block
+//                    1, ... A block of GGUF is a few f16 scales ("halves") and other bytes. The
+//                    other bytes are cut into dwords: line t of a block holds dword t of each
+//                    output, output n at byte 4n. Each scale gives 32 bytes, output n at byte 2n.
 //
 // So the lines of one block, and which elements k their dwords stand for, are:
 //

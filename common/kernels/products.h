@@ -4,8 +4,8 @@
 //   OUTRIDER_ASSIGN_OR_RETURN(Multiplier multiplier,
 //                             Multiplier::Create(kernels, pool, row_count_max, inputs_max));
 //   const Product products[] = {{&layer.q, q, q_width}, {&layer.k, k, kv_width}};
-//   multiplier.Multiply({.values = x, .stride = width, .row_count = 16, .inputs = width},
-//   products);
+//   const FloatRows rows = {.values = x, .stride = width, .row_count = 16, .inputs = width};
+//   multiplier.Multiply(rows, products);
 //
 // The rows are quantised once into whatever forms the matrices ask for; chunks of panels are dealt
 // to workers as they come free, since cores differ and neighbours interfere. Neither touches a bit

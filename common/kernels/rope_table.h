@@ -1,9 +1,8 @@
 // The angles of rope: a model's frequencies, made once, and their cosines and sines at a position.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(RopeTable rope, RopeTable::Create(hyperparameters.rope, divisors));
-//   rope.Turn(position, cos, sin);                                         // once per row of a
-//   pass kernels.rows.rope_halves(head, cos, sin, rope.pair_count());          // for every head
-//   and layer
+//   rope.Turn(position, cos, sin);                                     // once per row of a pass
+//   kernels.rows.rope_halves(head, cos, sin, rope.pair_count());       // every head and layer
 //
 // NUMERICS.md, section 6, is followed to the bit; Turn() runs in ScopedIeeeMode.
 //

@@ -7,13 +7,11 @@
 // A history knows where the reply begins: the presence and frequency penalties count its tokens
 // only, not the prompt's. Earlier turns of a chat are prompt.
 //
-// Hash:    h[0] = 0, h[n + 1] = mix(h[n] + 0x9e3779b97f4a7c15 + token n), mix being the finaliser
-// of
-//          SplitMix64. Each step is one to one, so histories that differ in one token alone always
+// Hash:    h[0] = 0, h[n + 1] = mix(h[n] + 0x9e3779b97f4a7c15 + token n), mix being SplitMix64's
+//          finaliser. Each step is one to one, so histories that differ in one token alone always
 //          differ in hash. It guards against mistakes, not against forgery.
 // Memory:  12 bytes a token of capacity; with counts 8 bytes a token of the vocabulary and 4 a
-// token
-//          of capacity besides. Taken once: nothing here allocates later.
+//          token of capacity besides. Taken once: nothing here allocates later.
 // Threads: as a vector.
 #pragma once
 

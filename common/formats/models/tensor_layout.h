@@ -10,9 +10,8 @@
 //   Switch  as T5; a block with experts has ffn_gate_inp, ffn_up_exps and ffn_down_exps instead of
 //           ffn_up and ffn_down
 //   BART    everything with biases; {enc,dec}.position_embd (row p is position p: the two rows
-//   Hugging
-//           Face keeps in front are dropped) and {enc,dec}.token_embd_norm. Its norms follow what
-//           they belong to, and are called as llama.cpp calls BERT's: attn_output_norm,
+//           that Hugging Face keeps in front are dropped) and {enc,dec}.token_embd_norm. Its norms
+//           follow what they belong to, and are called as llama.cpp calls BERT's: attn_output_norm,
 //           cross_attn_output_norm, layer_output_norm. output.bias is added to the logits.
 #pragma once
 
