@@ -6,16 +6,6 @@
 #include "common/base/status.h"
 
 namespace outrider {
-namespace {
-
-uint64_t NextHash(uint64_t hash, TokenId token) {
-  uint64_t z = hash + 0x9e3779b97f4a7c15 + static_cast<uint32_t>(token);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
-}  // namespace
 
 TokenHistory::TokenHistory(const Options& options)
     : vocabulary_size_(options.vocabulary_size), capacity_(options.capacity) {
@@ -41,7 +31,7 @@ absl::Status TokenHistory::Append(std::span<const TokenId> tokens) {
     }
   }
   for (const TokenId token : tokens) {
-    hashes_.push_back(NextHash(hashes_.back(), token));
+    hashes_.push_back(Extend(hashes_.back(), token));
     tokens_.push_back(token);
     if (counts_tokens()) Count(token);
   }
@@ -66,6 +56,13 @@ void TokenHistory::StartReply() {
     for (const TokenId token : reply()) counts_[static_cast<size_t>(token)].reply = 0;
   }
   reply_begin_ = tokens_.size();
+}
+
+uint64_t TokenHistory::Extend(uint64_t hash, TokenId token) {
+  uint64_t z = hash + 0x9e3779b97f4a7c15 + static_cast<uint32_t>(token);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
 }
 
 uint64_t TokenHistory::HashAt(size_t length) const {

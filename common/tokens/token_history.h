@@ -53,6 +53,8 @@ class TokenHistory {
   // Of all tokens, and of the first `length` (at most size()).
   uint64_t hash() const { return hashes_.back(); }
   uint64_t HashAt(size_t length) const;
+  // Of a history with this hash and one token more.
+  static uint64_t Extend(uint64_t hash, TokenId token);
 
   bool counts_tokens() const { return !counts_.empty(); }
   int32_t vocabulary_size() const { return vocabulary_size_; }
