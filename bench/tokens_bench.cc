@@ -73,6 +73,23 @@ void Both(const char* name, const SamplingOptions& options) {
   }
 }
 
+// The first 32, as a draft wants them.
+void RunRank(benchmark::State& state, double temperature, bool like_a_model) {
+  const std::vector<float> logits = Logits(like_a_model);
+  const auto chooser = Chooser::Create({.temperature = temperature}, kVocabularySize);
+  ChooserScratch scratch(kVocabularySize);
+  TokenHistory history({.vocabulary_size = kVocabularySize, .capacity = 1});
+  std::vector<Ranked> ranked;
+  uint32_t position = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        chooser->Rank(logits, ++position, {history}, 32, scratch, ranked).ok());
+  }
+}
+BENCHMARK_CAPTURE(RunRank, greedy / model, 0.0, true)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(RunRank, race / model, 0.8, true)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(RunRank, race / noise, 0.8, false)->Unit(benchmark::kMicrosecond);
+
 bool FindsTheMaximum() {
   const std::vector<float> logits = Logits(true);
   const Maximum maximum = FindMaximum(logits);

@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/ieee_mode.h"
+#include "common/base/portable_math.h"
 #include "common/base/status.h"
 #include "common/tokens/maximum.h"
 #include "common/tokens/noise.h"
@@ -25,6 +26,17 @@ absl::Status UnsoundLogit(std::span<const float> logits, uint32_t position) {
   return InvalidArgument("the logit of token ", bad - logits.begin(), " at position ", position,
                          " is ", *bad != *bad ? "not a number" : "plus infinity",
                          ": the model's weights or their arithmetic are broken");
+}
+
+void RankLogits(std::span<const float> logits, float largest, size_t count,
+                std::vector<Candidate>& candidates, std::vector<Ranked>& ranked) {
+  KeepTopK(logits, count, largest, /*temperature=*/1, candidates);
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+  });
+  for (const Candidate& candidate : candidates) {
+    ranked.push_back({candidate.token, candidate.logit - largest});
+  }
 }
 
 }  // namespace
@@ -45,33 +57,77 @@ Chooser::Chooser(SamplingOptions options, int32_t vocabulary_size)
 
 absl::StatusOr<TokenId> Chooser::Choose(std::span<const float> logits, uint32_t position,
                                         const NodeHistory& history, ChooserScratch& scratch) const {
-  OUTRIDER_CHECK(logits.size() == static_cast<size_t>(vocabulary_size_),
-                 "a chooser sees one logit for each token it was made for");
-  OUTRIDER_CHECK(scratch.logits_.size() == logits.size(), "the scratch is of this vocabulary");
   const ScopedIeeeMode ieee_mode;  // what computes below are calls, as ieee_mode.h asks
-
   const std::span<const float> adjusted = Adjust(logits, history, scratch);
+  OUTRIDER_ASSIGN_OR_RETURN(const Maximum maximum, CheckedMaximum(adjusted, position));
+  if (options_.greedy()) return maximum.token;
+
+  const Noise noise(options_.seed, options_.sample, position);
+  if (LeavesAll()) {
+    return RaceOfAll(adjusted, maximum, options_.temperature, options_.min_p, noise);
+  }
+  KeepCandidates(adjusted, maximum, scratch.candidates_);
+  return RaceOfCandidates(scratch.candidates_, maximum.token, options_.min_p, noise);
+}
+
+absl::Status Chooser::Rank(std::span<const float> logits, uint32_t position,
+                           const NodeHistory& history, size_t count, ChooserScratch& scratch,
+                           std::vector<Ranked>& ranked) const {
+  OUTRIDER_CHECK(count > 0, "somebody comes first");
+  const ScopedIeeeMode ieee_mode;
+  const std::span<const float> adjusted = Adjust(logits, history, scratch);
+  OUTRIDER_ASSIGN_OR_RETURN(const Maximum maximum, CheckedMaximum(adjusted, position));
+  ranked.clear();
+  if (options_.greedy()) {
+    RankLogits(adjusted, maximum.value, count, scratch.candidates_, ranked);
+    return absl::OkStatus();
+  }
+  const Noise noise(options_.seed, options_.sample, position);
+  std::vector<Candidate>& candidates = scratch.candidates_;
+  std::vector<Finisher>& finishers = scratch.finishers_;
+  if (LeavesAll()) {
+    KeepTopK(adjusted, count, maximum.value, options_.temperature, candidates);
+    RankOfAll(adjusted, candidates, maximum.value, options_.temperature, options_.min_p, noise,
+              count, finishers);
+  } else {
+    KeepCandidates(adjusted, maximum, candidates);
+    RankOfCandidates(candidates, options_.min_p, noise, count, finishers);
+  }
+  for (const auto& [token, time] : finishers) {
+    ranked.push_back({token, static_cast<float>(-portable::Log(time))});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Maximum> Chooser::CheckedMaximum(std::span<const float> adjusted,
+                                                uint32_t position) const {
   const Maximum maximum = FindMaximum(adjusted);
   if (!maximum.sound) return UnsoundLogit(adjusted, position);
   if (maximum.value == -kInfinity) {
     return InvalidArgument("no token is possible at position ", position,
                            ": every logit is minus infinity, by the model or by logit_bias");
   }
-  if (options_.greedy()) return maximum.token;
+  return maximum;
+}
 
-  const Noise noise(options_.seed, options_.sample, position);
+bool Chooser::LeavesAll() const {
+  return (options_.top_k == 0 || options_.top_k >= vocabulary_size_) && options_.top_p == 1;
+}
+
+// What top-k and top-p leave; min-p is the race's.
+void Chooser::KeepCandidates(std::span<const float> adjusted, const Maximum& maximum,
+                             std::vector<Candidate>& candidates) const {
   const bool all = options_.top_k == 0 || options_.top_k >= vocabulary_size_;
-  if (all && options_.top_p == 1) {
-    return RaceOfAll(adjusted, maximum, options_.temperature, options_.min_p, noise);
-  }
   const size_t k = all ? adjusted.size() : static_cast<size_t>(options_.top_k);
-  KeepTopK(adjusted, k, maximum.value, options_.temperature, scratch.candidates_);
-  if (options_.top_p < 1) KeepTopP(options_.top_p, scratch.candidates_);
-  return RaceOfCandidates(scratch.candidates_, maximum.token, options_.min_p, noise);
+  KeepTopK(adjusted, k, maximum.value, options_.temperature, candidates);
+  if (options_.top_p < 1) KeepTopP(options_.top_p, candidates);
 }
 
 std::span<const float> Chooser::Adjust(std::span<const float> logits, const NodeHistory& history,
                                        ChooserScratch& scratch) const {
+  OUTRIDER_CHECK(logits.size() == static_cast<size_t>(vocabulary_size_),
+                 "a chooser sees one logit for each token it was made for");
+  OUTRIDER_CHECK(scratch.logits_.size() == logits.size(), "the scratch is of this vocabulary");
   if (!options_.penalizes() && options_.logit_bias.empty()) return logits;
   std::copy(logits.begin(), logits.end(), scratch.logits_.begin());
   if (options_.penalizes()) Penalize(history, scratch);

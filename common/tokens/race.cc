@@ -1,8 +1,10 @@
 #include "common/tokens/race.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <limits>
 
 #include "common/base/portable_math.h"
 
@@ -31,6 +33,38 @@ class Leader {
  private:
   TokenId token_;
   double time_;
+};
+
+// The first few clocks to ring so far.
+class Podium {
+ public:
+  // No token later than `time_max` is among the first `count`.
+  Podium(size_t count, double time_max, std::vector<Finisher>& places)
+      : count_(count), time_max_(time_max), places_(places) {
+    places_.clear();
+    places_.reserve(count + 1);
+  }
+
+  // No later than this is still of interest.
+  double time() const { return time_max_; }
+
+  // True when time() has become less.
+  bool Challenge(TokenId token, double uniform, double weight) {
+    const Finisher finisher = {token, Noise::Exponential(uniform) / weight};
+    if (!(finisher.time <= time_max_) || finisher.time == kNever) return false;
+    places_.insert(std::upper_bound(places_.begin(), places_.end(), finisher), finisher);
+    if (places_.size() > count_) places_.pop_back();
+    if (places_.size() < count_ || places_.back().time == time_max_) return false;
+    time_max_ = places_.back().time;
+    return true;
+  }
+
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+ private:
+  const size_t count_;
+  double time_max_;
+  std::vector<Finisher>& places_;
 };
 
 // Larger than all rounding in the bounds below taken together: with numbers of float precision and
@@ -92,19 +126,18 @@ class Filter {
   float least_logit_ = 0;
 };
 
-}  // namespace
-
-TokenId RaceOfAll(std::span<const float> logits, const Maximum& maximum, double temperature,
-                  double min_p, const Noise& noise) {
-  Leader leader(maximum.token, noise);
-  Filter filter(maximum.value, temperature);
-  filter.Beat(leader.time());
+// Every token that may yet change who leads; the rest is passed over. `Lead` is Leader or Podium.
+template <typename Lead>
+void RunRace(std::span<const float> logits, float largest, double temperature, double min_p,
+             const Noise& noise, Lead& lead) {
+  Filter filter(largest, temperature);
+  filter.Beat(lead.time());
 
   const auto challenge = [&](size_t i, uint32_t word) {
-    const double weight = WeightOf(logits[i], maximum.value, temperature);
+    const double weight = WeightOf(logits[i], largest, temperature);
     if (weight < min_p) return;
-    if (leader.Challenge(static_cast<TokenId>(i), Noise::Uniform(word), weight)) {
-      filter.Beat(leader.time());
+    if (lead.Challenge(static_cast<TokenId>(i), Noise::Uniform(word), weight)) {
+      filter.Beat(lead.time());
     }
   };
 
@@ -126,19 +159,51 @@ TokenId RaceOfAll(std::span<const float> logits, const Maximum& maximum, double 
   for (size_t i = begin; i < logits.size(); ++i) {
     challenge(i, noise.Words(static_cast<uint32_t>(i / kBlock))[i % kBlock]);
   }
+}
+
+template <typename Lead>
+void RunRace(std::span<const Candidate> candidates, double min_p, const Noise& noise, Lead& lead) {
+  for (const Candidate& candidate : candidates) {
+    const double reach = candidate.weight * lead.time() * kSlack;
+    if (candidate.weight < min_p || Noise::kUniformMin > reach) continue;
+    const double uniform = noise.UniformOf(candidate.token);
+    if (uniform <= reach) lead.Challenge(candidate.token, uniform, candidate.weight);
+  }
+}
+
+}  // namespace
+
+TokenId RaceOfAll(std::span<const float> logits, const Maximum& maximum, double temperature,
+                  double min_p, const Noise& noise) {
+  Leader leader(maximum.token, noise);
+  RunRace(logits, maximum.value, temperature, min_p, noise, leader);
   return leader.token();
 }
 
 TokenId RaceOfCandidates(std::span<const Candidate> candidates, TokenId favourite, double min_p,
                          const Noise& noise) {
   Leader leader(favourite, noise);
-  for (const Candidate& candidate : candidates) {
-    const double reach = candidate.weight * leader.time() * kSlack;
-    if (candidate.weight < min_p || Noise::kUniformMin > reach) continue;
-    const double uniform = noise.UniformOf(candidate.token);
-    if (uniform <= reach) leader.Challenge(candidate.token, uniform, candidate.weight);
-  }
+  RunRace(candidates, min_p, noise, leader);
   return leader.token();
+}
+
+// The latest of any `count` tokens bounds the time of the first `count` of all. To have that bound
+// from the most probable ones lets the filter pass over nearly everything from the beginning.
+void RankOfAll(std::span<const float> logits, std::span<const Candidate> seeds, float largest,
+               double temperature, double min_p, const Noise& noise, size_t count,
+               std::vector<Finisher>& finishers) {
+  double time_max = 0;
+  for (const Candidate& seed : seeds) {
+    time_max = std::max(time_max, noise.ExponentialOf(seed.token) / seed.weight);
+  }
+  Podium podium(count, time_max, finishers);
+  RunRace(logits, largest, temperature, min_p, noise, podium);
+}
+
+void RankOfCandidates(std::span<const Candidate> candidates, double min_p, const Noise& noise,
+                      size_t count, std::vector<Finisher>& finishers) {
+  Podium podium(count, Podium::kNever, finishers);
+  RunRace(candidates, min_p, noise, podium);
 }
 
 }  // namespace outrider

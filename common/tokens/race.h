@@ -14,8 +14,10 @@
 // the definition, to the bit.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "common/tokens/maximum.h"
 #include "common/tokens/noise.h"
@@ -30,5 +32,25 @@ TokenId RaceOfAll(std::span<const float> logits, const Maximum& maximum, double 
 // Over what a truncation has left; `favourite` is the most probable of them.
 TokenId RaceOfCandidates(std::span<const Candidate> candidates, TokenId favourite, double min_p,
                          const Noise& noise);
+
+// --- who comes next ---
+
+// How a token did. Lower times come first, of equal ones the lower id.
+struct Finisher {
+  TokenId token;
+  double time;
+
+  bool operator<(const Finisher& other) const {
+    return time < other.time || (time == other.time && token < other.token);
+  }
+};
+
+// The first `count` of the races above, in order; [0] is their winner. `finishers` is replaced, and
+// `seeds`, for RankOfAll, is the `count` most probable tokens, or all there are.
+void RankOfAll(std::span<const float> logits, std::span<const Candidate> seeds, float largest,
+               double temperature, double min_p, const Noise& noise, size_t count,
+               std::vector<Finisher>& finishers);
+void RankOfCandidates(std::span<const Candidate> candidates, double min_p, const Noise& noise,
+                      size_t count, std::vector<Finisher>& finishers);
 
 }  // namespace outrider

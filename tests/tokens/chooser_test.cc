@@ -178,6 +178,68 @@ TEST(Chooser, DoesWhatItsDefinitionSays) {
   }
 }
 
+// The first of them is the choice, and their scores are those of the definition but for a constant.
+void ExpectRanked(const std::vector<Ranked>& ranked, const std::vector<PlainFinisher>& expected,
+                  size_t count) {
+  ASSERT_EQ(ranked.size(), std::min(count, expected.size()));
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    ASSERT_EQ(ranked[i].token, expected[i].token) << "rank " << i;
+    const double apart = expected[0].score - expected[i].score;
+    ASSERT_NEAR(ranked[0].score - ranked[i].score, apart, 1e-5 * (1 + std::abs(apart)));
+  }
+}
+
+TEST(Chooser, RanksInTheOrderOfTheRace) {
+  std::mt19937 random(9);
+  const auto one_of = [&](std::initializer_list<double> values) {
+    return *(values.begin() + random() % values.size());
+  };
+  std::vector<Ranked> ranked;
+  for (const size_t size : {1, 2, 31, 100, 300, 2500}) {
+    Bench bench(size);
+    ChooserScratch scratch(static_cast<int32_t>(size));
+    for (int round = 0; round < (size < 1000 ? 600 : 200); ++round) {
+      SamplingOptions options = Sampled(one_of({0, 0.5, 1, 1.3, 100}));
+      options.top_k = static_cast<int32_t>(one_of({0, 0, 1, 5, 40, 1000}));
+      options.top_p = one_of({0.5, 0.9, 1, 1});
+      options.min_p = one_of({0, 0, 0.01, 0.3});
+      const size_t count = 1 + random() % 40;
+      const auto position = static_cast<uint32_t>(random());
+      const std::vector<float> logits = RandomLogits(random, size);
+      const auto chooser = Chooser::Create(options, static_cast<int32_t>(size));
+      const TokenHistory history = bench.HistoryOf({});
+      ASSERT_TRUE(chooser->Rank(logits, position, {history}, count, scratch, ranked).ok());
+      ExpectRanked(ranked, PlainRanking(logits, options, position), count);
+      ASSERT_EQ(ranked[0].token, bench.Choose(options, logits, position));
+    }
+  }
+}
+
+// Of the history, the penalties and what is broken Rank() knows what Choose() does.
+TEST(Chooser, RanksWhatItWouldChoose) {
+  std::mt19937 random(10);
+  Bench bench(50);
+  ChooserScratch scratch(50);
+  std::vector<Ranked> ranked;
+  for (int round = 0; round < 2000; ++round) {
+    SamplingOptions options = Sampled(round % 2);
+    options.repetition_penalty = 1.5;
+    options.frequency_penalty = 0.5;
+    options.logit_bias = {{7, 1.5}};
+    const TokenHistory history = bench.HistoryOf({1, 2}, {3, 4, 4});
+    const std::vector<TokenId> ancestors = {5, 4};
+    std::vector<float> logits = RandomLogits(random, 50);
+    if (round % 100 == 0) logits[9] = NAN;
+    const auto chooser = Chooser::Create(options, 50);
+    const absl::Status status = chooser->Rank(logits, 6, {history, ancestors}, 3, scratch, ranked);
+    const auto chosen = bench.Try(options, logits, 6, {history, ancestors});
+    ASSERT_EQ(status, chosen.status());
+    if (chosen.ok()) {
+      ASSERT_EQ(ranked[0].token, *chosen);
+    }
+  }
+}
+
 TEST(Chooser, TopKKeepsExactlyThatManyEvenOfEqualTokens) {
   Bench bench(100);
   SamplingOptions options = Sampled(1);
@@ -326,13 +388,15 @@ TEST(Chooser, AllocatesNothing) {
   const TokenHistory history = Bench(kSize).HistoryOf({1, 2, 3}, {4, 5});
   const std::vector<TokenId> ancestors = {4, 6};
   ChooserScratch scratch(kSize);
+  std::vector<Ranked> ranked;
   for (SamplingOptions& options : all) {
     const absl::StatusOr<Chooser> chooser = Chooser::Create(std::move(options), kSize);
     ASSERT_TRUE(chooser.ok());
+    bool chosen = chooser->Rank(logits, 0, {history}, 32, scratch, ranked).ok();  // warms up
     const uint64_t before = AllocationCount();
-    bool chosen = true;
     for (uint32_t position = 0; position < 10; ++position) {
       chosen &= chooser->Choose(logits, position, {history, ancestors}, scratch).ok();
+      chosen &= chooser->Rank(logits, position, {history, ancestors}, 32, scratch, ranked).ok();
     }
     EXPECT_EQ(AllocationCount(), before);
     EXPECT_TRUE(chosen);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <map>
@@ -76,6 +77,32 @@ inline std::vector<PlainCandidate> PlainlyLeft(const std::vector<float>& logits,
     if (candidate.weight >= options.min_p) left.push_back(candidate);
   }
   return left;
+}
+
+struct PlainFinisher {
+  TokenId token;
+  double score;  // the logit, or minus the logarithm of the time
+};
+
+// Everything the truncations leave, in the order of the race, or greedily of the logits.
+inline std::vector<PlainFinisher> PlainRanking(const std::vector<float>& logits,
+                                               SamplingOptions options, uint32_t position) {
+  const bool greedy = options.temperature == 0;
+  const Noise noise(options.seed, options.sample, position);
+  if (greedy) options = {.temperature = 1};
+  std::vector<PlainFinisher> finishers;
+  for (const PlainCandidate& candidate : PlainlyLeft(logits, options)) {
+    const double time = noise.ExponentialOf(candidate.token) / candidate.weight;
+    if (candidate.weight == 0 && !greedy) continue;
+    finishers.push_back({candidate.token, greedy ? candidate.logit : -time});
+  }
+  std::sort(finishers.begin(), finishers.end(), [](const auto& a, const auto& b) {
+    return a.score > b.score || (a.score == b.score && a.token < b.token);
+  });
+  for (PlainFinisher& finisher : finishers) {
+    if (!greedy) finisher.score = -std::log(-finisher.score);
+  }
+  return finishers;
 }
 
 inline TokenId PlainChoice(const std::vector<float>& logits, const SamplingOptions& options,
