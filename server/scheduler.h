@@ -22,6 +22,9 @@
 // Threads: as a vector.
 #pragma once
 
+#include <chrono>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -41,18 +44,18 @@ class Scheduler {
   };
 
   struct Candidate {
-    uint64_t session;        // that Open() has been told of
-    uint32_t prompt_tokens;  // to be read before it can have a pass
-    bool wants_pass;         // when those are read
-    uint32_t node_count;     // nodes it would like in that pass
-    bool can_wait;           // the pass may be had for what nobody else wants, or not at all
+    uint64_t session;            // that Open() has been told of
+    uint32_t prompt_tokens = 0;  // to be read before it can have a pass
+    bool wants_pass = false;     // when those are read
+    uint32_t node_count = 0;     // nodes it would like in that pass
+    bool can_wait = false;       // the pass may be had for what nobody else wants, or not at all
   };
 
   struct Share {
-    size_t candidate;        // index
-    uint32_t prompt_tokens;  // of those to be read
-    bool has_pass;
-    uint32_t node_count;
+    size_t candidate = 0;        // index
+    uint32_t prompt_tokens = 0;  // of those to be read
+    bool has_pass = false;
+    uint32_t node_count = 0;
   };
 
   explicit Scheduler(const Options& options);
@@ -68,22 +71,59 @@ class Scheduler {
   void LearnPromptTime(uint32_t tokens, Duration time);
 
  private:
-  // Time used, as compared with others of its kind; not a total.
+  // `used` and `served` are time used as compared with others of the kind; no totals.
   struct KeyAccount {
     Duration used{};
-    Duration served{};  // of its session that was served last, when it was
+    Duration served{};  // what the session had used that was last served of those that had least
     uint32_t session_count = 0;
   };
   struct SessionAccount {
     uint64_t key;
     Duration used{};
   };
+  // A candidate in order of precedence: keys that have had least first, then their sessions.
+  struct Rank {
+    Duration key_used;
+    uint64_t key;
+    Duration session_used;
+    uint64_t session;
+    size_t candidate;
+
+    auto operator<=>(const Rank&) const = default;
+  };
+  // A part of something that is divided.
+  struct Claim {
+    uint32_t wanted;
+    uint32_t granted = 0;
+  };
+  // Ranks of one key.
+  struct Group {
+    size_t begin;
+    size_t end;
+  };
+
+  void Order(std::span<const Candidate> candidates);
+  uint32_t PromptBudget() const;
+  void SharePrompts(std::span<const Candidate> candidates);
+  // To the passes that can or cannot wait; returns what is left.
+  uint32_t ShareRows(std::span<const Candidate> candidates, bool can_wait, uint32_t rows);
+  void ShareRowsOfKey(std::span<const Candidate> candidates, std::span<Rank* const> ranks,
+                      uint32_t rows);
+  static uint32_t Divide(uint32_t total, std::span<Claim> claims);
 
   const Options options_;
   absl::flat_hash_map<uint64_t, KeyAccount> keys_;
   absl::flat_hash_map<uint64_t, SessionAccount> sessions_;
-  Duration served_{};         // of the key that was served last, when it was
+  Duration served_{};         // what the key had used that was last served of those that had least
   double token_seconds_ = 0;  // of a prompt's token; 0: not known yet
+
+  // Working memory of Choose().
+  std::vector<Rank> ranks_;
+  std::vector<Share> shares_;   // by candidate
+  std::vector<Rank*> passing_;  // ranks whose pass is being given rows
+  std::vector<Group> groups_;   // of passing_
+  std::vector<Claim> key_claims_;
+  std::vector<Claim> claims_;
 };
 
 }  // namespace outrider

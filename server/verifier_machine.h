@@ -39,20 +39,28 @@
 // Threads: as a vector.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "common/base/monotonic_time.h"
+#include "common/speculation/verified_sequence.h"
 #include "common/text/tokenizer.h"
 #include "common/tokens/outcome.h"
 #include "proto/outrider/v1/verifier.pb.h"
+#include "server/deadlines.h"
+#include "server/moving_average.h"
 #include "server/scheduler.h"
 #include "server/target_run.h"
 
@@ -191,7 +199,127 @@ class VerifierMachine {
   void CheckInvariants() const;
 
  private:
+  struct Caller;
+  struct Session;
+  struct Stream;
+
+  // Events.
+  void On(const StreamOpened& event);
+  void On(const Received& event);
+  void On(const Written& event);
+  void On(const StreamClosed& event);
+  void On(const TargetDone& event);
+  void On(const HintFound& event);
+  void On(const TimerFired& event);
+  void On(const Drain& event);
+
+  // Messages (verifier_machine.cc).
+  void Take(Stream& stream, const v1::ClientMessage& message);
+  bool MustWait(const Stream& stream, const v1::ClientMessage& message);
+  void TakeHeld();
+  void DropHeld(Stream& stream);
+  void TakeFirst(Stream& stream, const v1::ClientMessage& message);
+  void TakeNext(Session& session, const v1::ClientMessage& message);
+  absl::Status OnGrow(Session& session, const v1::Grow& grow);
+  absl::Status OnAppend(Session& session, const v1::Append& append);
+  absl::Status OnTruncate(Session& session, const v1::Truncate& truncate);
+  void OnClose(Session& session);
+
+  // Streams, and what ends.
+  Caller& CallerOf(std::string_view key);
+  void ForgetIfUnused(const Caller& caller);
+  Stream* FindStream(StreamNumber number);
+  void ReadNext(Stream& stream);
+  void Pump(Stream& stream);
+  void Refuse(Stream& stream, v1::Fault::Kind kind, const absl::Status& why);
+  void End(Stream& stream, absl::Status status);
+  void Detach(Stream& stream);
+  void Remove(Session& session);
+  void RemoveWithFault(Session& session, v1::Fault::Kind kind, const absl::Status& why);
+  void Erase(Session& session);
+  void CheckStream(Stream& stream);
+  MonotonicTime DeadlineOf(const Stream& stream) const;
+  void CheckSession(Session& session);
+  void TellDraining(Stream& stream);
+  void EndDrain();
+  void EndAll();
+  void SetTimerIfSooner();
+
+  // Attaching (verifier_attaching.cc).
+  void OnOpen(Stream& stream, const v1::Open& open);
+  void OpenNew(Stream& stream, const v1::Open& open);
+  void OpenAgain(Stream& stream, const v1::Open& open, Session& session);
+  void OnResume(Stream& stream, const v1::Resume& resume);
+  absl::Status CheckCompatible(const v1::Open& open) const;
+  bool HasRoomFor(const Caller& caller) const;
+  void RefuseForWantOfRoom(Stream& stream);
+  Session* FindOpened(const Stream& stream, const v1::Open& open);
+  Session* FindResumed(const Stream& stream, const v1::Resume& resume);
+  Session& AddSession(Caller& caller, const v1::Open& open,
+                      std::unique_ptr<VerifiedSequence> sequence);
+  void Fence(Session& session);
+  void AnswerOpen(Stream& stream, Session& session, v1::Opened& opened);
+  void Attach(Stream& stream, Session& session);
+
+  // The target and its memory (verifier_target.cc).
+  uint32_t PagesFor(uint32_t tokens) const;
+  uint32_t PagesOf(const VerifiedSequence& sequence) const;
+  bool MakeRoom(uint32_t pages);
+  bool CanEvict(const Session& session) const;
+  Session& LongestIdle();
+  void TakeMemory(Session& session);
+  void ReleaseMemory(Session& session);
+  void WantMemory(Session& session);
+  void LeaveMemoryQueue(Session& session);
+  void ServeMemoryQueue();
+  void Schedule();
+  void FindCandidates();
+  std::optional<Scheduler::Candidate> CandidateOf(Session& session);
+  void BeginWork(Session& session, const Scheduler::Share& share);
+  void ChargeRun();
+  void EndWork(TargetWork& work);
+  void EndPrompt(Session& session, const TargetWork& work);
+  void EndPass(Session& session, const TargetWork& work);
+
+  const VerifierConfig config_;
+  const Parts parts_;
+  uint32_t length_max_;  // of a session that takes all the memory
+
+  MonotonicTime now_;
+  std::vector<Action>* actions_ = nullptr;  // of the event that is being handled
+  std::optional<MonotonicTime> timer_at_;
+
+  std::map<std::string, std::unique_ptr<Caller>, std::less<>> callers_;
+  std::map<StreamNumber, std::unique_ptr<Stream>> streams_;
+  std::map<uint64_t, std::unique_ptr<Session>> sessions_;
+  absl::flat_hash_map<std::string, Session*> sessions_by_id_;
+  std::map<std::pair<uint64_t, uint64_t>, Session*> sessions_by_nonce_;  // of a caller
+  uint64_t caller_number_ = 0;                                           // the last one given
+  uint64_t session_number_ = 0;                                          // the last one given
+  std::vector<StreamNumber> holding_;  // streams whose message waits for the end of the run
+  Deadlines stream_deadlines_;
+  Deadlines session_deadlines_;
+  std::optional<MonotonicTime> drain_deadline_;
+  bool drained_ = false;
+
+  uint32_t free_pages_;
+  uint32_t free_sequences_;
+  std::deque<Session*> memory_queue_;  // who has something to write and no memory
+
+  Scheduler scheduler_;
+  bool running_ = false;
+  MonotonicTime run_begin_;
+  TargetRun run_;
+  std::vector<SequenceId> to_close_;
+  MovingAverage pass_seconds_;
+
   Stats stats_;
+  // Working memory.
+  std::vector<Session*> candidate_sessions_;
+  std::vector<Scheduler::Candidate> candidates_;
+  std::vector<Scheduler::Share> shares_;
+  v1::Verdict unsent_verdict_;  // of a session without a stream
+  v1::Hint hint_;
 };
 
 }  // namespace outrider

@@ -332,6 +332,8 @@ void VerifiedSequence::FindTokens(const Outcome& outcome) {
 
 void VerifiedSequence::Describe(const Outcome& guess, v1::Hint& hint) const {
   OUTRIDER_CHECK(in_pass_, "a hint is of a pass that is running");
+  OUTRIDER_CHECK(guess.node == DraftedNode::kRoot || guess.node < taken_.ids.size(),
+                 "a hint names a node of its pass");
   hint.set_verdict(verdict_count_ + 1);
   hint.set_leaf(taken_.IdOf(guess.node));
   hint.set_next(static_cast<uint32_t>(guess.next));

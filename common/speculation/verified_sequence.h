@@ -78,7 +78,8 @@ class VerifiedSequence {
   // A reply is running and its next token is unknown: a pass may begin.
   bool writing() const;
   v1::Finish finish() const;  // of the reply; FINISH_NONE: it is running, or waits for an Append
-  bool has_growth() const { return !sketch_.nodes().empty(); }  // below the root
+  bool has_growth() const { return node_count() > 0; }  // below the root
+  uint32_t node_count() const { return static_cast<uint32_t>(sketch_.nodes().size()); }
   bool told_to_go() const { return told_to_go_; }  // nothing more comes before it moves
 
   // A pass over the root and the best nodes, `node_count_max` at the most and never more than
