@@ -1,11 +1,10 @@
 // What things cost, from what they cost of late.
 //
 // The session tells it what it measures; policies and the controller ask. Times come from machines
-// that stutter and from links that jitter, so one wild value moves nothing, and a lasting change is
-// believed after a few: link, queue and yield are medians of the last few values, passes and
-// batches a profile by shape (latency_profile.h).
+// that stutter and over links that jitter, so one wild value moves nothing, and a lasting change is
+// believed after a few: times are medians of the last few values, of passes and batches by shape.
 //
-// Times are in milliseconds, as doubles: they are multiplied, divided and compared with gains.
+// Times are milliseconds in doubles: they are multiplied, divided and compared with gains.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +16,11 @@ namespace outrider {
 
 class CostModel {
  public:
-  // What is assumed until it is measured.
+  // What is believed until something is measured.
   struct Assumed {
     double round_trip_ms = 50;
-    double pass_ms = 30;        // of the root alone
-    double pass_node_ms = 0.2;  // of every node besides
-    double queue_ms = 0;
+    double pass_ms = 30;         // of the root alone
+    double pass_node_ms = 0.2;   // of every node besides
     double draft_ms = 8;         // of one node
     double draft_node_ms = 0.2;  // of every node besides in the same batch
     double tokens_per_pass = 2;
@@ -34,22 +32,26 @@ class CostModel {
   // Up and down together, nothing else.
   void MeasuredRoundTrip(double ms) { round_trip_.Add(ms); }
   void MeasuredPass(const PassShape& shape, double ms) { passes_.Add(shape, ms); }
-  // Between the root being known, or growth that it waited for arriving, and the pass beginning.
+  // What a pass waited for others, once its root was known and it had growth.
   void MeasuredQueue(double ms) { queue_.Add(ms); }
   void MeasuredDraft(uint32_t node_count, double ms) { drafts_.Add({node_count, 0}, ms); }
-  // What a pass committed, its next among it.
-  void MeasuredYield(uint32_t token_count) { yield_.Add(token_count); }
+  // A verdict: the tokens it committed, its next among them, and the time since the one before.
+  void MeasuredVerdict(uint32_t token_count, double ms);
 
-  double round_trip_ms() const { return round_trip_.Value(); }
-  double queue_ms() const { return queue_.Value(); }
-  double tokens_per_pass() const { return yield_.Value(); }
+  double round_trip_ms() const;
+  double queue_ms() const;
+  double tokens_per_pass() const;
+  // What all goes into: how fast text has been coming.
+  double tokens_per_ms() const;
   double PassMs(const PassShape& shape) const { return passes_.Estimate(shape); }
   double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count, 0}); }
 
  private:
-  RecentMedian round_trip_;
-  RecentMedian queue_;
-  RecentMean yield_;
+  Assumed assumed_;
+  RecentMedian<9> round_trip_;
+  RecentMedian<9> queue_;
+  RecentMean tokens_;
+  RecentMean interval_;
   LatencyProfile passes_;
   LatencyProfile drafts_;
 };

@@ -11,12 +11,15 @@
 //
 //   P(h) = q          P(o) = (1 - q) prior(o) / (1 - prior(h))  for every other outcome
 //
-// Nodes below the pass follow their outcome: how the text goes on after it, a hint does not say.
+// A hinted next that is none of the leaf's children is one of countless tokens that the draft did
+// not think of: its prior is nothing. Nodes below the pass follow their outcome: how the text goes
+// on after it, a hint does not say.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/speculation/tree_policy.h"
@@ -31,21 +34,25 @@ class OutcomePosterior {
     double probability;
   };
 
+  // So that Spread() allocates nothing for so many nodes.
+  void Reserve(size_t node_count) { on_way_.reserve(node_count); }
+
   void Take(const Hint& hint) { hint_ = hint; }
   void Forget() { hint_.reset(); }
   const std::optional<Hint>& hint() const { return hint_; }
 
-  // Writes `path` and `reach` of every node from confidences, in_pass and the hint. Where children
-  // claim more than certainty between them, each has its share of it.
-  void Spread(std::span<DraftNode> nodes) const;
+  // Writes `claimed`, `path` and `reach` of every node from the confidences and the hint. Children
+  // that claim more than certainty between them each get their share of it.
+  void Spread(std::span<DraftNode> nodes);
 
-  // Of nodes that were spread: the probability of the outcome (leaf, next), where next is one of
-  // the leaf's children outside the pass; and of any other token next.
+  // Of nodes that were spread: the probability of the outcome (leaf, next), next being one of the
+  // leaf's children outside the pass; and that next is none of its children.
   static double Probability(std::span<const DraftNode> nodes, uint32_t leaf, TokenId next);
   static double SomethingElse(std::span<const DraftNode> nodes, uint32_t leaf);
 
  private:
   std::optional<Hint> hint_;
+  std::vector<bool> on_way_;  // scratch: whether a node lies above the hinted outcome
 };
 
 }  // namespace outrider

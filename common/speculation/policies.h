@@ -10,14 +10,15 @@
 
 namespace outrider {
 
-enum class PolicyKind { kChain, kFsd, kLlmcad, kEdgellm, kLever, kOurs };
+enum class PolicyKind { kChain, kFsd, kLlmcad, kEdgellm, kLever, kOurs, kAwaited };
 
 struct PolicyOptions {
   PolicyKind kind = PolicyKind::kOurs;
   uint32_t gamma = 4;  // chain and fsd: tokens in a row
 };
 
-// "chain", "fsd", "llmcad", "edgellm", "lever", "ours". InvalidArgument, naming all of them.
+// "chain", "fsd", "llmcad", "edgellm", "lever", "ours", "awaited". InvalidArgument, naming all of
+// them.
 absl::StatusOr<PolicyKind> ParsePolicyKind(std::string_view name);
 std::string_view PolicyName(PolicyKind kind);
 

@@ -1,42 +1,57 @@
-// Two summaries of the last few of many measurements. Neither allocates.
+// Summaries of the last few of many measurements. None of them allocates.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 namespace outrider {
 
-// Half of them wild, and it is still one of the sane.
+// With less than half of the values wild, it is one of the sane; a lasting change is believed once
+// it has lasted for half of them.
+template <size_t kCount>
 class RecentMedian {
  public:
-  static constexpr size_t kCount = 9;
+  void Add(double value) {
+    values_[next_] = value;
+    next_ = (next_ + 1) % kCount;
+    count_ = std::min(count_ + 1, kCount);
+  }
 
-  explicit RecentMedian(double assumed) : assumed_(assumed) {}
+  bool empty() const { return count_ == 0; }
 
-  void Add(double value);
-  // `assumed` until there is a value.
-  double Value() const;
-  uint32_t count() const { return count_; }
+  // Of an even number, the lower one. Not when it is empty.
+  double Value() const {
+    std::array<double, kCount> sorted = values_;
+    const auto middle = sorted.begin() + (count_ - 1) / 2;
+    std::nth_element(sorted.begin(), middle, sorted.begin() + count_);
+    return *middle;
+  }
 
  private:
-  double assumed_;
-  uint32_t count_ = 0;
-  std::array<double, kCount> values_;
+  size_t count_ = 0;
+  size_t next_ = 0;
+  std::array<double, kCount> values_{};
 };
 
-// For small whole numbers, whose median would hardly move.
+// For counts, whose median would hardly move: the mean of the last 1 / kWeight, roughly; of all,
+// while there are fewer.
 class RecentMean {
  public:
-  static constexpr double kWeight = 1.0 / 8;
+  static constexpr double kWeight = 1.0 / 16;
 
-  explicit RecentMean(double assumed) : mean_(assumed) {}
+  void Add(double value) {
+    ++count_;
+    mean_ += (value - mean_) * std::max(kWeight, 1.0 / count_);
+  }
 
-  void Add(double value);
+  bool empty() const { return count_ == 0; }
   double Value() const { return mean_; }
 
  private:
-  double mean_;
+  uint32_t count_ = 0;
+  double mean_ = 0;
 };
 
 }  // namespace outrider

@@ -1,18 +1,22 @@
 // The device's side of a sketch: keeps the draft that a policy looks at, and carries out what it
-// decides.
+// decides. A session with a server and a loop around a target of one's own are both built on it.
 //
-// Events come in, and afterwards the caller asks what there is to do:
+//   Drafted(), Hinted(), Decided(), Restart()      something has happened
+//   NextBatch()                                    for the drafter to run; it is busy until
+//   Drafted() NextGrowth()                                   for the target to be shown
 //
-//   Drafted()  the drafter's children of one node of the batch      -> NextBatch(), NextGrowth()
-//   Hinted()   an outcome guessed                                   -> the same
-//   Decided()  a verdict: the root moves                            -> the same
+// After each event the caller asks for both, in this order, until neither gives anything: what is
+// sent may change what is worth drafting.
 //
-// Both the session with a server and the loop around a local target are built on it.
+// Which nodes the running pass has taken, a device far from its target can only guess: the best of
+// those that had been under way for a round trip when the verdict before it came, or if there were
+// none, of the first to come. A caller that starts passes itself says it: PassBegan().
 //
-// Memory:  taken when it is made, for the sketch and as many candidates besides.
+// Memory:  taken when it is made, for the nodes of the sketch and the candidates.
 // Threads: as a vector.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -31,10 +35,10 @@ class Sketcher {
  public:
   struct Options {
     uint32_t node_count_max = 256;
-    uint32_t candidate_count_max = 2048;
+    uint32_t candidate_count_max = 1024;  // the least probable go first
     uint32_t pass_node_count_max = 16;
     uint32_t batch_node_count_max = 8;
-    uint32_t child_count_max = 4;
+    uint32_t child_count_max = 5;
   };
 
   struct ToDraft {
@@ -42,56 +46,99 @@ class Sketcher {
     uint32_t child_count;
   };
 
-  // Nodes that the target is to be shown: a run of those in sketch().nodes(), perhaps empty.
   struct Growth {
-    std::span<const Sketch::Node> nodes;
-    bool go;
+    std::span<const Sketch::Node> nodes;  // ids ascending; perhaps none
+    bool go;                              // nothing more will come before the next verdict
   };
 
   // `policy` and `costs` must outlive it.
   Sketcher(const Options& options, TreePolicy& policy, const CostModel& costs);
 
-  // A new epoch, or the committed tokens have changed otherwise: nothing drafted survives. What the
-  // drafter still has under way is of the past.
-  void Restart(uint32_t commit_count, MonotonicTime now);
+  // An epoch begins after an edit, and nothing drafted survives. The answer to a batch that is
+  // under way is still to be given to Drafted(), which passes over it.
+  void Restart(uint32_t commit_count);
 
-  // From now on; between verdicts.
-  void SetPolicy(TreePolicy& policy);
-  void SetPassNodes(uint32_t count_max) { options_.pass_node_count_max = count_max; }
+  // An epoch begins at the same root, for a target that knows nothing of what was drafted: it
+  // survives under new ids, to be sent anew.
+  void Renew(uint32_t commit_count);
 
-  // The drafter has run all of the batch. children[i], most probable first, are those of batch[i];
-  // nodes that have evaporated meanwhile are passed over.
+  // From now on. A policy takes over what is there.
+  void SetPolicy(TreePolicy& policy) { policy_ = &policy; }
+  void SetPassNodeCountMax(uint32_t count) { options_.pass_node_count_max = count; }
+  // Whether a target whose root has no child waits for growth. One that does not writes on alone.
+  void SetTargetWaits(bool waits) { target_waits_ = waits; }
+
+  // children[i], the most probable first, are those of the batch's node i.
   void Drafted(std::span<const std::span<const Proposal>> children, MonotonicTime now);
 
+  // `leaf` is kRoot or a node that the target was shown; a hint of one that has gone is no news.
   void Hinted(const OutcomePosterior::Hint& hint, MonotonicTime now);
 
   // A verdict. `leaf` is kRoot or a node of the sketch. Appends what is committed to `committed`.
   void Decided(NodeId leaf, TokenId next, MonotonicTime now, std::vector<TokenId>& committed);
 
-  // The pass that runs from now on is over these nodes. For a caller that starts passes itself; of
-  // one far away the sketcher makes a guess, from what it sent when and the round trip.
+  // The pass that has just begun is over these nodes.
   void PassBegan(std::span<const NodeId> taken, MonotonicTime now);
 
-  // What the drafter is to run now; empty while it is busy, and when nothing is worth it. What is
-  // returned is under way from then on. Valid until the next call.
+  // Empty: the drafter is busy, or nothing is worth drafting. Valid until the next call.
   std::span<const ToDraft> NextBatch(MonotonicTime now);
 
-  // What the target is to be shown now, if anything; it counts as sent from then on. Valid until
-  // the next call.
+  // nullopt: nothing to show now. What is returned counts as sent. Valid until the next call.
   std::optional<Growth> NextGrowth(MonotonicTime now);
-
-  // When a node was sent that is among the newest few: nullopt, it is none of those.
-  std::optional<MonotonicTime> SentAt(NodeId node) const;
 
   const Sketch& sketch() const { return sketch_; }
   std::span<const DraftNode> nodes() const { return nodes_; }
+  std::span<const Candidate> candidates() const { return candidates_; }
+  bool drafting() const { return drafting_; }
+
+  // When a node was sent; nullopt for one that was not, or too long ago to be known.
+  std::optional<MonotonicTime> SentAt(NodeId node) const;
 
  private:
+  static constexpr uint32_t kGone = UINT32_MAX;
+
+  struct Shown {
+    NodeId last = Sketch::kRoot;
+    MonotonicTime at = {};
+  };
+
+  DraftView View(MonotonicTime now) const;
+  uint32_t IndexOf(NodeId id) const;
+  bool HasChild(uint32_t parent, TokenId token) const;
+  void Propose(const Candidate& candidate);
+  void NameHinted(const OutcomePosterior::Hint& hint);
+  void JoinChosen(MonotonicTime now);
+  void Join(const Candidate& candidate);
+  void Grow(const DraftNode& node);
+  void DropJoined();
+  void MoveRoot(NodeId leaf, TokenId next, std::vector<TokenId>& committed);
+  void GuessPass(MonotonicTime now);
+  void TakeSentBy(MonotonicTime deadline);
+
   Options options_;
   TreePolicy* policy_;
   const CostModel& costs_;
+  bool target_waits_ = true;
+
   Sketch sketch_;
-  std::vector<DraftNode> nodes_;
+  std::vector<DraftNode> nodes_;  // the root, then as in sketch_
+  std::vector<Candidate> candidates_;
+  OutcomePosterior posterior_;
+  bool pass_running_ = false;
+  MonotonicTime pass_begin_ = {};
+  std::array<Shown, 64> shown_;  // the newest growths that were sent, in a ring
+  size_t shown_count_ = 0;
+
+  bool drafting_ = false;
+  bool batch_is_stale_ = false;  // asked for before a Restart()
+  std::vector<ToDraft> batch_;   // under way, or the last one
+
+  // Scratch.
+  std::vector<uint32_t> chosen_;
+  std::vector<Expansion> expansions_;
+  std::vector<uint32_t> moved_to_;  // by old index, what a verdict makes of the nodes
+  std::vector<DraftNode> survivors_;
+  std::vector<uint32_t> order_;
 };
 
 }  // namespace outrider

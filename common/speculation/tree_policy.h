@@ -34,25 +34,27 @@ class CostModel;
 struct DraftNode {
   enum class Children : uint8_t { kUnknown, kAsked, kDrafted };
 
-  NodeId id;
-  uint32_t parent;  // index; the root's is its own
-  TokenId token;
-  uint32_t depth;     // 0: the root
-  double confidence;  // that the target chooses it where it has chosen its parent
-  double path;        // product of the confidences from the root down
-  double reach;       // the same in the light of hints: the probability that the text passes here
-  Children children;  // whether the drafter has been asked for its children
-  bool hinted;        // a hint named it, not the drafter; `confidence` is the hint's probability
-  bool sent;
-  bool in_pass;  // the pass that is running has taken it, as far as this side can know
+  NodeId id = Sketch::kRoot;
+  uint32_t parent = 0;  // index; the root's is its own
+  TokenId token = 0;    // the root's is not known here
+  uint32_t depth = 0;
+  double confidence = 1;  // that the target chooses it where it has chosen its parent
+  double claimed = 0;     // the sum of its children's
+  double path = 1;        // the probability that the text passes here, by the draft
+  double reach = 1;       // and in the light of hints
+  double hint = 0;        // what the newest hint of the outcome that ends here gave it; 0: none
+  Children children = Children::kUnknown;  // whether the drafter has been asked for them
+  bool sent = true;
+  MonotonicTime sent_at = {};
+  bool in_pass = true;  // the running pass has taken it, as far as this side can know
 };
 
 struct Candidate {
-  uint32_t parent;  // index
-  uint32_t rank;    // 0: the most probable child of its parent
-  TokenId token;
-  double confidence;
-  bool hinted;  // a hint names it, not the drafter
+  uint32_t parent = 0;  // index
+  TokenId token = 0;
+  uint32_t rank = 0;  // among the drafted children of its parent, 0 the most probable
+  double confidence = 0;
+  double hint = 0;  // as of a node; when it is not 0, it may be the hint alone that names it
 };
 
 struct Expansion {
@@ -73,10 +75,11 @@ struct DraftView {
   const CostModel& costs;
   MonotonicTime now;
 
-  // The target is running a pass, or will without being sent anything more: the root has children
-  // that it was sent. Otherwise every moment of holding delays the next verdict.
+  // The target is running a pass, or will without being sent anything more. If not, it waits for
+  // growth, and every moment of holding delays the next verdict.
   bool pass_running;
-  MonotonicTime pass_begin;  // when it is running; an estimate
+  MonotonicTime pass_begin;  // when it is; an estimate
+  bool target_waits;         // at a root without children; or else it writes on alone
 
   uint32_t pass_node_count_max;   // R
   uint32_t batch_node_count_max;  // what the drafter runs at once
@@ -104,8 +107,8 @@ class TreePolicy {
   // worth drafting before something happens. Asked when the drafter is idle.
   virtual void Expand(const DraftView& draft, std::vector<Expansion>& batch) = 0;
 
-  // Asked when Join() and Expand() have had their say, and held nodes or no pass running make it
-  // matter. `drafting`: a batch is under way, and Send() will be asked again when it is done.
+  // Asked when Join() and Expand() have had their say. `drafting`: a batch is under way, and Send()
+  // will be asked again when it is done.
   virtual Sending Send(const DraftView& draft, bool drafting) = 0;
 
   // What the policies learn from.

@@ -1,0 +1,66 @@
+#include "common/speculation/policies.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/quote.h"
+#include "common/base/status.h"
+#include "common/speculation/chain_policy.h"
+#include "common/speculation/edgellm_policy.h"
+#include "common/speculation/fsd_policy.h"
+#include "common/speculation/lever_policy.h"
+#include "common/speculation/llmcad_policy.h"
+#include "common/speculation/ours_policy.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::array<std::pair<PolicyKind, std::string_view>, 7> kNames = {{
+    {PolicyKind::kChain, "chain"},
+    {PolicyKind::kFsd, "fsd"},
+    {PolicyKind::kLlmcad, "llmcad"},
+    {PolicyKind::kEdgellm, "edgellm"},
+    {PolicyKind::kLever, "lever"},
+    {PolicyKind::kOurs, "ours"},
+    {PolicyKind::kAwaited, "awaited"},
+}};
+
+}  // namespace
+
+absl::StatusOr<PolicyKind> ParsePolicyKind(std::string_view name) {
+  for (const auto& [kind, known] : kNames) {
+    if (name == known) return kind;
+  }
+  return InvalidArgument("there is no tree policy ", Quote(name),
+                         "; there are chain, fsd, llmcad, edgellm, lever, ours and awaited");
+}
+
+std::string_view PolicyName(PolicyKind kind) {
+  const auto at = std::ranges::find(kNames, kind, [](const auto& entry) { return entry.first; });
+  OUTRIDER_CHECK(at != kNames.end(), "every kind has a name");
+  return at->second;
+}
+
+std::unique_ptr<TreePolicy> MakePolicy(const PolicyOptions& options) {
+  switch (options.kind) {
+    case PolicyKind::kChain:
+      return std::make_unique<ChainPolicy>(options.gamma);
+    case PolicyKind::kFsd:
+      return std::make_unique<FsdPolicy>(options.gamma);
+    case PolicyKind::kLlmcad:
+      return std::make_unique<LlmcadPolicy>();
+    case PolicyKind::kEdgellm:
+      return std::make_unique<EdgellmPolicy>();
+    case PolicyKind::kLever:
+      return std::make_unique<LeverPolicy>();
+    case PolicyKind::kOurs:
+      return std::make_unique<OursPolicy>(/*ahead=*/true);
+    case PolicyKind::kAwaited:
+      return std::make_unique<OursPolicy>(/*ahead=*/false);
+  }
+  OUTRIDER_CHECK(false, "every kind has a policy");
+}
+
+}  // namespace outrider
