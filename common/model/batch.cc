@@ -9,9 +9,10 @@
 namespace outrider {
 
 absl::StatusOr<Batch> Batch::Create(uint32_t row_count_max, uint32_t position_count_max,
-                                    std::optional<uint32_t> window) {
+                                    std::optional<uint32_t> window, uint32_t path_length_max) {
   // A run for every page of the sequence, and one for every drafted node of a path.
-  const size_t runs_per_row = size_t{position_count_max} / kChunk + 2 + row_count_max;
+  const size_t runs_per_row =
+      size_t{position_count_max} / kChunk + 2 + std::max(row_count_max, path_length_max);
   OUTRIDER_ASSIGN_OR_RETURN(PageBuffer runs,
                             PageBuffer::Create(row_count_max * runs_per_row * sizeof(KeyRun)));
   return Batch(row_count_max, window, std::move(runs));
@@ -63,6 +64,31 @@ uint32_t Batch::AddNodes(const KvSequence& sequence, uint32_t root,
     AddRow(nodes[i].token, position, parent, slot);
   }
   return first_row;
+}
+
+uint32_t Batch::AddNode(const KvSequence& sequence, std::span<const uint32_t> path,
+                        uint32_t scratch, TokenId token) {
+  OUTRIDER_CHECK(free_row_count() > 0, "the caller counts rows");
+  const uint32_t above = sequence.length();  // the position of the first of the path
+  const auto position = static_cast<uint32_t>(above + path.size());
+  const uint32_t first_seen = FirstSeen(position);
+  AddRuns(sequence, first_seen, above);
+  for (uint32_t i = 0; i < path.size(); ++i) {
+    if (above + i >= first_seen) AddRun(above + i, sequence.AtScratch(path[i]));
+  }
+  const KvSlot slot = sequence.AtScratch(scratch);
+  AddRun(position, slot);
+  const KvSlot parent =
+      path.empty() ? sequence.AtPosition(above - 1) : sequence.AtScratch(path.back());
+  AddRow(token, position, RowAt(parent), slot);
+  return row_count() - 1;
+}
+
+uint32_t Batch::RowAt(const KvSlot& slot) const {
+  const auto row = std::ranges::find_if(rows_, [&](const Row& other) {
+    return other.slot.page == slot.page && other.slot.slot == slot.slot;
+  });
+  return row == rows_.end() ? kNoRow : static_cast<uint32_t>(row - rows_.begin());
 }
 
 uint32_t Batch::FirstSeen(uint32_t position) const {

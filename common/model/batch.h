@@ -41,9 +41,10 @@ class Batch {
     std::span<const KeyRun> keys;  // of first_position .. position
   };
 
-  // Positions are below `position_count_max`; a row sees the last `window` of them.
+  // Positions are below `position_count_max`; a row sees the last `window` of them. AddNode() takes
+  // paths of at most `path_length_max`.
   static absl::StatusOr<Batch> Create(uint32_t row_count_max, uint32_t position_count_max,
-                                      std::optional<uint32_t> window);
+                                      std::optional<uint32_t> window, uint32_t path_length_max = 0);
 
   void Clear();
   uint32_t row_count() const { return static_cast<uint32_t>(rows_.size()); }
@@ -58,9 +59,17 @@ class Batch {
   // Node i goes to scratch slot i. `root` is the last row of a chain of the same sequence.
   uint32_t AddNodes(const KvSequence& sequence, uint32_t root, std::span<const DraftedNode> nodes);
 
+  // One node, to go to the scratch slot `scratch`, whose way down begins after the sequence's last
+  // position (which may be in this batch, if the sequence has been advanced) and is the scratch
+  // slots `path`: rows of this batch or of earlier ones. For trees that grow from run to run.
+  uint32_t AddNode(const KvSequence& sequence, std::span<const uint32_t> path, uint32_t scratch,
+                   TokenId token);
+
  private:
   Batch(uint32_t row_count_max, std::optional<uint32_t> window, PageBuffer runs);
 
+  // The row that goes there, or kNoRow.
+  uint32_t RowAt(const KvSlot& slot) const;
   // The first position that a row at `position` sees.
   uint32_t FirstSeen(uint32_t position) const;
   // Runs of positions [first, end) of those in place, and of one position wherever it is.

@@ -29,10 +29,14 @@ absl::Status KvSequence::Reserve(uint32_t position_count, uint32_t scratch_count
   const bool copies_tail =
       position_count > 0 && tail_slots > 0 && cache_.IsShared(pages_[length_ / kChunk]);
   const uint32_t grown = wanted > held ? wanted - held : 0;
-  const uint32_t needed = grown + (copies_tail ? 1 : 0) + PagesFor(scratch_count);
-  const auto returned = static_cast<uint32_t>(scratch_.size());  // nobody shares them
-  if (needed > returned) OUTRIDER_RETURN_IF_ERROR(cache_.CheckFree(needed - returned));
-  DropScratch();
+  const uint32_t scratch_wanted = PagesFor(scratch_count);
+  const uint32_t needed = grown + (copies_tail ? 1 : 0) + scratch_wanted;
+  const auto scratch_held = static_cast<uint32_t>(scratch_.size());  // nobody shares them
+  if (needed > scratch_held) OUTRIDER_RETURN_IF_ERROR(cache_.CheckFree(needed - scratch_held));
+  while (scratch_.size() > scratch_wanted) {
+    cache_.Drop(scratch_.back());
+    scratch_.pop_back();
+  }
   if (copies_tail) {
     uint32_t& tail = pages_[length_ / kChunk];
     const uint32_t own = cache_.Take();
@@ -41,7 +45,7 @@ absl::Status KvSequence::Reserve(uint32_t position_count, uint32_t scratch_count
     tail = own;
   }
   for (uint32_t i = 0; i < grown; ++i) pages_.push_back(cache_.Take());
-  for (uint32_t i = 0; i < PagesFor(scratch_count); ++i) scratch_.push_back(cache_.Take());
+  while (scratch_.size() < scratch_wanted) scratch_.push_back(cache_.Take());
   return absl::OkStatus();
 }
 

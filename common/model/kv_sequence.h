@@ -2,7 +2,7 @@
 //
 //   positions   0 .. length()-1 hold keys and values, position p in slot p % kChunk of page
 //               p / kChunk; after them there is room for what Reserve() asked for
-//   scratch     slot i of a pass's nodes, in pages of the same shape, in any order of positions
+//   scratch     slot i of drafted nodes, in pages of the same shape, in any order of positions
 //
 // Rows of a prompt and the root of a pass are written in place, since they are committed already;
 // Advance() says so when they have been computed. Drafted nodes go to scratch, and CommitScratch()
@@ -41,7 +41,7 @@ class KvSequence {
   uint32_t length() const { return length_; }
 
   // Room for positions length() .. length() + position_count - 1, and for scratch slots 0 ..
-  // scratch_count - 1 (whose former contents are gone).
+  // scratch_count - 1; those there were before keep what they hold.
   absl::Status Reserve(uint32_t position_count, uint32_t scratch_count);
 
   KvSlot AtPosition(uint32_t position) const;

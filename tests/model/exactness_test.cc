@@ -152,6 +152,43 @@ TEST_P(Exactness, ATreeIsTheChainsItContains) {
   }
 }
 
+// Slots in no order, some runs of one row, some whose rows stand below one another.
+TEST_P(Exactness, ATreeGrownFromRunToRunIsTheSameTree) {
+  Engine engine(path_);
+  for (const uint32_t length : {1u, 20u, 31u, 32u, 33u}) {
+    SCOPED_TRACE(length);
+    const std::vector<TokenId> tokens = RandomTokens(length, 2);
+    const std::vector<DraftedNode> nodes = RandomTree(length);
+    const auto in_one = engine.NewSequence();
+    if (length > 1) engine.Read(*in_one, std::span(tokens).first(length - 1));
+    OUTRIDER_CHECK_OK(in_one->Reserve(1, static_cast<uint32_t>(nodes.size())));
+    engine.batch.Clear();
+    engine.batch.AddNodes(*in_one, engine.batch.AddChain(*in_one, {&tokens.back(), 1}), nodes);
+    OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, nullptr));
+    const Logits expected = engine.Logits();
+
+    const auto sequence = engine.NewSequence();
+    engine.Read(*sequence, tokens);
+    OUTRIDER_CHECK_OK(sequence->Reserve(0, 64));
+    std::vector<std::vector<uint32_t>> paths;  // of slots, with the node's own
+    for (uint32_t at = 0; at < nodes.size();) {
+      engine.batch.Clear();
+      const uint32_t begin = at;
+      for (uint32_t i = 0; i < 1 + begin % 5 && at < nodes.size(); ++i, ++at) {
+        std::vector<uint32_t> path;
+        if (nodes[at].parent != DraftedNode::kRoot) path = paths[nodes[at].parent];
+        const uint32_t slot = at * 29 % 64;
+        engine.batch.AddNode(*sequence, path, slot, nodes[at].token);
+        path.push_back(slot);
+        paths.push_back(std::move(path));
+      }
+      OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, nullptr));
+      const Logits actual = engine.Logits();
+      for (size_t i = 0; i < actual.size(); ++i) ExpectSameBits(actual[i], expected[1 + begin + i]);
+    }
+  }
+}
+
 // Sixteen passes and prompt chunks of different lengths and trees in one batch.
 TEST_P(Exactness, NeighboursChangeNothing) {
   Engine engine(path_, {.row_count_max = 160, .page_count = 128});

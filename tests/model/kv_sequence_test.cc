@@ -181,6 +181,28 @@ TEST_F(KvSequenceTest, DraftedNodesOutliveARefusalAndMakeRoomForTheNextOnes) {
   EXPECT_EQ(cache_->free_page_count(), 0u);
 }
 
+TEST_F(KvSequenceTest, DraftedNodesStayWhileTheTextGrows) {
+  const auto sequence = New();
+  Fill(*sequence, 30);
+  OUTRIDER_CHECK_OK(sequence->Reserve(0, 40));
+  for (uint32_t i = 0; i < 40; ++i) {
+    Write(sequence->AtScratch(i), static_cast<uint16_t>(1000 + 100 * i));
+  }
+  OUTRIDER_CHECK_OK(sequence->Reserve(4, 40));
+  EXPECT_EQ(cache_->free_page_count(), 4u);
+  sequence->CommitScratch(35);
+  sequence->CommitScratch(3);
+  sequence->CommitScratch(38);
+  ExpectFilled(*sequence, 30);
+  EXPECT_TRUE(Holds(sequence->AtPosition(30), 4500));
+  EXPECT_TRUE(Holds(sequence->AtPosition(31), 1300));
+  EXPECT_TRUE(Holds(sequence->AtPosition(32), 4800));
+  EXPECT_TRUE(Holds(sequence->AtScratch(39), 4900));
+  OUTRIDER_CHECK_OK(sequence->Reserve(0, 5));
+  EXPECT_EQ(cache_->free_page_count(), 5u) << "fewer nodes, fewer pages";
+  EXPECT_TRUE(Holds(sequence->AtScratch(4), 1400));
+}
+
 // --- batches: what a row sees ---
 
 TEST_F(KvSequenceTest, RowsSeeTheirOwnPathAndNothingElse) {
@@ -237,6 +259,31 @@ TEST_F(KvSequenceTest, AWindowCutsTheFrontOffAndRunsEndAtChunks) {
   EXPECT_EQ(count_and_first(3), (std::vector<uint32_t>{1, 2, 63}));
   EXPECT_EQ(count_and_first(4), (std::vector<uint32_t>{3, 64})) << "no run of the row before grows";
   EXPECT_EQ(count_and_first(5), (std::vector<uint32_t>{3, 65}));
+}
+
+// Slots in any order; a run is as long as slots follow one another within a chunk of positions.
+TEST_F(KvSequenceTest, ANodeOfALaterBatchSeesItsPath) {
+  const auto sequence = New();
+  Fill(*sequence, 62);
+  OUTRIDER_CHECK_OK(sequence->Reserve(1, 20));
+  Batch batch = OrDie(Batch::Create(2, kPositionsMax, std::nullopt, 10));
+  const TokenId token = 5;
+  const uint32_t root = batch.AddChain(*sequence, {&token, 1});
+  sequence->Advance(1);
+  const uint32_t child = batch.AddNode(*sequence, {}, 9, 6);
+  EXPECT_EQ(batch.rows()[child].parent, root);
+  batch.Clear();
+  const uint32_t node = batch.AddNode(*sequence, std::vector<uint32_t>{9, 3, 4, 7, 8}, 2, 6);
+  const Batch::Row& row = batch.rows()[node];
+  EXPECT_EQ(row.position, 68u);
+  EXPECT_EQ(row.parent, Batch::kNoRow) << "that was in another batch";
+  EXPECT_EQ(row.slot.slot, 2u);
+  std::vector<std::pair<uint32_t, uint32_t>> runs;
+  for (const KeyRun& run : row.keys) runs.push_back({run.slot, run.count});
+  // Positions 0-31, 32-62, then 63 | 64, 65 | 66, 67 | 68.
+  EXPECT_EQ(runs, (decltype(runs){{0, 32}, {0, 31}, {9, 1}, {3, 2}, {7, 2}, {2, 1}}));
+  const uint32_t below = batch.AddNode(*sequence, std::vector<uint32_t>{9, 3, 4, 7, 8, 2}, 0, 6);
+  EXPECT_EQ(batch.rows()[below].parent, node);
 }
 
 }  // namespace
