@@ -110,11 +110,16 @@ VerifierMachine::Session& VerifierMachine::AddSession(Caller& caller, const v1::
   return session;
 }
 
-// Its answer was lost. Everything that the first one has done stands.
+// Its answer was lost. Everything that the first one has done stands. But where the device has gone
+// on from an answer, this Open is one that it had given up, come late: it fences nobody.
 void VerifierMachine::OpenAgain(Stream& stream, const v1::Open& open, Session& session) {
   if (HashOf(open) != session.open_hash) {
     return Refuse(stream, v1::Fault::MALFORMED,
                   InvalidArgument("this nonce has opened another session; every one has its own"));
+  }
+  if (session.has_been_heard) {
+    return Refuse(stream, v1::Fault::SUPERSEDED,
+                  absl::AbortedError("the session of this nonce has gone on without this stream"));
   }
   v1::Opened opened;
   if (const absl::Status status = session.sequence->Attach(opened); !status.ok()) {
@@ -144,6 +149,7 @@ void VerifierMachine::OnResume(Stream& stream, const v1::Resume& resume) {
                   NotFound("there is no such session, or not with this token; open a new one with "
                            "the committed tokens"));
   }
+  session->has_been_heard = true;
   Fence(*session);
   v1::Resumed resumed;
   if (const absl::Status status = session->sequence->Resume(resume, resumed); !status.ok()) {

@@ -250,6 +250,7 @@ void VerifierMachine::TakeFirst(Stream& stream, const v1::ClientMessage& message
 
 void VerifierMachine::TakeNext(Session& session, const v1::ClientMessage& message) {
   session.old_token.reset();  // the device has what came after it
+  session.has_been_heard = true;
   absl::Status status;
   switch (message.kind_case()) {
     case Kind::kGrow:

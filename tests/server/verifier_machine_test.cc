@@ -442,6 +442,19 @@ TEST(VerifierMachine, ANonceIsOneOpenOfOneKey) {
   EXPECT_FALSE(world.line(first).ended);
 }
 
+// An Open that its device had given up, on a stream that was slow: the second one was answered.
+TEST(VerifierMachine, AnOpenThatComesLateFencesNobody) {
+  VerifierWorld world;
+  const StreamNumber stream = OpenSession(world, 1, "once");
+  v1::ClientMessage grow;
+  grow.mutable_grow();
+  world.Send(stream, grow);
+  const StreamNumber late = world.Connect();
+  world.Send(late, OpenOf(1, "once", v1::DRY_POLICY_WAIT));
+  EXPECT_EQ(FaultOf(world, late).kind(), v1::Fault::SUPERSEDED);
+  EXPECT_FALSE(world.line(stream).ended);
+}
+
 TEST(VerifierMachine, ADeviceThatLostItsLinkLacksNothingAfterwards) {
   VerifierWorld world;
   Device device(world, "key", OpenOf(1, "once", v1::DRY_POLICY_ALONE));
