@@ -15,7 +15,7 @@ uint32_t ChainTip(std::span<const DraftNode> nodes, uint32_t node) {
   }
 }
 
-std::optional<uint32_t> BestCandidate(std::span<const Candidate> candidates, uint32_t parent) {
+std::optional<uint32_t> BestCandidate(std::span<const DraftCandidate> candidates, uint32_t parent) {
   std::optional<uint32_t> best;
   for (uint32_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].parent != parent) continue;

@@ -20,7 +20,7 @@ inline bool CanExpand(const DraftNode& node) {
 uint32_t ChainTip(std::span<const DraftNode> nodes, uint32_t node);
 
 // The candidate below `parent` with the highest confidence, of equal ones the oldest.
-std::optional<uint32_t> BestCandidate(std::span<const Candidate> candidates, uint32_t parent);
+std::optional<uint32_t> BestCandidate(std::span<const DraftCandidate> candidates, uint32_t parent);
 
 // For every node, 1 when it has no child among those that `belongs(index)` accepts, and belongs
 // itself. The root always belongs.

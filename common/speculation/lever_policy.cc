@@ -60,7 +60,7 @@ void LeverPolicy::Join(const DraftView& draft, std::vector<uint32_t>& candidates
     double best_rate = 0;
     uint32_t best_leaves = 0;
     for (uint32_t i = 0; i < draft.candidates.size(); ++i) {
-      const Candidate& candidate = draft.candidates[i];
+      const DraftCandidate& candidate = draft.candidates[i];
       if (joined_[i] != 0) continue;
       const bool lengthens = candidate.parent != 0 && is_leaf_[candidate.parent] != 0;
       const uint32_t leaves = tree.leaves + (lengthens ? 0 : 1);
@@ -73,7 +73,7 @@ void LeverPolicy::Join(const DraftView& draft, std::vector<uint32_t>& candidates
       best_leaves = leaves;
     }
     if (!best || best_rate <= tree.gain / (draft_ms_ + verify_ms)) break;
-    const Candidate& candidate = draft.candidates[*best];
+    const DraftCandidate& candidate = draft.candidates[*best];
     tree.gain += benefit_[candidate.parent] * candidate.confidence * r;
     tree.leaves = best_leaves;
     ++tree.nodes;
@@ -110,7 +110,7 @@ void LeverPolicy::Learn(const DraftView& draft, const Walk& verdict) {
       for (uint32_t j = i + 1; j < draft.nodes.size(); ++j) {
         found = found || (draft.nodes[j].parent == i && draft.nodes[j].token == chosen);
       }
-      for (const Candidate& candidate : draft.candidates) {
+      for (const DraftCandidate& candidate : draft.candidates) {
         if (candidate.parent != i) continue;
         claimed += candidate.confidence;
         found = found || candidate.token == chosen;

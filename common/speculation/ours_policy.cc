@@ -30,7 +30,7 @@ double NotPassed(double expected, double depth) {
 
 void OursPolicy::Join(const DraftView& draft, std::vector<uint32_t>& candidates) {
   const auto reach = [&](uint32_t i) {
-    const Candidate& candidate = draft.candidates[i];
+    const DraftCandidate& candidate = draft.candidates[i];
     return draft.nodes[candidate.parent].reach * candidate.confidence;
   };
   for (uint32_t i = 0; i < draft.candidates.size(); ++i) {

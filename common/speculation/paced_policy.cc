@@ -25,7 +25,7 @@ bool PacedPolicy::Due(const DraftView& draft) {
 
 void PacedPolicy::Join(const DraftView& draft, std::vector<uint32_t>& candidates) {
   for (uint32_t i = 0; i < draft.candidates.size() && candidates.size() < draft.room; ++i) {
-    const Candidate& candidate = draft.candidates[i];
+    const DraftCandidate& candidate = draft.candidates[i];
     const bool drafted = draft.nodes[candidate.parent].children == DraftNode::Children::kDrafted;
     if (!drafted) continue;  // a hint's
     if (candidate.rank == 0 || candidate.confidence > kBranchConfidence) candidates.push_back(i);

@@ -111,9 +111,9 @@ void Sketcher::Drafted(std::span<const std::span<const Proposal>> children, Mono
   JoinChosen(now);
 }
 
-void Sketcher::Propose(const Candidate& candidate) {
+void Sketcher::Propose(const DraftCandidate& candidate) {
   if (HasChild(candidate.parent, candidate.token)) return;
-  const auto same = std::ranges::find_if(candidates_, [&](const Candidate& known) {
+  const auto same = std::ranges::find_if(candidates_, [&](const DraftCandidate& known) {
     return known.parent == candidate.parent && known.token == candidate.token;
   });
   if (same != candidates_.end()) {
@@ -122,7 +122,7 @@ void Sketcher::Propose(const Candidate& candidate) {
     return;
   }
   if (candidates_.size() == options_.candidate_count_max) {
-    const auto path = [&](const Candidate& c) { return nodes_[c.parent].path * c.confidence; };
+    const auto path = [&](const DraftCandidate& c) { return nodes_[c.parent].path * c.confidence; };
     const auto least = std::ranges::min_element(candidates_, {}, path);
     if (path(*least) >= path(candidate)) return;
     candidates_.erase(least);
@@ -161,7 +161,7 @@ void Sketcher::JoinChosen(MonotonicTime now) {
   posterior_.Spread(nodes_);
 }
 
-void Sketcher::Join(const Candidate& candidate) {
+void Sketcher::Join(const DraftCandidate& candidate) {
   const NodeId id = sketch_.last_id() + 1;
   const uint32_t depth = nodes_[candidate.parent].depth + 1;
   nodes_.push_back({.id = id,
@@ -228,7 +228,7 @@ void Sketcher::MoveRoot(NodeId leaf, TokenId next, std::vector<TokenId>& committ
     const uint32_t index = old == kGone ? kGone : moved_to_[old];
     asked.node = index == kGone ? kNobody : survivors_[index].id;
   }
-  std::erase_if(candidates_, [&](Candidate& candidate) {
+  std::erase_if(candidates_, [&](DraftCandidate& candidate) {
     candidate.parent = moved_to_[candidate.parent];
     candidate.hint = 0;
     return candidate.parent == kGone;
@@ -300,10 +300,12 @@ std::span<const Sketcher::ToDraft> Sketcher::NextBatch(MonotonicTime now) {
 
 std::optional<Sketcher::Growth> Sketcher::NextGrowth(MonotonicTime now) {
   const Sending sending = policy_->Send(View(now), drafting_);
-  if (sending == Sending::kHold) return std::nullopt;
+  // When nothing is under way any more will not come: to hold would be to hold for ever.
+  const bool stuck = !drafting_ && !pass_running_;
+  if (sending == Sending::kHold && !stuck) return std::nullopt;
   size_t held = nodes_.size();
   while (held > 1 && !nodes_[held - 1].sent) --held;
-  const bool go = sending == Sending::kGo;
+  const bool go = sending == Sending::kGo || stuck;
   if (held == nodes_.size() && (pass_running_ || !go)) return std::nullopt;
 
   for (size_t i = held; i < nodes_.size(); ++i) {

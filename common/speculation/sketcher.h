@@ -88,7 +88,7 @@ class Sketcher {
 
   const Sketch& sketch() const { return sketch_; }
   std::span<const DraftNode> nodes() const { return nodes_; }
-  std::span<const Candidate> candidates() const { return candidates_; }
+  std::span<const DraftCandidate> candidates() const { return candidates_; }
   bool drafting() const { return drafting_; }
 
   // When a node was sent; nullopt for one that was not, or too long ago to be known.
@@ -105,10 +105,10 @@ class Sketcher {
   DraftView View(MonotonicTime now) const;
   uint32_t IndexOf(NodeId id) const;
   bool HasChild(uint32_t parent, TokenId token) const;
-  void Propose(const Candidate& candidate);
+  void Propose(const DraftCandidate& candidate);
   void NameHinted(const OutcomePosterior::Hint& hint);
   void JoinChosen(MonotonicTime now);
-  void Join(const Candidate& candidate);
+  void Join(const DraftCandidate& candidate);
   void Grow(const DraftNode& node);
   void DropJoined();
   void MoveRoot(NodeId leaf, TokenId next, std::vector<TokenId>& committed);
@@ -122,7 +122,7 @@ class Sketcher {
 
   Sketch sketch_;
   std::vector<DraftNode> nodes_;  // the root, then as in sketch_
-  std::vector<Candidate> candidates_;
+  std::vector<DraftCandidate> candidates_;
   OutcomePosterior posterior_;
   bool pass_running_ = false;
   MonotonicTime pass_begin_ = {};

@@ -49,7 +49,7 @@ struct DraftNode {
   bool in_pass = true;  // the running pass has taken it, as far as this side can know
 };
 
-struct Candidate {
+struct DraftCandidate {
   uint32_t parent = 0;  // index
   TokenId token = 0;
   uint32_t rank = 0;  // among the drafted children of its parent, 0 the most probable
@@ -71,7 +71,7 @@ enum class Sending {
 
 struct DraftView {
   std::span<const DraftNode> nodes;
-  std::span<const Candidate> candidates;  // in the order they were drafted
+  std::span<const DraftCandidate> candidates;  // in the order they were drafted
   const CostModel& costs;
   MonotonicTime now;
 

@@ -80,7 +80,8 @@ class VerifiedSequence {
   v1::Finish finish() const;  // of the reply; FINISH_NONE: it is running, or waits for an Append
   bool has_growth() const { return node_count() > 0; }  // below the root
   uint32_t node_count() const { return static_cast<uint32_t>(sketch_.nodes().size()); }
-  bool told_to_go() const { return told_to_go_; }  // nothing more comes before it moves
+  // Nothing more comes before the root moves: the device has said so, or no pass could take it.
+  bool told_to_go() const { return told_to_go_ || history_.size() == limits_.context_length; }
 
   // A pass over the root and the best nodes, `node_count_max` at the most and never more than
   // pass_nodes(). What is returned stays until the next BeginPass().
