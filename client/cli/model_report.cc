@@ -6,6 +6,7 @@
 #include "client/cli/model_summary.h"
 #include "client/cli/units.h"
 #include "common/base/status.h"
+#include "common/text/fingerprint.h"
 #include "nlohmann/json.hpp"
 
 namespace outrider {
@@ -142,12 +143,6 @@ void AppendLayers(std::string& out, const std::vector<LayerSummary>& layers) {
   }
 }
 
-std::string Hex(uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 void AppendTokenizer(std::string& out, const TokenizerSummary& tokenizer) {
   out += "tokenizer\n";
   Line(out, "model", tokenizer.model);
@@ -161,7 +156,7 @@ void AppendTokenizer(std::string& out, const TokenizerSummary& tokenizer) {
     templates += Concat(templates.empty() ? "" : ", ", name);
   }
   Line(out, "chat templates", templates.empty() ? "none" : templates);
-  Line(out, "fingerprint", Hex(tokenizer.fingerprint));
+  Line(out, "fingerprint", FingerprintDigits(tokenizer.fingerprint));
 }
 
 void AppendMemory(std::string& out, const MemoryEstimate& memory) {
@@ -205,7 +200,7 @@ nlohmann::ordered_json TokenizerToJson(const TokenizerSummary& tokenizer) {
           {"added_token_count", tokenizer.added_token_count},
           {"special_tokens", std::move(special)},
           {"chat_templates", tokenizer.chat_templates},
-          {"fingerprint", Hex(tokenizer.fingerprint)}};
+          {"fingerprint", FingerprintDigits(tokenizer.fingerprint)}};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "common/text/fingerprint.h"
 
+#include <cinttypes>
+#include <cstdio>
 #include <string_view>
 
 #include "common/text/token_table.h"
@@ -43,6 +45,12 @@ uint64_t TokenizerFingerprint(const TokenizerSpec& spec) {
     hash.AddBytes(printed);
   }
   return hash.value();
+}
+
+std::string FingerprintDigits(uint64_t fingerprint) {
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016" PRIx64, fingerprint);
+  return digits;
 }
 
 }  // namespace outrider

@@ -13,11 +13,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "common/formats/tokenizers/tokenizer_spec.h"
 
 namespace outrider {
 
 uint64_t TokenizerFingerprint(const TokenizerSpec& spec);
+
+// As sixteen hexadecimal digits, on the wire and in messages.
+std::string FingerprintDigits(uint64_t fingerprint);
 
 }  // namespace outrider
