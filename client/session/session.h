@@ -39,7 +39,6 @@
 // Threads:    as a vector.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,52 +50,48 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/session/link.h"
+#include "client/session/measurements.h"
+#include "client/session/outbox.h"
+#include "client/session/transcript.h"
+#include "client/session/wire_ids.h"
 #include "common/base/monotonic_time.h"
 #include "common/speculation/cost_model.h"
+#include "common/speculation/drafter.h"
 #include "common/speculation/sketcher.h"
 #include "common/speculation/tree_policy.h"
 #include "common/text/tokenizer.h"
 #include "common/tokens/sampling.h"
 #include "common/tokens/stop_conditions.h"
-#include "common/tokens/token_history.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
 
 struct SessionOptions {
-  std::vector<TokenId> prompt;
-  SamplingOptions sampling;
-  StopOptions stops;
+  std::vector<TokenId> prompt = {};
+  SamplingOptions sampling = {};
+  StopOptions stops = {};
   // The first reply's text goes on with the prompt's (StopConditions; a chat's replies do not).
   bool continues_text = false;
 
   uint32_t length_max = 4096;  // tokens of all turns, prompts and replies; the server may have less
   v1::DryPolicy dry_policy = v1::DRY_POLICY_ADAPTIVE;
   bool hints = true;
-  std::string tokenizer_fingerprint;  // empty: not compared
-  std::string numerics_id;            // empty: not compared
-  Sketcher::Options sketch;
+  std::string tokenizer_fingerprint = {};  // empty: not compared
+  std::string numerics_id = {};            // empty: not compared
+  Sketcher::Options sketch = {};
 
-  // From when a stream is asked for until Opened or Resumed.
-  Duration answer_deadline = std::chrono::seconds(20);
-  // Of an attached stream while the server owes a verdict.
-  Duration silence_max = std::chrono::seconds(60);
-  // Without being attached: at first, and once it was.
-  Duration first_patience = std::chrono::seconds(5);
-  Duration patience = std::chrono::minutes(2);
-  // The first attempt after a loss comes after half to all of this; each further one doubles it.
-  Duration backoff_min = std::chrono::milliseconds(50);
-  Duration backoff_max = std::chrono::seconds(5);
+  LinkOptions link = {};
 };
 
 // What it has done so far.
 struct SessionStats {
-  uint64_t tokens = 0;         // committed by verdicts, or found written when it attached
-  uint64_t passes = 0;         // verdicts
-  uint64_t nodes_drafted = 0;  // that joined the sketch
+  uint64_t tokens = 0;          // committed by verdicts, or found written when it attached
+  uint64_t passes = 0;          // verdicts
+  uint64_t nodes_expanded = 0;  // whose children the drafter was asked for
   uint64_t nodes_sent = 0;
-  uint64_t nodes_accepted = 0;       // drafted tokens that verdicts committed
-  uint64_t roots_with_children = 0;  // new roots that the server had growth for
+  uint64_t nodes_passed = 0;    // that passes have taken, each time they did
+  uint64_t nodes_accepted = 0;  // drafted tokens that verdicts committed
   uint64_t hints = 0;
   uint64_t hints_right = 0;
   uint64_t attachments = 0;
@@ -144,6 +139,7 @@ class Session {
   // Tokens of the running reply that a target on the device has written while none was attached.
   struct WroteAlone {
     std::span<const TokenId> tokens;
+    v1::Finish finish;
   };
   using Event = std::variant<Start, Received, Written, StreamDown, Drafted, TimerFired, UserAppend,
                              UserTruncate, UserClose, WroteAlone>;
@@ -160,16 +156,13 @@ class Session {
   struct CloseStream {
     StreamNumber stream;
   };
-  struct DraftContext {
-    std::span<const TokenId> path;  // from the root's child down to the node; empty: the root
-    uint32_t child_count;
-  };
   // To be answered with Drafted. One batch at a time.
   struct Draft {
     uint64_t batch;
     std::span<const TokenId> committed;
-    size_t reply_begin;  // how many of them stand before the reply
-    std::span<const DraftContext> contexts;
+    size_t reply_begin;  // so many of them stand before the reply
+    std::span<const DraftedNode> nodes;
+    std::span<const Drafter::Context> contexts;
   };
   // For the user. The last one of a reply has its `finish`.
   struct Commit {
@@ -212,19 +205,137 @@ class Session {
   // Appends to `actions`.
   void Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions);
 
-  std::span<const TokenId> committed() const { return history_.tokens(); }
-  // The reply that was last begun has ended.
-  bool finished() const { return !writing_; }
+  std::span<const TokenId> committed() const { return transcript_->history().tokens(); }
+  // A reply is running.
+  bool replying() const { return transcript_->replying(); }
   bool ended() const { return ended_; }
   const SessionStats& stats() const { return stats_; }
 
  private:
+  Session(SessionOptions options, Parts parts, std::unique_ptr<Transcript> transcript);
+
+  void On(const Start& event);
+  void On(const Received& event);
+  void On(const Written& event);
+  void On(const StreamDown& event);
+  void On(const Drafted& event);
+  void On(const TimerFired& event);
+  void On(const UserAppend& event);
+  void On(const UserTruncate& event);
+  void On(const UserClose& event);
+  void On(const WroteAlone& event);
+
+  // Messages down. What they return is why the stream is of no use any more.
+  absl::Status Take(const v1::ServerMessage& message);
+  absl::Status Take(const v1::Opened& opened);
+  absl::Status Take(const v1::Resumed& resumed);
+  absl::Status Take(const v1::Hint& hint);
+  absl::Status Take(const v1::Verdict& verdict);
+  void Take(const v1::PromptProgress& progress);
+  void Take(const v1::Draining& draining);
+  void Take(const v1::Fault& fault);
+
+  // Streams.
+  bool IsCurrent(StreamNumber stream) const;
+  void Attach();
+  void WriteOpen(v1::Open& open);
+  void WriteStops(v1::Stops& stops) const;
+  void WriteResume(v1::Resume& resume);
+  void BeginEpoch();
+  void LimitDraft(const v1::Opened& opened);
+  void Lost(const absl::Status& why, Duration at_least = {});
+  void Reopen(const absl::Status& why);
+  void CloseStreamIfAny();
+  void Finish(const absl::Status& status);
+
+  // What one side has committed and the other has not.
+  absl::Status CatchUp(size_t shared, std::span<const TokenId> tokens, v1::Finish finish,
+                       std::optional<uint64_t> hash);
+  void TellEdits(size_t server_length, size_t common);
+  void SendMissing(size_t server_length);
+  void SendAppend(size_t begin, size_t end, bool reply);
+  void SendTruncate(size_t length);
+
+  // The committed tokens.
+  absl::Status CheckTurn(std::span<const TokenId> tokens) const;
+  void MakeRoom();
+  void BeginReply();
+  void EndReply(size_t length);
+  void Edited(size_t length);
+  void CountEdit(size_t length);
+  void ForgetSent();
+  void CommitReply(std::span<const TokenId> tokens, v1::Finish finish);
+  void ShowRest(std::string text);
+  void MoveRoot(std::span<const TokenId> tokens);
+  bool IsToken(uint32_t wire) const;
+  absl::Status ReadTokens(const google::protobuf::RepeatedField<uint32_t>& wire);
+  absl::Status ReadVerdict(const v1::Verdict& verdict, NodeId& leaf);
+
+  void Count(const v1::Verdict& verdict, NodeId leaf);
+
+  void MakeSketcher(const Sketcher::Options& options);
+
+  // After every event.
+  void Advance();
+  void DriveDrafter();
+  void SendGrowth();
+  void Flush();
+  void ArmTimer();
+  void CheckInvariants() const;
+
+  size_t size() const { return transcript_->size(); }
+
+  template <typename T>
+  void Act(T action) {
+    actions_->push_back(std::move(action));
+  }
+
   const SessionOptions options_;
-  TokenHistory history_;
-  Sketcher sketcher_;
-  bool writing_ = false;
+  TreePolicy& policy_;
+  CostModel& costs_;
+  const std::function<uint64_t()> random_bits_;
+
+  bool started_ = false;
   bool ended_ = false;
+  const std::unique_ptr<Transcript> transcript_;
+  uint32_t length_max_;  // as far as is known, the verifier's too
+  bool continues_text_;  // the newest reply
+  std::optional<Sketcher> sketcher_;
+  WireIds wire_ids_;
+  Measurements times_;
   SessionStats stats_;
+
+  // The link.
+  Link link_;
+  Outbox outbox_;
+  std::optional<MonotonicTime> armed_;  // the driver's timer
+
+  // The session at the verifier.
+  std::string session_;  // empty: not opened
+  std::string resume_token_;
+  std::optional<uint64_t> nonce_;  // of the Open that has not been answered
+  size_t asked_length_ = 0;        // of the tokens in the newest Open or Resume
+  std::string numerics_id_;
+  uint32_t verdicts_seen_ = 0;
+  uint32_t edits_ = 0;                 // of the session, sent or to be sent
+  std::optional<size_t> edited_from_;  // length that no edit has touched of which it may not know
+
+  // The drafter.
+  uint64_t batches_ = 0;
+  bool drafter_busy_ = false;
+  bool batch_counts_ = false;  // the sketcher waits for the batch under way
+  std::string drafter_error_;  // the newest, told once
+
+  std::optional<OutcomePosterior::Hint> hint_;  // of the pass under way
+
+  // Working memory.
+  MonotonicTime now_ = {};
+  std::vector<Action>* actions_ = nullptr;
+  std::vector<TokenId> tokens_;  // from the verifier
+  std::vector<TokenId> committed_;
+  std::vector<DraftedNode> nodes_;
+  std::vector<Drafter::Context> contexts_;
+  std::vector<std::span<const Proposal>> no_children_;
 };
 
 }  // namespace outrider

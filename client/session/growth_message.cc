@@ -1,0 +1,34 @@
+#include "client/session/growth_message.h"
+
+#include <optional>
+
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+// The confidence in this node alone.
+uint32_t EdgeDoubt(const Sketch::Node& node, const Sketch& sketch) {
+  const Sketch::Node* const parent = sketch.Find(node.parent);
+  return node.doubt - (parent == nullptr ? 0 : parent->doubt);
+}
+
+}  // namespace
+
+void WriteGrowth(std::span<const Sketch::Node> nodes, const Sketch& sketch, WireIds& ids,
+                 v1::Grow& grow) {
+  NodeId parent_before = Sketch::kRoot;
+  for (const Sketch::Node& node : nodes) {
+    const std::optional<NodeId> parent = ids.OnWire(node.parent);
+    OUTRIDER_CHECK(parent.has_value(), "a node is sent after its parent");
+    const NodeId id = ids.Add(node.id);
+    // A step as long as the id leads to the root.
+    const uint32_t step = *parent == parent_before ? 0 : id - *parent;
+    if (grow.tokens().empty()) grow.set_first_id(id);
+    grow.add_tokens(static_cast<uint32_t>(node.token));
+    grow.add_links(16 * step + EdgeDoubt(node, sketch));
+    parent_before = *parent;
+  }
+}
+
+}  // namespace outrider

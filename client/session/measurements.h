@@ -1,0 +1,55 @@
+// Takes the times of a session, for its cost model.
+//
+// The device sees when verdicts come; the verifier says how long it took over them, and how long
+// ago the newest node came that it had seen. What is left since that node was sent is the round
+// trip, however many passes were under way meanwhile.
+//
+// Threads: as a vector.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "common/base/monotonic_time.h"
+#include "common/speculation/cost_model.h"
+#include "common/tokens/sketch.h"
+#include "proto/outrider/v1/verifier.pb.h"
+
+namespace outrider {
+
+class Measurements {
+ public:
+  // `costs` must outlive it.
+  explicit Measurements(CostModel& costs) : costs_(costs) {}
+
+  // An Open or Resume was answered.
+  void Attached(MonotonicTime asked_at, MonotonicTime now);
+  // A reply begins, or an epoch: ids on the wire begin anew, and the next verdict has none before
+  // it.
+  void Restart();
+  // Growth was handed to the stream, up to this id on the wire.
+  void Sent(NodeId last, MonotonicTime now);
+  // A verdict that commits so many tokens.
+  void Decided(const v1::Verdict& verdict, size_t token_count, MonotonicTime now);
+
+  void DraftBegan(MonotonicTime now) { draft_began_ = now; }
+  void Drafted(size_t node_count, MonotonicTime now);
+
+ private:
+  struct Growth {
+    NodeId last = Sketch::kRoot;
+    MonotonicTime at = {};
+  };
+
+  std::optional<MonotonicTime> SentAt(NodeId node) const;
+
+  CostModel& costs_;
+  std::optional<MonotonicTime> decided_at_;  // the verdict before
+  MonotonicTime draft_began_ = {};
+  std::array<Growth, 64> sent_;  // the newest, in a ring
+  size_t sent_count_ = 0;
+};
+
+}  // namespace outrider
