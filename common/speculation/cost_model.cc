@@ -5,7 +5,7 @@ namespace outrider {
 CostModel::CostModel(const Assumed& assumed)
     : assumed_(assumed),
       passes_(assumed.pass_ms, assumed.pass_node_ms),
-      drafts_(assumed.draft_ms - assumed.draft_node_ms, assumed.draft_node_ms) {}
+      drafts_(assumed.draft_ms, assumed.draft_node_ms) {}
 
 void CostModel::MeasuredVerdict(uint32_t token_count, double ms) {
   tokens_.Add(token_count);

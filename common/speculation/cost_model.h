@@ -34,7 +34,8 @@ class CostModel {
   void MeasuredPass(const PassShape& shape, double ms) { passes_.Add(shape, ms); }
   // What a pass waited for others, once its root was known and it had growth.
   void MeasuredQueue(double ms) { queue_.Add(ms); }
-  void MeasuredDraft(uint32_t node_count, double ms) { drafts_.Add({node_count, 0}, ms); }
+  // Of a batch; one has a node.
+  void MeasuredDraft(uint32_t node_count, double ms) { drafts_.Add({node_count - 1, 0}, ms); }
   // A verdict: the tokens it committed, its next among them, and the time since the one before.
   void MeasuredVerdict(uint32_t token_count, double ms);
 
@@ -44,7 +45,7 @@ class CostModel {
   // What all goes into: how fast text has been coming.
   double tokens_per_ms() const;
   double PassMs(const PassShape& shape) const { return passes_.Estimate(shape); }
-  double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count, 0}); }
+  double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count - 1, 0}); }
 
  private:
   Assumed assumed_;
@@ -53,7 +54,7 @@ class CostModel {
   RecentMean tokens_;
   RecentMean interval_;
   LatencyProfile passes_;
-  LatencyProfile drafts_;
+  LatencyProfile drafts_;  // by the nodes besides the first
 };
 
 }  // namespace outrider

@@ -13,6 +13,9 @@ namespace {
 
 constexpr double kFloorStep = 1.25;
 
+// So deep below all nodes that nothing there is too late.
+constexpr size_t kBeyond = 32;
+
 double MsBetween(MonotonicTime from, MonotonicTime to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
@@ -25,6 +28,18 @@ double NotPassed(double expected, double depth) {
 }
 
 }  // namespace
+
+// Scratch for as many nodes as the sketch will ever hold.
+void OursPolicy::ReserveFor(const DraftView& draft) {
+  const size_t node_count_max = draft.nodes.size() + draft.room;
+  if (best_child_.capacity() >= node_count_max) return;
+  batch_.reserve(node_count_max);
+  pass_.reserve(node_count_max);
+  worth_.reserve(node_count_max + kBeyond);
+  best_child_.reserve(node_count_max);
+  taken_.reserve(node_count_max);
+  is_leaf_.reserve(node_count_max);
+}
 
 // --- joining ---
 
@@ -61,7 +76,6 @@ void OursPolicy::Learn(const DraftView& draft, const Walk& /*verdict*/) {
 // worth(d) = max over j >= 0 of c^j NotPassed(d + j): a token j below is there with the chance that
 // the best child has, c, each time.
 void OursPolicy::WorthByDepth(const DraftView& draft) {
-  constexpr size_t kBeyond = 32;  // so deep below everything that nothing there is too late
   uint32_t depth_max = 0;
   for (const DraftNode& node : draft.nodes) depth_max = std::max(depth_max, node.depth);
   worth_.assign(depth_max + 1 + kBeyond, 1);
@@ -83,6 +97,7 @@ void OursPolicy::WorthByDepth(const DraftView& draft) {
 
 // The nodes to expand next, best first, in batch_.
 void OursPolicy::ChooseBatch(const DraftView& draft) {
+  ReserveFor(draft);
   batch_.clear();
   if (draft.room == 0) return;
   WorthByDepth(draft);
@@ -163,6 +178,7 @@ double OursPolicy::FormPass(const DraftView& draft) {
 }
 
 Sending OursPolicy::Send(const DraftView& draft, bool drafting) {
+  ReserveFor(draft);
   if (draft.pass_running) return ahead_ ? Sending::kSend : Sending::kHold;
   if (!drafting) return Sending::kGo;
   if (draft.nodes.size() == 1) return Sending::kHold;
@@ -179,6 +195,7 @@ Sending OursPolicy::Send(const DraftView& draft, bool drafting) {
     if (draft.nodes[i].children == DraftNode::Children::kAsked) batch_.push_back(i);
   }
   if (batch_.empty()) ChooseBatch(draft);  // what is under way is of the past: the one after it
+  if (batch_.empty()) return Sending::kSend;
   const bool full = pass_.size() == draft.pass_node_count_max;
   const double gain = BatchGain(draft, full ? draft.nodes[pass_.back()].reach : 0);
   const double draft_ms = draft.costs.DraftMs(static_cast<uint32_t>(batch_.size()));

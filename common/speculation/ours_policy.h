@@ -59,6 +59,7 @@ class OursPolicy : public TreePolicy {
     double rest = 0;
   };
 
+  void ReserveFor(const DraftView& draft);
   Claims AverageClaims(const DraftView& draft);
   void WorthByDepth(const DraftView& draft);
   void ChooseBatch(const DraftView& draft);

@@ -1,0 +1,132 @@
+#include "common/speculation/ours_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/speculation/hand_draft.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+HandDraft RandomDraft(uint32_t seed) {
+  std::mt19937 bits(seed);
+  HandDraft draft;
+  for (TokenId token = 0; token < 60; ++token) {
+    const auto parent = static_cast<uint32_t>(bits() % draft.nodes.size());
+    draft.Node(parent, token, static_cast<double>(bits() % 1000 + 1) / 4000);
+  }
+  return draft;
+}
+
+// Every node costs the same; so whatever is left out has less reach than all that is taken.
+TEST(OursPolicy, NeverGrowsANodeThatIsLessLikelyToMatterThanOneItLeaves) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    OursPolicy ours(true);
+    HandDraft draft = RandomDraft(seed);
+    draft.pass_running = seed % 2 == 0;
+    const std::vector<uint32_t> batch = draft.Expands(ours);
+    double least = OursPolicy::kFloorInitial;  // when there is nothing above it, nothing is taken
+    if (!batch.empty()) least = 1;
+    for (const uint32_t i : batch) least = std::min(least, draft.nodes[i].reach);
+    for (uint32_t i = 0; i < draft.nodes.size(); ++i) {
+      const bool open = draft.nodes[i].children == DraftNode::Children::kUnknown;
+      if (!open || std::ranges::find(batch, i) != batch.end()) continue;
+      EXPECT_LE(draft.nodes[i].reach, least) << "seed " << seed << ", node " << i;
+    }
+  }
+}
+
+TEST(OursPolicy, AHintChangesWhatIsGrownFirst) {
+  OursPolicy ours(true);
+  HandDraft draft;
+  draft.Node(0, 1, 0.8);
+  draft.Node(0, 2, 0.1);
+  draft.TakeAll();
+  draft.nodes[2].in_pass = false;
+  draft.batch_node_count_max = 1;
+  EXPECT_THAT(draft.Expands(ours), ElementsAre(1));
+  draft.posterior.Take({.leaf = 0, .next = 2, .probability = 0.7});
+  EXPECT_THAT(draft.Expands(ours), ElementsAre(2));
+}
+
+// A batch is as large as makes the most reach per time: nodes that are nearly free join it, nodes
+// that cost as much as a batch of their own do not unless they are worth as much.
+TEST(OursPolicy, BatchesByReachPerTime) {
+  for (const double node_ms : {0.1, 8.0}) {
+    OursPolicy ours(true);
+    HandDraft draft({.draft_ms = 8, .draft_node_ms = node_ms});
+    draft.Node(0, 1, 0.7);
+    draft.Node(0, 2, 0.1);
+    EXPECT_EQ(draft.Expands(ours).size(), node_ms < 1 ? 2U : 1U);
+  }
+}
+
+TEST(OursPolicy, FullSketchTakesTheMostProbableCandidates) {
+  OursPolicy ours(true);
+  HandDraft draft;
+  draft.room = 2;
+  draft.Candidate(0, 1, 0, 0.2);
+  draft.Candidate(0, 2, 1, 0.1);
+  draft.Candidate(0, 3, 2, 0.4);
+  EXPECT_THAT(draft.Joins(ours), ElementsAre(0, 2));
+}
+
+TEST(OursPolicy, FloorRisesWhenTheSketchFillsUpAndFallsWhenTheDrafterIsIdle) {
+  OursPolicy ours(true);
+  HandDraft full = RandomDraft(1);
+  full.room = 0;
+  ours.Learn(full.View(), {0, 0});
+  EXPECT_GT(ours.floor(), OursPolicy::kFloorInitial);
+  HandDraft busy;
+  const double before = ours.floor();
+  ours.Learn(busy.View(), {0, 0});  // the root is still to be expanded
+  EXPECT_EQ(ours.floor(), before);
+  HandDraft idle;
+  idle.nodes[0].children = DraftNode::Children::kDrafted;
+  ours.Learn(idle.View(), {0, 0});
+  EXPECT_LT(ours.floor(), before);
+}
+
+// The target stands still; the pass would have 1 + .7 + .2 tokens. The batch under way (node 1) is
+// expected to add what the root's children claim, .9, of node 1's .7: .63.
+TEST(OursPolicy, WaitsForABatchWhileItAddsMoreThanItsTimeIsWorth) {
+  const double draft_ms = 10;
+  const double break_even_ms = draft_ms * 1.9 / 0.63;  // of the pass
+  for (const double pass_ms : {break_even_ms * 0.98, break_even_ms * 1.02}) {
+    OursPolicy ours(true);
+    HandDraft draft(
+        {.pass_ms = pass_ms, .pass_node_ms = 0, .draft_ms = draft_ms, .draft_node_ms = 0});
+    draft.Node(0, 1, 0.7);
+    draft.Node(0, 2, 0.2);
+    draft.nodes[1].children = DraftNode::Children::kAsked;
+    EXPECT_EQ(ours.Send(draft.View(), true),
+              pass_ms > break_even_ms ? Sending::kHold : Sending::kSend)
+        << pass_ms;
+  }
+}
+
+TEST(OursPolicy, HoldsNothingWhileAPassRunsUnlessItAwaits) {
+  HandDraft draft;
+  draft.Node(0, 1, 0.7);
+  draft.pass_running = true;
+  OursPolicy ours(true);
+  OursPolicy awaited(false);
+  EXPECT_EQ(ours.Send(draft.View(), true), Sending::kSend);
+  EXPECT_EQ(awaited.Send(draft.View(), true), Sending::kHold);
+}
+
+TEST(OursPolicy, GoesWhenTheDrafterKnowsNothing) {
+  OursPolicy ours(true);
+  HandDraft draft;
+  draft.nodes[0].children = DraftNode::Children::kDrafted;
+  EXPECT_THAT(draft.Expands(ours), IsEmpty());
+  EXPECT_EQ(ours.Send(draft.View(), false), Sending::kGo);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,267 @@
+#include "common/speculation/sketcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "common/speculation/policies.h"
+#include "tests/base/allocation_count.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Children = std::vector<std::vector<Proposal>>;
+
+MonotonicTime At(int ms) {
+  return MonotonicTime(std::chrono::milliseconds(ms));
+}
+
+// Ahead, with a round trip of 60 ms.
+class SketcherTest : public ::testing::Test {
+ protected:
+  // The drafter's answer.
+  void Draft(const Children& children, int ms = 0) {
+    std::vector<std::span<const Proposal>> spans(children.begin(), children.end());
+    sketcher_.Drafted(spans, At(ms));
+  }
+
+  std::vector<NodeId> Batch(int ms = 0) {
+    std::vector<NodeId> nodes;
+    for (const auto& asked : sketcher_.NextBatch(At(ms))) nodes.push_back(asked.node);
+    return nodes;
+  }
+
+  std::vector<TokenId> Sent(int ms) {
+    std::vector<TokenId> tokens;
+    const auto growth = sketcher_.NextGrowth(At(ms));
+    if (!growth) return tokens;
+    for (const Sketch::Node& node : growth->nodes) tokens.push_back(node.token);
+    return tokens;
+  }
+
+  std::vector<TokenId> Decide(NodeId leaf, TokenId next, int ms) {
+    std::vector<TokenId> committed;
+    sketcher_.Decided(leaf, next, At(ms), committed);
+    return committed;
+  }
+
+  // Tokens of the nodes for which `which` holds, the root's not among them.
+  template <typename Which>
+  std::vector<TokenId> Tokens(const Which& which) const {
+    std::vector<TokenId> tokens;
+    for (const DraftNode& node : sketcher_.nodes().subspan(1)) {
+      if (which(node)) tokens.push_back(node.token);
+    }
+    return tokens;
+  }
+
+  std::vector<TokenId> InPass() const {
+    return Tokens([](const DraftNode& node) { return node.in_pass; });
+  }
+
+  CostModel costs_ = CostModel({.round_trip_ms = 60});
+  std::unique_ptr<TreePolicy> policy_ = MakePolicy({PolicyKind::kOurs});
+  Sketcher sketcher_ = Sketcher({.node_count_max = 64, .pass_node_count_max = 2}, *policy_, costs_);
+};
+
+TEST_F(SketcherTest, WhatIsDraftedJoinsAndIsSentOnce) {
+  EXPECT_THAT(Batch(), ElementsAre(Sketch::kRoot));
+  EXPECT_THAT(Batch(), IsEmpty());  // busy
+  Draft({{{10, 0.6}, {20, 0.2}}});
+  EXPECT_EQ(sketcher_.sketch().nodes().size(), 2);
+  EXPECT_THAT(Sent(0), ElementsAre(10, 20));
+  EXPECT_THAT(Sent(1), IsEmpty());
+  EXPECT_EQ(sketcher_.SentAt(2), At(0));
+  EXPECT_EQ(sketcher_.SentAt(3), std::nullopt);
+}
+
+TEST_F(SketcherTest, VerdictKeepsWhatIsBelowTheNewRoot) {
+  Batch();
+  Draft({{{10, 0.6}, {20, 0.2}}});
+  EXPECT_THAT(Batch(), ElementsAre(1, 2));
+  Draft({{{11, 0.5}}, {{21, 0.5}}});
+  Sent(0);
+  Batch();  // of 11 and 21
+  EXPECT_THAT(Decide(Sketch::kRoot, 10, 100), ElementsAre(10));
+  EXPECT_THAT(Tokens([](const DraftNode&) { return true; }), ElementsAre(11));
+  EXPECT_EQ(sketcher_.nodes()[0].children, DraftNode::Children::kDrafted);
+  EXPECT_EQ(sketcher_.nodes()[1].depth, 1);
+  EXPECT_DOUBLE_EQ(sketcher_.nodes()[1].reach, 0.5);
+  Draft({{{12, 0.5}}, {{22, 0.5}}}, 101);  // the half of it that is still of use
+  EXPECT_THAT(Tokens([](const DraftNode&) { return true; }), ElementsAre(11, 12));
+}
+
+TEST_F(SketcherTest, AnswerForANodeThatBecameTheRootIsTheRoots) {
+  Batch();
+  Draft({{{10, 0.6}}});
+  Sent(0);
+  EXPECT_THAT(Batch(), ElementsAre(1));
+  Decide(Sketch::kRoot, 10, 100);
+  EXPECT_THAT(Batch(101), IsEmpty());
+  Draft({{{11, 0.5}}}, 102);
+  EXPECT_EQ(sketcher_.nodes()[1].parent, 0);
+  EXPECT_EQ(sketcher_.nodes()[1].token, 11);
+}
+
+TEST_F(SketcherTest, AnswerForAnOldRootIsNotTheNewOnes) {
+  Batch();
+  Decide(Sketch::kRoot, 99, 50);
+  Draft({{{10, 0.6}}}, 60);
+  EXPECT_THAT(sketcher_.nodes(), ::testing::SizeIs(1));
+  EXPECT_THAT(Batch(60), ElementsAre(Sketch::kRoot));
+}
+
+TEST_F(SketcherTest, AnswerOfAnOldEpochIsPassedOver) {
+  Batch();
+  sketcher_.Restart(0);
+  EXPECT_THAT(Batch(), IsEmpty());
+  Draft({{{10, 0.6}}});
+  EXPECT_THAT(sketcher_.nodes(), ::testing::SizeIs(1));
+  EXPECT_THAT(Batch(), ElementsAre(Sketch::kRoot));
+}
+
+TEST_F(SketcherTest, RenewedDraftIsSentAnewUnderNewIds) {
+  Batch();
+  Draft({{{10, 0.6}, {20, 0.2}}});
+  Batch();
+  Draft({{{11, 0.5}}, {{21, 0.5}}});
+  Sent(0);
+  Decide(Sketch::kRoot, 10, 100);
+  EXPECT_EQ(sketcher_.nodes()[1].id, 3);
+  sketcher_.Renew(7);
+  EXPECT_EQ(sketcher_.nodes()[1].id, 1);
+  EXPECT_EQ(sketcher_.sketch().commit_count(), 7);
+  EXPECT_THAT(Sent(200), ElementsAre(11));
+}
+
+// 2 of a pass; 10 and 11 are the best.
+TEST_F(SketcherTest, PassIsGuessedFromWhatHadBeenSentARoundTripBefore) {
+  Batch();
+  Draft({{{10, 0.9}, {20, 0.05}}});
+  Sent(0);  // no pass runs: this one takes them
+  EXPECT_THAT(InPass(), ElementsAre(10, 20));
+  Batch();
+  Draft({{{11, 0.9}, {12, 0.1}}, {{21, 0.5}}});
+  Sent(10);
+  Batch();
+  Draft({{{13, 0.9}}, {}, {}});
+  Sent(50);
+  Decide(Sketch::kRoot, 10, 100);  // its successor began at 70; 13 comes at 80
+  EXPECT_THAT(InPass(), ElementsAre(11, 12));
+}
+
+TEST_F(SketcherTest, WithoutGrowthNoPassRunsUnlessTheTargetWritesOnAlone) {
+  const auto asks_to_go = [&] {
+    Batch();
+    Draft({{}});
+    const auto growth = sketcher_.NextGrowth(At(1));
+    return growth.has_value() && growth->go;
+  };
+  EXPECT_TRUE(asks_to_go());
+  sketcher_.SetTargetWaits(false);
+  sketcher_.Restart(0);
+  EXPECT_FALSE(asks_to_go());
+}
+
+TEST_F(SketcherTest, HintedOutcomeJoinsThoughTheDrafterNeverThoughtOfIt) {
+  Batch();
+  Draft({{{10, 0.6}}});
+  Sent(0);
+  Batch();
+  sketcher_.Hinted({.leaf = 1, .next = 77, .probability = 0.8}, At(1));
+  const DraftNode& hinted = sketcher_.nodes().back();
+  EXPECT_EQ(hinted.token, 77);
+  EXPECT_EQ(hinted.hint, 0.8);
+  EXPECT_NEAR(hinted.reach, 0.8, 1e-9);
+  Draft({{{77, 0.1}, {11, 0.5}}}, 2);  // and then it did
+  EXPECT_THAT(Tokens([](const DraftNode&) { return true; }), ElementsAre(10, 77, 11));
+}
+
+// Drafts as a synthetic model would, from ids alone, and answers verdicts at random.
+void Drive(Sketcher& sketcher, int steps, uint32_t& state, std::vector<NodeId>& log) {
+  static std::vector<std::vector<Proposal>> children;
+  static std::vector<std::span<const Proposal>> spans;
+  static std::vector<TokenId> committed;
+  const auto next_bits = [&] { return state = state * 1664525 + 1013904223; };
+  for (int step = 0; step < steps; ++step) {
+    const MonotonicTime now = At(step);
+    const auto batch = sketcher.NextBatch(now);
+    const size_t batch_size = batch.size();
+    log.push_back(static_cast<NodeId>(batch_size));
+    for (const auto& asked : batch) log.push_back(asked.node);
+    if (const auto growth = sketcher.NextGrowth(now)) {
+      log.push_back(static_cast<NodeId>(growth->nodes.size()));
+    }
+    if (batch_size > 0) {
+      children.resize(std::max(children.size(), batch_size));
+      spans.clear();
+      for (size_t i = 0; i < batch_size; ++i) {
+        children[i].assign({{static_cast<TokenId>(next_bits() >> 8), 0.6},
+                            {static_cast<TokenId>(next_bits() >> 8), 0.2}});
+        spans.emplace_back(children[i]);
+      }
+      sketcher.Drafted(spans, now);
+    }
+    if (step % 7 != 6) continue;
+    const size_t leaf = (next_bits() >> 16) % sketcher.nodes().size();
+    const DraftNode& node = sketcher.nodes()[leaf];
+    const TokenId next = node.sent ? 5 : node.token;
+    committed.clear();
+    sketcher.Hinted({sketcher.nodes()[node.parent].id, next, 0.5}, now);
+    sketcher.Decided(sketcher.nodes()[leaf].sent ? sketcher.nodes()[leaf].id : Sketch::kRoot, next,
+                     now, committed);
+  }
+}
+
+class EveryPolicy : public ::testing::TestWithParam<PolicyKind> {};
+
+TEST_P(EveryPolicy, SameEventsSameAnswers) {
+  std::vector<NodeId> logs[2];
+  for (std::vector<NodeId>& log : logs) {
+    const auto policy = MakePolicy({GetParam()});
+    const CostModel costs;
+    Sketcher sketcher({}, *policy, costs);
+    uint32_t state = 1;
+    Drive(sketcher, 2000, state, log);
+  }
+  EXPECT_EQ(logs[0], logs[1]);
+}
+
+TEST_P(EveryPolicy, SteadyStateAllocatesNothing) {
+  const auto policy = MakePolicy({GetParam()});
+  const CostModel costs;
+  Sketcher sketcher({}, *policy, costs);
+  std::vector<NodeId> log;
+  log.reserve(1 << 20);
+  uint32_t state = 1;
+  Drive(sketcher, 3000, state, log);
+  const uint64_t before = AllocationCount();
+  Drive(sketcher, 3000, state, log);
+  EXPECT_EQ(AllocationCount(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
+                         ::testing::Values(PolicyKind::kChain, PolicyKind::kFsd,
+                                           PolicyKind::kLlmcad, PolicyKind::kEdgellm,
+                                           PolicyKind::kLever, PolicyKind::kOurs,
+                                           PolicyKind::kAwaited),
+                         [](const auto& of) { return std::string(PolicyName(of.param)); });
+
+TEST(Policies, NamesAreReadBackAndOthersRefused) {
+  for (const std::string_view name :
+       {"chain", "fsd", "llmcad", "edgellm", "lever", "ours", "awaited"}) {
+    const auto kind = ParsePolicyKind(name);
+    ASSERT_TRUE(kind.ok()) << name;
+    EXPECT_EQ(PolicyName(*kind), name);
+    EXPECT_EQ(MakePolicy({*kind})->name(), name);
+  }
+  EXPECT_THAT(std::string(ParsePolicyKind("best").status().message()),
+              ::testing::HasSubstr("no tree policy \"best\""));
+}
+
+}  // namespace
+}  // namespace outrider
