@@ -49,6 +49,7 @@ absl::StatusOr<DraftSkill> DraftSkill::Parse(std::string_view text) {
   if (text == "adversarial") {
     return DraftSkill({{1, {0, 0, 0, 0}, {0.97, 0.01, 0.01, 0.01}}});
   }
+  if (text == "none") return DraftSkill(std::vector<Kind>{{1, {}, {}}});
   if (text == "perfect") text = "1";
   if (text == "good") text = "0.70,0.12,0.05,0.03,0.02";
   if (text == "bad") text = "0.15,0.08,0.04,0.02";
@@ -95,7 +96,9 @@ void DraftSkill::Propose(uint64_t seed, uint64_t hash, TokenId truth, int32_t vo
 
 double DraftSkill::Acceptance() const {
   double acceptance = 0;
-  for (const Kind& kind : kinds_) acceptance += kind.share * kind.right.front();
+  for (const Kind& kind : kinds_) {
+    if (!kind.right.empty()) acceptance += kind.share * kind.right.front();
+  }
   return acceptance;
 }
 

@@ -3,7 +3,7 @@
 //
 //   DraftSkill::Parse("0.70,0.12,0.05,0.03,0.02")       right at rank 0 in 70 % of places
 //   DraftSkill::Parse("0.5@0.95,0.02;0.5@0.45,0.2,0.1") easy and hard places, half of each
-//   DraftSkill::Parse("perfect"), "good", "bad", "adversarial"
+//   DraftSkill::Parse("perfect"), "good", "bad", "adversarial", "none"
 //
 // Whether a place is easy or hard, and which rank the truth has there, hang on the tokens before
 // it: asked again, it answers the same, as a model does. It knows whether a place is easy or hard,

@@ -18,6 +18,7 @@ Connection::Connection(EventQueue& events, const LinkShape& shape, uint64_t seed
                        std::optional<Cut> cut)
     : events_(events), shape_(shape), draw_(seed), cut_(cut) {
   OUTRIDER_CHECK(shape.packet_bytes > 0, "a packet holds something");
+  for (Side& side : sides_) side.left = events.now() + 2 * shape.handshakes * shape.delay;
 }
 
 void Connection::Write(End from, std::string bytes) {
@@ -41,8 +42,13 @@ void Connection::Close(End from) {
 
 void Connection::Read(End end, bool reads) {
   Side& side = at(end);
-  side.reads = reads;
-  if (!reads) return;
+  if (std::exchange(side.reads, reads) == reads || !reads) return;
+  events_.After({}, [this, end] { TakeUnread(end); });
+}
+
+void Connection::TakeUnread(End end) {
+  Side& side = at(end);
+  if (!side.reads) return;
   Take(end, std::exchange(side.unread, {}));
   if (std::exchange(side.ends_unread, false)) EndAt(end);
 }
@@ -77,7 +83,7 @@ MonotonicTime Connection::ArrivalOf(Side& side, size_t bytes) {
 
 void Connection::Arrive(End to, std::string_view bytes) {
   Side& side = at(to);
-  if (side.reads) {
+  if (side.reads && side.unread.empty()) {
     Take(to, bytes);
   } else {
     side.unread += bytes;
@@ -93,6 +99,7 @@ void Connection::Take(End to, std::string_view bytes) {
 
 void Connection::Break(End first_to_know) {
   is_cut_ = true;
+  if (cut_->silent) return;
   EndAt(first_to_know);
   events_.After(shape_.delay, [this, other = Opposite(first_to_know)] { EndAt(other); });
 }
@@ -100,7 +107,7 @@ void Connection::Break(End first_to_know) {
 void Connection::EndAt(End end) {
   Side& side = at(end);
   if (!side.open) return;
-  if (!side.reads && !is_cut_) {
+  if ((!side.reads || !side.unread.empty()) && !is_cut_) {
     side.ends_unread = true;
     return;
   }

@@ -12,7 +12,7 @@
 //
 // A cut breaks the connection at a byte of one direction: every byte before it arrives, it and what
 // is behind it never do. The end that waited for it hears of the break then, the other end a delay
-// later; until it does, it goes on writing into the void.
+// later; until it does, it goes on writing into the void. Of a silent cut nobody ever hears.
 //
 // An end reads as fast as bytes arrive unless it stops reading; then the window fills, and the
 // other end is not told of room (OnRoom) until it is read.
@@ -47,6 +47,7 @@ struct LinkShape {
   // How much later a lost packet's repetition arrives. Nothing: three one-way delays, and 10 ms for
   // the sender to notice, about what a tail loss probe takes.
   std::optional<Duration> repetition = std::nullopt;
+  uint32_t handshakes = 0;  // round trips before a connection carries the first byte
   uint32_t packet_bytes = 1400;
   uint32_t window_bytes = 65536;
 
@@ -59,6 +60,7 @@ struct LinkShape {
 struct Cut {
   End from;
   uint64_t byte;
+  bool silent = false;
 };
 
 class Connection {
@@ -80,13 +82,15 @@ class Connection {
 
   void Attach(End end, Listener& listener) { at(end).listener = &listener; }
 
-  // Ignored at an end that is closed, or that has not heard of a cut yet.
+  // Ignored at an end that is closed. No listener is called before this or Close() returns.
   void Write(End from, std::string bytes);
   // The other end hears of it after the bytes that were written; this one hears nothing more.
   void Close(End from);
-  // While an end does not read, what arrives there waits.
+  // While an end does not read, what arrives there waits. No listener is called before this
+  // returns.
   void Read(End end, bool reads);
 
+  bool is_cut() const { return is_cut_; }
   bool open(End end) const { return at(end).open; }
   uint64_t bytes_written(End from) const { return at(from).written; }
 
@@ -115,6 +119,7 @@ class Connection {
   MonotonicTime ArrivalOf(Side& side, size_t bytes);
   void Arrive(End to, std::string_view bytes);
   void Take(End to, std::string_view bytes);
+  void TakeUnread(End end);
   void Break(End first_to_know);
   void EndAt(End end);
   void OfferRoom(End from);

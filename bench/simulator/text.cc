@@ -33,20 +33,15 @@ TokenId SampledText::After(const Place& place, const Chooser& chooser) const {
   return *token;
 }
 
-std::vector<TokenId> WriteAlone(const Text& text, const Chooser& chooser,
-                                std::span<const TokenId> prompt, uint32_t count,
-                                std::optional<TokenId> end_token) {
-  TokenHistory history({.vocabulary_size = text.vocabulary_size(),
-                        .capacity = prompt.size() + count,
-                        .counts_tokens = chooser.options().penalizes()});
-  OUTRIDER_CHECK_OK(history.Append(prompt));
+void WriteAlone(const Text& text, const Chooser& chooser, const StopConditions& stops,
+                TokenHistory& history) {
   history.StartReply();
-  while (history.reply().size() < count) {
+  Reply reply(stops);
+  while (!reply.finish()) {
     const TokenId token = text.After(RootOf(history), chooser);
-    OUTRIDER_CHECK_OK(history.Append({&token, 1}));
-    if (token == end_token) break;
+    if (!history.Append({&token, 1}).ok()) return;  // full
+    reply.Take({&token, 1});
   }
-  return {history.reply().begin(), history.reply().end()};
 }
 
 }  // namespace outrider

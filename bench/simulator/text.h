@@ -14,13 +14,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <vector>
 
 #include "bench/simulator/sources.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/tokens/chooser.h"
+#include "common/tokens/stop_conditions.h"
+#include "common/tokens/token_history.h"
 
 namespace outrider {
 
@@ -60,10 +60,9 @@ class SampledText final : public Text {
   mutable std::vector<float> logits_;
 };
 
-// The first `count` tokens that the target alone writes after `prompt`, or fewer if `end_token`
-// ends them. Everything else in this folder has to come to the same.
-std::vector<TokenId> WriteAlone(const Text& text, const Chooser& chooser,
-                                std::span<const TokenId> prompt, uint32_t count,
-                                std::optional<TokenId> end_token);
+// Appends the reply that the target alone writes to `history`, up to where the stops end it or the
+// history is full. Everything else in this folder has to come to the same.
+void WriteAlone(const Text& text, const Chooser& chooser, const StopConditions& stops,
+                TokenHistory& history);
 
 }  // namespace outrider

@@ -199,6 +199,7 @@ TEST(Link, WhoDoesNotReadHearsOfTheEndAfterTheBytes) {
   line.Run();
   EXPECT_FALSE(line.device.end.has_value());
   line.connection.Read(End::kDevice, true);
+  line.Run();
   EXPECT_EQ(line.device.heard, "last words");
   EXPECT_TRUE(line.device.end.has_value());
 }

@@ -71,7 +71,7 @@ class HandDraft {
   }
 
   std::vector<DraftNode> nodes;
-  std::vector<DraftCandidate> candidates;
+  std::vector<outrider::Candidate> candidates;
   CostModel costs;
   OutcomePosterior posterior;
   bool pass_running = false;

@@ -1,0 +1,36 @@
+// Line charts as SVG: what a sweep found, at a glance.
+//
+//   Chart chart{.title = "Time per token", .x_label = "round trip, ms", .y_label = "ms"};
+//   chart.lines.push_back({"ours", {{0, 12.1}, {50, 14.0}}, /*ours=*/true});
+//   WriteFile("sweep.svg", ToSvg(chart));
+//
+// Lines are named where they end, not in a legend; ours is drawn thick. Both axes begin at zero, so
+// that heights can be compared by eye.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace outrider {
+
+struct Chart {
+  struct Line {
+    std::string name;
+    std::vector<std::pair<double, double>> points;
+    bool stands_out = false;
+  };
+
+  std::string title;
+  std::string subtitle;
+  std::string x_label;
+  std::string y_label;
+  std::vector<Line> lines;
+};
+
+std::string ToSvg(const Chart& chart);
+
+// &, < and > as XML writes them.
+std::string Escaped(const std::string& text);
+
+}  // namespace outrider

@@ -1,0 +1,67 @@
+// simulate: the real session and verifier machines in virtual time.
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "bench/simulator/cli/command.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) return absl::UnavailableError(Concat(path, ": cannot be written"));
+  return absl::OkStatus();
+}
+
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+
+constexpr char kDescription[] =
+    "The real session and verifier machines in virtual time: devices, links and a server, with "
+    "synthetic or recorded drafts, targets and exits. The same seed does the same, event for "
+    "event.";
+
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  simulate run --rtt 100 --target 50              one scenario, all figures\n"
+    "  simulate run --timeline picture.svg             what happens when, drawn\n"
+    "  simulate compare --rtt 60 --exits 0.5:0.5       policies and baselines side by side\n"
+    "  simulate sweep rtt 0:300:20 --svg rtt.svg       the same along an axis, as a picture\n"
+    "  simulate paper                                  the FSD paper's figures, and ours for them\n"
+    "  simulate faults --count 100000                  a random fault each: the text stays the "
+    "same\n"
+    "`simulate COMMAND --help` explains a command. Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+int Main(int argc, char** argv) {
+  CLI::App app(kDescription, "simulate");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  CommandBody chosen;
+  AddRunCommand(app, chosen);
+  AddCompareCommand(app, chosen);
+  AddSweepCommand(app, chosen);
+  AddPaperCommand(app, chosen);
+  AddFaultsCommand(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  const absl::Status status = chosen();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "simulate: %s\n", std::string(Message(status)).c_str());
+  return kFailure;
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) {
+  return outrider::Main(argc, argv);
+}

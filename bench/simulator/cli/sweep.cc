@@ -1,0 +1,113 @@
+// simulate sweep: policies and baselines along an axis.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "bench/simulator/chart.h"
+#include "bench/simulator/cli/command.h"
+#include "bench/simulator/contenders.h"
+#include "bench/simulator/figures.h"
+#include "bench/simulator/parse.h"
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+struct SweepFlags {
+  ScenarioFlags scenario;
+  std::string axis;
+  std::string range;
+  std::string svg;
+};
+
+struct Range {
+  double first;
+  double last;
+  double step;
+};
+
+absl::StatusOr<Range> ParseRange(const std::string& text) {
+  std::vector<double> numbers;
+  for (const std::string_view part : SplitAt(text, ':')) {
+    numbers.push_back(ParseNumber(part).value_or(-1));
+  }
+  if (numbers.size() != 3 || numbers[0] < 0 || numbers[1] < numbers[0] || numbers[2] <= 0) {
+    return InvalidArgument("'", text, "' is no range: it is written FIRST:LAST:STEP, as in ",
+                           "0:300:20");
+  }
+  return Range{numbers[0], numbers[1], numbers[2]};
+}
+
+absl::Status SetAxis(ScenarioFlags& flags, const std::string& axis, double value) {
+  if (axis == "rtt") {
+    flags.rtt_ms = value;
+  } else if (axis == "jitter") {
+    flags.jitter_ms = value;
+  } else if (axis == "target") {
+    flags.target_ms = Decimals(value, 3);
+  } else if (axis == "draft-time") {
+    flags.draft_ms = Decimals(value, 3);
+  } else if (axis == "acceptance") {
+    flags.draft = Decimals(value, 4);
+  } else if (axis == "sessions") {
+    flags.sessions = static_cast<uint32_t>(value);
+  } else {
+    return InvalidArgument("'", axis,
+                           "' is none of rtt, jitter, target, draft-time, acceptance, sessions");
+  }
+  return absl::OkStatus();
+}
+
+Chart ChartOf(const SweepFlags& sweep) {
+  const ScenarioFlags& flags = sweep.scenario;
+  return {.title = "Time per token",
+          .subtitle =
+              Concat("ms. Unless swept: round trip ", Decimals(flags.rtt_ms, 0), " ms, target ",
+                     flags.target_ms, " ms, draft ", flags.draft_ms, " ms, right ", flags.draft),
+          .x_label = sweep.axis,
+          .y_label = "ms per token",
+          .lines = {}};
+}
+
+absl::Status Sweep(const SweepFlags& sweep) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Range range, ParseRange(sweep.range));
+  Chart chart = ChartOf(sweep);
+  std::vector<std::vector<std::string>> rows = {{sweep.axis}};
+  for (double value = range.first; value <= range.last * (1 + 1e-9); value += range.step) {
+    ScenarioFlags flags = sweep.scenario;
+    OUTRIDER_RETURN_IF_ERROR(SetAxis(flags, sweep.axis, value));
+    rows.push_back({Decimals(value, 2)});
+    const std::vector<Contender> contenders = ContendersOf(flags);
+    chart.lines.resize(contenders.size());
+    for (size_t i = 0; i < contenders.size(); ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(const Figures figures, Measure(contenders[i].flags));
+      Chart::Line& line = chart.lines[i];
+      if (line.points.empty()) {
+        line.name = contenders[i].name;
+        line.stands_out = line.name == kOurs;
+        rows[0].push_back(line.name);
+      }
+      line.points.emplace_back(value, figures.token_ms);
+      rows.back().push_back(Decimals(figures.token_ms, 2));
+    }
+  }
+  std::fputs(Table(rows).c_str(), stdout);
+  return sweep.svg.empty() ? absl::OkStatus() : WriteFile(sweep.svg, ToSvg(chart));
+}
+
+}  // namespace
+
+void AddSweepCommand(CLI::App& app, CommandBody& chosen) {
+  CLI::App* const command = app.add_subcommand("sweep", "Policies and baselines, along an axis");
+  auto flags = std::make_shared<SweepFlags>();
+  command->add_option("AXIS", flags->axis, "rtt, jitter, target, draft-time, acceptance, sessions")
+      ->required();
+  command->add_option("RANGE", flags->range, "FIRST:LAST:STEP, as in 0:300:20")->required();
+  command->add_option("--svg", flags->svg, "Draws it to this file");
+  flags->scenario.AddTo(*command);
+  command->callback([flags, &chosen] { chosen = [flags] { return Sweep(*flags); }; });
+}
+
+}  // namespace outrider

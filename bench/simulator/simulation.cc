@@ -1,0 +1,175 @@
+#include "bench/simulator/simulation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "bench/simulator/chance.h"
+#include "bench/simulator/text.h"
+#include "bench/simulator/vocabulary.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+constexpr uint32_t kPageTokens = 16;
+
+// Questions asked of the scenario's seed.
+enum Question : uint64_t { kPrompt = 1, kHostBits, kDeviceBits, kLinkBits, kDraftBits };
+
+uint64_t SeedOf(const Scenario& scenario, Question question, uint64_t which) {
+  return Draw(scenario.seed, static_cast<uint64_t>(question) << 48 | which).Bits();
+}
+
+StopOptions StopsOf(const Scenario& scenario) {
+  return {.at_end_of_generation = scenario.ends_at_end_token, .max_tokens = scenario.max_tokens};
+}
+
+}  // namespace
+
+Simulation::Simulation(const World& world, const Scenario& scenario, Journal* journal)
+    : world_(world), scenario_(scenario), journal_(journal), begin_(events_.now()) {
+  AddHost();
+  for (size_t i = 0; i < scenario.session_count; ++i) AddDevice(i);
+}
+
+bool Simulation::Run(Duration time_max) {
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    events_.At(begin_ + static_cast<int64_t>(i) * scenario_.stagger,
+               [this, i] { devices_[i]->Start(); });
+  }
+  const auto is_done = [](const auto& device) { return device->done(); };
+  while (!std::ranges::all_of(devices_, is_done)) {
+    if (events_.now() - begin_ > time_max || !events_.RunNext()) return false;
+  }
+  return true;
+}
+
+std::string Simulation::KeyOf(size_t device) {
+  return Concat("device ", device);
+}
+
+Connection& Simulation::Dial(size_t device, Connection::Listener& listener,
+                             const std::string& key) {
+  const uint32_t dial = seats_[device].dials++;
+  const LinkShape shape = std::exchange(next_shape_, std::nullopt).value_or(scenario_.link);
+  connections_.push_back(std::make_unique<Connection>(
+      events_, shape, SeedOf(scenario_, kLinkBits, static_cast<uint64_t>(device) << 20 | dial),
+      cut_plan_ ? cut_plan_(device, dial) : std::nullopt));
+  Connection& connection = *connections_.back();
+  connection.Attach(End::kDevice, listener);
+  host_->Accept(connection, key, device);
+  return connection;
+}
+
+Simulation::Expectation Simulation::Expected(size_t i) const {
+  TokenHistory history({.vocabulary_size = world_.text().vocabulary_size(),
+                        .capacity = length_max(),
+                        .counts_tokens = scenario_.sampling.penalizes()});
+  const StopConditions stops = *StopConditions::Create(StopsOf(scenario_), world_.tokenizer());
+  Expectation expected;
+  const auto write = [&](std::span<const TokenId> tokens) {
+    OUTRIDER_CHECK_OK(history.Append(tokens));
+    WriteAlone(world_.text(), *seats_[i].chooser, stops, history);
+    expected.replies.emplace_back(history.reply().begin(), history.reply().end());
+  };
+  write(PromptOf(i));
+  for (const Turn& turn : scenario_.turns) {
+    if (turn.truncate_to) OUTRIDER_CHECK_OK(history.Truncate(*turn.truncate_to));
+    write(turn.tokens);
+  }
+  expected.committed.assign(history.tokens().begin(), history.tokens().end());
+  return expected;
+}
+
+std::vector<TokenId> Simulation::PromptOf(size_t i) const {
+  if (const Trace* trace = world_.trace(); trace != nullptr) {
+    return {trace->prompt().begin(), trace->prompt().end()};
+  }
+  Draw draw(SeedOf(scenario_, kPrompt, i));
+  std::vector<TokenId> prompt(scenario_.prompt_length);
+  const uint64_t words =
+      static_cast<uint64_t>(world_.text().vocabulary_size()) - kVocabularyEnd - 1;
+  for (TokenId& token : prompt)
+    token = kVocabularyEnd + 1 + static_cast<TokenId>(draw.Below(words));
+  return prompt;
+}
+
+uint32_t Simulation::length_max() const {
+  const size_t prompt_length =
+      world_.trace() != nullptr ? world_.trace()->prompt().size() : scenario_.prompt_length;
+  size_t length = prompt_length + scenario_.max_tokens;
+  for (const Turn& turn : scenario_.turns) length += turn.tokens.size() + scenario_.max_tokens;
+  return static_cast<uint32_t>(length);
+}
+
+// Every session samples in its own way.
+SamplingOptions Simulation::SamplingOf(size_t i) const {
+  SamplingOptions sampling = scenario_.sampling;
+  sampling.seed += i;
+  return sampling;
+}
+
+void Simulation::AddHost() {
+  const uint32_t pages_of_one = (length_max() + scenario_.pass_nodes_max) / kPageTokens + 2;
+  VerifierConfig config;
+  config.model_name = "synthetic";
+  config.vocabulary_size = static_cast<uint32_t>(world_.text().vocabulary_size());
+  config.context_length = length_max();
+  config.pass_nodes_max = scenario_.pass_nodes_max;
+  for (const double depth : world_.exits().depths()) {
+    config.exit_depths.push_back(static_cast<uint32_t>(depth * 1000));
+  }
+  config.sketch_nodes_max = scenario_.sketch.node_count_max;
+  config.sequence_count_max = std::max(16u, scenario_.session_count);
+  config.page_tokens = kPageTokens;
+  config.page_count =
+      scenario_.sessions_in_memory.value_or(config.sequence_count_max) * pages_of_one;
+  config.scheduler.row_count_max = scenario_.rows_max;
+  host_ = std::make_unique<Host>(
+      events_,
+      Host::Options{.config = std::move(config),
+                    .pass_time = scenario_.pass_time,
+                    .prompt_token_time = scenario_.prompt_token_time,
+                    .seed = SeedOf(scenario_, kHostBits, 0)},
+      Host::Parts{world_.tokenizer(), world_.text(), world_.exits(), journal_});
+}
+
+void Simulation::AddDevice(size_t i) {
+  Seat seat;
+  seat.chooser =
+      std::make_unique<Chooser>(*Chooser::Create(SamplingOf(i), world_.text().vocabulary_size()));
+  if (world_.trace() != nullptr) {
+    seat.drafts = std::make_unique<TracedDrafts>(*world_.trace(), world_.text(), *seat.chooser);
+  } else {
+    seat.drafts = std::make_unique<SkilledDrafts>(scenario_.skill, SeedOf(scenario_, kDraftBits, i),
+                                                  world_.text(), *seat.chooser);
+  }
+  seats_.push_back(std::move(seat));
+
+  Device::Options options;
+  options.session.prompt = PromptOf(i);
+  options.session.sampling = SamplingOf(i);
+  options.session.stops = StopsOf(scenario_);
+  options.session.length_max = length_max();
+  options.session.dry_policy = scenario_.dry_policy;
+  options.session.hints = scenario_.hints;
+  options.session.sketch = scenario_.sketch;
+  options.session.link = scenario_.patience;
+  options.policy = scenario_.policy;
+  options.draft_time = scenario_.draft_time;
+  options.assumed = scenario_.assumed;
+  options.turns = scenario_.turns;
+  options.alone_time = scenario_.alone_time;
+  options.seed = SeedOf(scenario_, kDeviceBits, i);
+  devices_.push_back(std::make_unique<Device>(
+      events_, std::move(options),
+      Device::Parts{world_.tokenizer(), *seats_.back().drafts, world_.text(),
+                    *seats_.back().chooser,
+                    [this, i](Connection::Listener& listener) -> Connection& {
+                      return Dial(i, listener, KeyOf(i));
+                    },
+                    journal_, i}));
+}
+
+}  // namespace outrider

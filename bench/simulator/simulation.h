@@ -1,0 +1,90 @@
+// Devices, links and a server in virtual time, with the real machines in all of them.
+//
+//   Simulation simulation(world, scenario);
+//   simulation.Run();
+//   simulation.device(0).shown()            // the text, token for token what the target writes
+//   alone simulation.Expected(0)
+//
+// Repeatable: the same world and scenario do the same, event for event.
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bench/simulator/device.h"
+#include "bench/simulator/event_queue.h"
+#include "bench/simulator/host.h"
+#include "bench/simulator/journal.h"
+#include "bench/simulator/link.h"
+#include "bench/simulator/scenario.h"
+
+namespace outrider {
+
+class Simulation {
+ public:
+  // All outlive it. Without a journal nothing is written down.
+  Simulation(const World& world, const Scenario& scenario, Journal* journal = nullptr);
+
+  // Where the connection that a device dials is to be cut. Asked for every one; none: nowhere.
+  using CutPlan = std::function<std::optional<Cut>(size_t device, uint32_t dial)>;
+  void SetCuts(CutPlan plan) { cut_plan_ = std::move(plan); }
+  // The next connection that anybody dials is over this link.
+  void ShapeNextDial(const LinkShape& shape) { next_shape_ = shape; }
+
+  // Until every device is done, or nothing happens any more. False when `time_max` of virtual time
+  // has passed before.
+  bool Run(Duration time_max = std::chrono::hours(24));
+
+  EventQueue& events() { return events_; }
+  Host& host() { return *host_; }
+  Device& device(size_t i) { return *devices_[i]; }
+  const Device& device(size_t i) const { return *devices_[i]; }
+  size_t device_count() const { return devices_.size(); }
+  MonotonicTime begin() const { return begin_; }
+  // Of everything a device dialled.
+  const std::vector<std::unique_ptr<Connection>>& connections() const { return connections_; }
+
+  // A connection over the link of a device, for those who talk to the host as somebody else.
+  Connection& Dial(size_t device, Connection::Listener& listener, const std::string& key);
+  static std::string KeyOf(size_t device);
+
+  // What device i has committed in the end when all goes well: prompt, replies, turns.
+  struct Expectation {
+    std::vector<TokenId> committed;
+    std::vector<std::vector<TokenId>> replies;  // in full, even where the user cuts in
+  };
+  Expectation Expected(size_t i) const;
+
+ private:
+  // What a device needs for its own sampling.
+  struct Seat {
+    std::unique_ptr<Chooser> chooser;
+    std::unique_ptr<Drafts> drafts;
+    uint32_t dials = 0;
+  };
+
+  std::vector<TokenId> PromptOf(size_t i) const;
+  uint32_t length_max() const;
+  SamplingOptions SamplingOf(size_t i) const;
+  void AddHost();
+  void AddDevice(size_t i);
+
+  const World& world_;
+  const Scenario& scenario_;
+  Journal* const journal_;
+  EventQueue events_;
+  const MonotonicTime begin_;
+  CutPlan cut_plan_;
+  std::optional<LinkShape> next_shape_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<Seat> seats_;
+  std::unique_ptr<Host> host_;
+  std::vector<std::unique_ptr<Device>> devices_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,129 @@
+#include "bench/simulator/simulation.h"
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "bench/simulator/faults.h"
+#include "bench/simulator/figures.h"
+#include "bench/simulator/formulas.h"
+#include "bench/simulator/lossless.h"
+#include "common/base/status.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+std::unique_ptr<World> MakeWorld(bool sampled = false, const char* exits = "none") {
+  absl::StatusOr<std::unique_ptr<World>> world =
+      World::Create({.vocabulary_size = 1000, .sampled = sampled, .exits = exits, .seed = 1});
+  EXPECT_TRUE(world.ok()) << world.status();
+  return *std::move(world);
+}
+
+DraftSkill Skill(std::string_view text) {
+  return *DraftSkill::Parse(text);
+}
+
+// Constant times, as Table 4 has them.
+Scenario Constant() {
+  Scenario scenario;
+  scenario.link.delay = Milliseconds(30);
+  scenario.pass_time = TimeProfile::Constant(Milliseconds(50));
+  scenario.draft_time = TimeProfile::Constant(Milliseconds(5));
+  scenario.skill = Skill("0.7");
+  scenario.policy = {.kind = PolicyKind::kChain, .gamma = 4};
+  scenario.dry_policy = v1::DRY_POLICY_WAIT;
+  scenario.max_tokens = 2000;
+  return scenario;
+}
+
+constexpr RoundTimes kTimes = {.link = 30, .draft = 20, .target = 50, .hit = 0};
+
+Figures FiguresOf(const Scenario& scenario) {
+  const std::unique_ptr<World> world = MakeWorld();
+  Simulation simulation(*world, scenario);
+  EXPECT_TRUE(simulation.Run());
+  EXPECT_TRUE(CheckTexts(simulation).ok()) << CheckTexts(simulation);
+  return FiguresOf(simulation);
+}
+
+TEST(Table4, ATargetAloneTakesItsTimeForEveryToken) {
+  Scenario scenario = Constant();
+  scenario.skill = Skill("none");
+  scenario.dry_policy = v1::DRY_POLICY_ALONE;
+  const Figures figures = FiguresOf(scenario);
+  EXPECT_NEAR(figures.token_ms, kTimes.target, 0.01 * kTimes.target);
+  EXPECT_NEAR(figures.first_ms, TargetAloneMs(1, kTimes), 0.01 * TargetAloneMs(1, kTimes));
+}
+
+TEST(Table4, AChainTakesARoundTripDraftAndPassForEveryRound) {
+  const Figures figures = FiguresOf(Constant());
+  const double expected = ChainMs(1, 1 / figures.passes_per_token, kTimes);
+  EXPECT_NEAR(figures.token_ms, expected, 0.01 * expected);
+}
+
+TEST(Table4, OnTheServerThereIsNoRoundTrip) {
+  Scenario scenario = Constant();
+  scenario.link.delay = Duration(0);
+  const Figures figures = FiguresOf(scenario);
+  const double expected = CoLocatedMs(1, 1 / figures.passes_per_token, {0, 20, 50, 0});
+  EXPECT_NEAR(figures.token_ms, expected, 0.01 * expected);
+}
+
+// Whatever drafts, guesses or decides: it costs time, never a token.
+TEST(Simulation, WritesWhatTheTargetWritesAlone) {
+  static constexpr PolicyKind kPolicies[] = {PolicyKind::kChain,  PolicyKind::kFsd,
+                                             PolicyKind::kLlmcad, PolicyKind::kEdgellm,
+                                             PolicyKind::kLever,  PolicyKind::kOurs};
+  static constexpr std::string_view kSkills[] = {"perfect", "good", "bad", "adversarial"};
+  static constexpr uint32_t kNodes[] = {1, 4, 16, 63};
+  static constexpr const char* kExits[] = {"none", "0.4:0.3,0.7:0.6", "lying:0.3,0.8"};
+  static constexpr v1::DryPolicy kDry[] = {v1::DRY_POLICY_ADAPTIVE, v1::DRY_POLICY_WAIT,
+                                           v1::DRY_POLICY_ALONE};
+  int run = 0;
+  for (const bool sampled : {false, true}) {
+    for (const char* exits : kExits) {
+      const std::unique_ptr<World> world = MakeWorld(sampled, exits);
+      for (const PolicyKind policy : kPolicies) {
+        for (const std::string_view skill : kSkills) {
+          for (int i = 0; i < 3; ++i, ++run) {
+            Scenario scenario;
+            scenario.policy.kind = policy;
+            scenario.skill = Skill(skill);
+            scenario.sketch.pass_node_count_max = kNodes[(run + i) % 4];
+            scenario.dry_policy = kDry[i];
+            scenario.link.jitter = Milliseconds(run % 2 * 15);
+            scenario.link.loss = run % 5 == 0 ? 0.05 : 0;
+            scenario.session_count = run % 7 == 0 ? 8 : 1;
+            scenario.max_tokens = 40;
+            scenario.sampling.temperature = sampled ? 0.9 : 0;
+            scenario.seed = static_cast<uint64_t>(run);
+            Simulation simulation(*world, scenario);
+            ASSERT_TRUE(simulation.Run()) << "run " << run;
+            const absl::Status status = CheckTexts(simulation);
+            ASSERT_TRUE(status.ok()) << "run " << run << ", " << PolicyName(policy) << ", draft "
+                                     << skill << ", exits " << exits << ": " << status;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Simulation, TheSameSeedDoesTheSame) {
+  const std::unique_ptr<World> world = MakeWorld();
+  Scenario scenario;
+  scenario.link.jitter = Milliseconds(10);
+  scenario.max_tokens = 100;
+  std::vector<uint64_t> counts;
+  for (int i = 0; i < 2; ++i) {
+    Simulation simulation(*world, scenario);
+    EXPECT_TRUE(simulation.Run());
+    counts.push_back(simulation.events().run_count());
+  }
+  EXPECT_EQ(counts[0], counts[1]);
+}
+
+}  // namespace
+}  // namespace outrider
