@@ -79,4 +79,9 @@ class Drafter {
                                std::span<const Context> contexts, Proposals& proposals) = 0;
 };
 
+// What makes a Propose() impossible for any drafter: InvalidArgument for a parent that does not
+// come before its child, a token outside the vocabulary, a context that is no node.
+absl::Status CheckRequest(std::span<const DraftedNode> nodes,
+                          std::span<const Drafter::Context> contexts, int32_t vocabulary_size);
+
 }  // namespace outrider

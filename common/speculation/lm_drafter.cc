@@ -122,24 +122,7 @@ absl::Status LmDrafter::Check(const TokenHistory& committed, std::span<const Dra
   if (committed.size() == 0) {
     return InvalidArgument("nothing is committed, so there is no root to draft below");
   }
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const DraftedNode& node = nodes[i];
-    if (node.parent != kRoot && node.parent >= i) {
-      return InvalidArgument("node ", i, " has node ", node.parent,
-                             " as its parent, which does not come before it");
-    }
-    if (node.token < 0 || node.token >= chooser_.vocabulary_size()) {
-      return InvalidArgument("node ", i, " is token ", node.token, ", and the vocabulary has ",
-                             chooser_.vocabulary_size(), " tokens");
-    }
-  }
-  for (const Context& context : contexts) {
-    if (context.node != kRoot && context.node >= nodes.size()) {
-      return InvalidArgument("children are asked for of node ", context.node, ", which is none of ",
-                             nodes.size());
-    }
-  }
-  return absl::OkStatus();
+  return CheckRequest(nodes, contexts, chooser_.vocabulary_size());
 }
 
 // --- following the text ---
