@@ -227,8 +227,9 @@ void Device::WriteAlone() {
   if (!session_->replying()) return;
   Follow(session_->committed(), reply_begin_);
   const TokenId token = parts_.text.After(RootOf(history_), parts_.chooser);
-  const v1::Finish finish =
-      parts_.tokenizer.IsEndOfGeneration(token) ? v1::FINISH_END_TOKEN : v1::FINISH_NONE;
+  const bool ends =
+      options_.session.stops.at_end_of_generation && parts_.tokenizer.IsEndOfGeneration(token);
+  const v1::Finish finish = ends ? v1::FINISH_END_TOKEN : v1::FINISH_NONE;
   Note(Journal::Kind::kNote, {}, 1, Concat("writes ", token, " alone"));
   Tell(Session::WroteAlone{{&token, 1}, finish});
   events_.After(*options_.alone_time, [this, alone = alone_] {

@@ -51,7 +51,9 @@ void FsdPolicy::Expand(const DraftView& draft, std::vector<Expansion>& batch) {
     if (batch.size() == draft.batch_node_count_max) return;
     const uint32_t tip = ChainTip(draft.nodes, outcome);
     const bool long_enough = draft.nodes[tip].depth - draft.nodes[outcome].depth == gamma_;
-    if (!long_enough && CanExpand(draft.nodes[tip])) batch.push_back({tip, 1});
+    // An outcome may lie on the chain of another.
+    const bool is_asked = std::ranges::find(batch, tip, &Expansion::node) != batch.end();
+    if (!long_enough && !is_asked && CanExpand(draft.nodes[tip])) batch.push_back({tip, 1});
   }
 }
 

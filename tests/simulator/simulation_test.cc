@@ -125,5 +125,18 @@ TEST(Simulation, TheSameSeedDoesTheSame) {
   EXPECT_EQ(counts[0], counts[1]);
 }
 
+// Seed 97 once expanded a node twice, 571 and 1122 once lost the session to a late Open of its own.
+TEST(Faults, TheTextStaysTheSameAndNothingIsLeft) {
+  const FaultTrials trials;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    const absl::Status status = trials.Run(seed).status;
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  for (const uint64_t seed : {571, 1122}) {
+    const absl::Status status = trials.Run(seed).status;
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
 }  // namespace
 }  // namespace outrider
