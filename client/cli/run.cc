@@ -1,4 +1,4 @@
-// outrider run: text from a model, alone on this machine.
+// outrider run: text from a model, on this machine or at a server, alone or with a draft beside it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,8 +18,13 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/progress_bar.h"
 #include "client/cli/run_chat.h"
+#include "client/cli/speculation_flags.h"
+#include "client/cli/speculative_generator.h"
+#include "client/cli/target_generator.h"
 #include "client/cli/tokenizer_source.h"
 #include "client/cli/units.h"
+#include "client/verifier/local_verifier.h"
+#include "client/verifier/remote_verifier.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/formats/models/model_file.h"
@@ -27,6 +32,7 @@
 #include "common/kernels/kernels.h"
 #include "common/model/cpu_target.h"
 #include "common/model/model_spec.h"
+#include "common/text/fingerprint.h"
 #include "common/tokens/chooser.h"
 #include "common/tokens/stop_conditions.h"
 
@@ -36,7 +42,9 @@ namespace {
 constexpr uint32_t kDefaultContext = 4096;
 
 struct RunFlags {
-  std::string model;
+  std::string model;  // empty: the target is at the server
+  std::string server;
+  SpeculationFlags speculation;
   std::optional<std::string> prompt;
   bool chat = false;
   std::string system;
@@ -68,7 +76,8 @@ std::string Rate(uint64_t tokens, double seconds) {
   return Fixed(seconds > 0 ? static_cast<double>(tokens) / seconds : 0, 1) + " tokens/s";
 }
 
-void PrintSummary(const GenerationTimes& times) {
+void PrintSummary(const Generator& generator) {
+  const GenerationTimes& times = generator.times();
   std::string text = Concat("prompt: ", times.prompt_tokens, " tokens");
   if (times.computed_tokens > 0) {
     text += Concat(", ", Rate(times.computed_tokens, times.prompt_seconds));
@@ -76,6 +85,9 @@ void PrintSummary(const GenerationTimes& times) {
   text += Concat("; generated: ", times.generated_tokens, " tokens, ",
                  Rate(times.generated_tokens, times.generation_seconds),
                  "; peak memory: ", PeakMemory(), "\n");
+  if (const std::string details = generator.Details(); !details.empty()) {
+    text += Concat(details, "\n");
+  }
   std::fputs(text.c_str(), stderr);
 }
 
@@ -86,11 +98,12 @@ void PrintDetails(const TargetInfo& info, Isa isa, const RunFlags& flags) {
 }
 
 absl::StatusOr<std::unique_ptr<CpuTarget>> LoadTarget(const ModelFile& model, const RunFlags& flags,
-                                                      Isa isa, ThreadPool& pool) {
+                                                      Isa isa, uint32_t node_count_max,
+                                                      ThreadPool& pool) {
   CpuTargetOptions options;
   const uint32_t trained = model.hyperparameters().context_length;
   options.context_length = flags.context.value_or(std::min(trained, kDefaultContext));
-  options.node_count_max = 0;  // nobody drafts
+  options.node_count_max = node_count_max;
   std::optional<ProgressBar> bar;
   uint64_t reported = 0;
   const auto progress = [&](uint64_t done, uint64_t total, std::string_view tensor) {
@@ -113,12 +126,17 @@ absl::Status CheckInput(const RunFlags& flags) {
   return absl::OkStatus();
 }
 
+// Whose tokenizer is used: a server tells its own only by fingerprint.
+const std::string& TokenizerPath(const RunFlags& flags) {
+  return flags.model.empty() ? flags.speculation.draft : flags.model;
+}
+
 absl::Status RunPrompt(const RunFlags& flags, const Tokenizer& tokenizer, Generator& generator) {
   const std::string text =
       flags.prompt ? *flags.prompt : std::string(std::istreambuf_iterator<char>(std::cin), {});
   const std::vector<TokenId> tokens = tokenizer.Encode(text);
   if (tokens.empty()) {
-    return InvalidArgument(flags.model,
+    return InvalidArgument(TokenizerPath(flags),
                            ": begins no text of its own, and the prompt is empty; give it a word");
   }
   OUTRIDER_RETURN_IF_ERROR(generator.Continue(tokens, /*is_reply=*/false, Print));
@@ -126,41 +144,107 @@ absl::Status RunPrompt(const RunFlags& flags, const Tokenizer& tokenizer, Genera
   return absl::OkStatus();
 }
 
-absl::Status RunModel(const RunFlags& flags) {
-  OUTRIDER_RETURN_IF_ERROR(CheckInput(flags));
+absl::Status Write(const RunFlags& flags, const Tokenizer& tokenizer, Generator& generator) {
+  const absl::Status status =
+      flags.chat ? RunChat(TokenizerPath(flags), flags.system, tokenizer, generator, Print)
+                 : RunPrompt(flags, tokenizer, generator);
+  if (generator.context_is_full()) {
+    std::fprintf(stderr, "stopped: the context of %u tokens is full (--context)\n",
+                 generator.context_length());
+  }
+  if (status.ok()) PrintSummary(generator);
+  return status;
+}
+
+StopOptions StopsOf(const RunFlags& flags) {
+  return {.strings = flags.stop, .max_tokens = flags.max_tokens};
+}
+
+absl::Status RunAlone(const RunFlags& flags, const Tokenizer& tokenizer, Target& target) {
+  OUTRIDER_ASSIGN_OR_RETURN(const StopConditions stops,
+                            StopConditions::Create(StopsOf(flags), tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(
-      const Isa isa,
-      SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
+      const Chooser chooser,
+      Chooser::Create(flags.sampling, static_cast<int32_t>(target.info().vocabulary_size)));
+  TargetGenerator generator(target, chooser, stops);
+  OUTRIDER_RETURN_IF_ERROR(generator.Open());
+  return Write(flags, tokenizer, generator);
+}
+
+// With a draft beside the verifier's target.
+absl::Status RunSession(const RunFlags& flags, Isa isa, const Tokenizer& tokenizer,
+                        uint32_t context, uint32_t draft_threads, Verifier& verifier) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
+                            ThreadPool::Create(draft_threads));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Draft> draft,
+      Draft::Load(flags.speculation, flags.sampling, context, KernelsFor(isa), *pool));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<TreePolicy> policy,
+                            MakePolicy(flags.speculation));
+  SessionOptions options;
+  options.sampling = flags.sampling;
+  options.stops = StopsOf(flags);
+  options.length_max = context;
+  options.tokenizer_fingerprint = FingerprintDigits(tokenizer.fingerprint());
+  SetSession(flags.speculation, options);
+  SpeculativeGenerator generator(
+      options, {tokenizer, draft->drafter(), draft->vocabulary_size(), *policy, verifier});
+  return Write(flags, tokenizer, generator);
+}
+
+absl::Status RunAtServer(const RunFlags& flags, Isa isa) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RemoteVerifier> verifier,
+                            RemoteVerifier::Connect(flags.server));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
+                            OpenTokenizer(TokenizerPath(flags)));
+  OUTRIDER_RETURN_IF_ERROR(flags.sampling.Validate(tokenizer->vocabulary_size()));
+  OUTRIDER_ASSIGN_OR_RETURN(const v1::DescribeResponse server, verifier->Describe());
+  if (flags.context.value_or(0) > server.context_length()) {
+    return InvalidArgument("--context ", *flags.context, " is more than the ",
+                           server.context_length(), " that the verifier at ", flags.server,
+                           " has; ask for that at most");
+  }
+  if (flags.verbose) {
+    std::fprintf(stderr, "%s at %s: numerics id %s, context %u\n", server.model_name().c_str(),
+                 flags.server.c_str(), server.numerics_id().c_str(), server.context_length());
+  }
+  CatchInterrupt();
+  const uint32_t context =
+      flags.context.value_or(std::min(server.context_length(), kDefaultContext));
+  return RunSession(flags, isa, *tokenizer, context, flags.threads, *verifier);
+}
+
+absl::Status RunHere(const RunFlags& flags, Isa isa) {
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
   OUTRIDER_RETURN_IF_ERROR(ModelSpec::From(*model, flags.model).status());
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(flags.model));
   OUTRIDER_RETURN_IF_ERROR(flags.sampling.Validate(tokenizer->vocabulary_size()));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const StopConditions stops,
-      StopConditions::Create({.strings = flags.stop, .max_tokens = flags.max_tokens}, *tokenizer));
+  // Before a model is loaded for nothing.
+  OUTRIDER_RETURN_IF_ERROR(StopConditions::Create(StopsOf(flags), *tokenizer).status());
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(flags.threads));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<CpuTarget> target,
-                            LoadTarget(*model, flags, isa, *pool));
-  CatchInterrupt();  // not before: until here it may end the process, and nothing is lost
-  model.reset();     // all of it is in the target's memory now
-  const TargetInfo& info = target->info();
+  CatchInterrupt();
+  const bool drafts = !flags.speculation.draft.empty();
   OUTRIDER_ASSIGN_OR_RETURN(
-      const Chooser chooser,
-      Chooser::Create(flags.sampling, static_cast<int32_t>(info.vocabulary_size)));
-  if (flags.verbose) PrintDetails(info, isa, flags);
+      const std::unique_ptr<CpuTarget> target,
+      LoadTarget(*model, flags, isa, drafts ? flags.speculation.pass_nodes : 0, *pool));
+  model.reset();  // all of it is in the target's memory now
+  if (flags.verbose) PrintDetails(target->info(), isa, flags);
+  if (!drafts) return RunAlone(flags, *tokenizer, *target);
 
-  Generator generator(*target, chooser, stops);
-  OUTRIDER_RETURN_IF_ERROR(generator.Open());
-  const absl::Status status = flags.chat
-                                  ? RunChat(flags.model, flags.system, *tokenizer, generator, Print)
-                                  : RunPrompt(flags, *tokenizer, generator);
-  if (generator.context_is_full() && !generator.finish()) {
-    std::fprintf(stderr, "stopped: the context of %u tokens is full (--context)\n",
-                 info.context_length);
-  }
-  if (status.ok()) PrintSummary(generator.times());
-  return status;
+  OUTRIDER_RETURN_IF_ERROR(CheckFamily(flags.speculation.draft, *tokenizer));
+  LocalVerifier verifier(*target, *tokenizer, flags.speculation.sketch_nodes);
+  // The draft works while the target does: it has a processor of its own at most.
+  return RunSession(flags, isa, *tokenizer, target->info().context_length, /*draft_threads=*/1,
+                    verifier);
+}
+
+absl::Status Run(const RunFlags& flags) {
+  OUTRIDER_RETURN_IF_ERROR(CheckInput(flags));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const Isa isa,
+      SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
+  return flags.model.empty() ? RunAtServer(flags, isa) : RunHere(flags, isa);
 }
 
 void AddSamplingFlags(CLI::App& command, SamplingOptions& sampling) {
@@ -228,10 +312,20 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       "line of standard input is a message. Ctrl-C ends the text, a second one the program.\n"
       "  outrider run --model model.gguf --prompt \"Once upon a time\"\n"
       "  outrider run --model model.gguf --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt\n"
-      "  outrider run --model model.gguf --chat --system \"Answer in one sentence.\"");
-  command->add_option("--model", flags->model, "A .gguf file or a Hugging Face directory")
-      ->required()
+      "  outrider run --model model.gguf --chat --system \"Answer in one sentence.\"\n"
+      "  outrider run --server host:7373 --draft draft.gguf --prompt \"Once upon a time\"\n"
+      "With --draft a small model of the same family guesses ahead, and the target checks whole "
+      "trees\n"
+      "of its tokens at once: the text is the same, only sooner.");
+  CLI::Option_group* const target = command->add_option_group("Target", "One of these");
+  target->add_option("--model", flags->model, "A .gguf file or a Hugging Face directory")
       ->envname("OUTRIDER_MODEL");
+  CLI::Option* const server =
+      target
+          ->add_option("--server", flags->server, "An outrider-server, as host:port; needs --draft")
+          ->envname("OUTRIDER_SERVER");
+  target->require_option(1);
+  AddSpeculationFlags(*command, flags->speculation, *server);
   CLI::Option* const prompt = command->add_option("--prompt", flags->prompt, "The text to continue")
                                   ->envname("OUTRIDER_PROMPT");
   CLI::Option* const chat =
@@ -252,7 +346,7 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       ->envname("OUTRIDER_STOP");
   AddSamplingFlags(*command, flags->sampling);
   AddMachineFlags(*command, *flags);
-  command->callback([flags, &chosen] { chosen = [flags] { return RunModel(*flags); }; });
+  command->callback([flags, &chosen] { chosen = [flags] { return Run(*flags); }; });
 }
 
 }  // namespace outrider

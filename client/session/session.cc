@@ -48,10 +48,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(SessionOptions options,
   if (options.prompt.empty()) {
     return InvalidArgument("the prompt is empty: there is nothing for a reply to follow");
   }
-  if (options.prompt.size() >= options.length_max) {
+  if (options.prompt.size() > options.length_max) {
     return InvalidArgument("a prompt of ", options.prompt.size(),
-                           " tokens leaves no room for a reply in a context of ",
-                           options.length_max);
+                           " tokens does not fit into a context of ", options.length_max,
+                           "; shorten it, or ask for a longer context");
   }
   OUTRIDER_RETURN_IF_ERROR(options.sampling.Validate(parts.tokenizer.vocabulary_size()));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Transcript> transcript,
@@ -572,9 +572,9 @@ void Session::SendTruncate(size_t length) {
 
 absl::Status Session::CheckTurn(std::span<const TokenId> tokens) const {
   if (tokens.empty()) return InvalidArgument("a turn has no tokens");
-  if (tokens.size() + size() >= length_max_) {
+  if (tokens.size() + size() > length_max_) {
     return ResourceExhausted("a turn of ", tokens.size(), " tokens after ", size(),
-                             " leaves no room for a reply in a context of ", length_max_);
+                             " does not fit into a context of ", length_max_);
   }
   if (!transcript_->Fits(tokens)) {
     return InvalidArgument("a turn has tokens outside the vocabulary");

@@ -205,6 +205,10 @@ class Session {
   // Appends to `actions`.
   void Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions);
 
+  // Whether these tokens can be a turn: there are some, the vocabulary has them, the context has
+  // room.
+  absl::Status CheckTurn(std::span<const TokenId> tokens) const;
+
   std::span<const TokenId> committed() const { return transcript_->history().tokens(); }
   // A reply is running.
   bool replying() const { return transcript_->replying(); }
@@ -257,7 +261,6 @@ class Session {
   void SendTruncate(size_t length);
 
   // The committed tokens.
-  absl::Status CheckTurn(std::span<const TokenId> tokens) const;
   void MakeRoom();
   void BeginReply();
   void EndReply(size_t length);

@@ -758,7 +758,7 @@ TEST_F(ScriptTest, TurnsThatDoNotFitAreRefusedAndTheSessionGoesOn) {
   const auto long_turn = Tokens("123456");
   Handle(Session::UserAppend{long_turn});
   ASSERT_EQ(reports_.size(), 1u);
-  EXPECT_THAT(reports_[0], HasSubstr("leaves no room"));
+  EXPECT_THAT(reports_[0], HasSubstr("does not fit"));
   Handle(Session::UserAppend{{}});
   EXPECT_EQ(reports_.size(), 2u);
   Handle(Session::UserTruncate{9});
@@ -774,7 +774,7 @@ TEST_F(ScriptTest, OptionsThatCannotBeAreRefused) {
     return std::string(Message(session.status()));
   };
   EXPECT_THAT(error_of({}), HasSubstr("the prompt is empty"));
-  EXPECT_THAT(error_of({.prompt = {1, 2, 3}, .length_max = 3}), HasSubstr("leaves no room"));
+  EXPECT_THAT(error_of({.prompt = {1, 2, 3}, .length_max = 2}), HasSubstr("does not fit"));
   EXPECT_THAT(error_of({.prompt = {-1}}), HasSubstr("outside the vocabulary"));
   EXPECT_THAT(error_of({.prompt = {1}, .sampling = {.temperature = -1}}), HasSubstr("temperature"));
   EXPECT_THAT(error_of({.prompt = {1}, .stops = {.strings = {""}}}), HasSubstr("empty"));

@@ -1,4 +1,4 @@
-#include "client/cli/generator.h"
+#include "client/cli/target_generator.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,8 @@ double SecondsSince(MonotonicTime start) {
 
 }  // namespace
 
-Generator::Generator(Target& target, const Chooser& chooser, const StopConditions& stops)
+TargetGenerator::TargetGenerator(Target& target, const Chooser& chooser,
+                                 const StopConditions& stops)
     : target_(target),
       chooser_(chooser),
       stops_(stops),
@@ -25,13 +26,13 @@ Generator::Generator(Target& target, const Chooser& chooser, const StopCondition
                 .capacity = size_t{target.info().context_length} + 1,
                 .counts_tokens = chooser.options().penalizes()}) {}
 
-absl::Status Generator::Open() {
+absl::Status TargetGenerator::Open() {
   OUTRIDER_ASSIGN_OR_RETURN(sequence_, target_.CreateSequence());
   return absl::OkStatus();
 }
 
-absl::Status Generator::Continue(std::span<const TokenId> tokens, bool is_reply,
-                                 const TextSink& sink) {
+absl::Status TargetGenerator::Continue(std::span<const TokenId> tokens, bool is_reply,
+                                       const TextSink& sink) {
   finish_.reset();
   const uint32_t context_length = target_.info().context_length;
   if (tokens.size() > context_length) {
@@ -49,7 +50,7 @@ absl::Status Generator::Continue(std::span<const TokenId> tokens, bool is_reply,
   return Write(is_reply, sink);
 }
 
-absl::Status Generator::Read(std::span<const TokenId> tokens) {
+absl::Status TargetGenerator::Read(std::span<const TokenId> tokens) {
   const MonotonicTime start = RealClock().Now();
   std::optional<ProgressBar> bar;
   uint32_t reported = 0;
@@ -68,11 +69,11 @@ absl::Status Generator::Read(std::span<const TokenId> tokens) {
   return history_.Append(tokens);
 }
 
-absl::Status Generator::Write(bool is_reply, const TextSink& sink) {
+absl::Status TargetGenerator::Write(bool is_reply, const TextSink& sink) {
   const MonotonicTime start = RealClock().Now();
   Reply reply(stops_, is_reply ? std::span<const TokenId>() : history_.tokens());
   absl::Status status;
-  while (!reply.finish() && !Interrupted() && !context_is_full()) {
+  while (!reply.finish() && !Interrupted() && !history_is_full()) {
     const Pass pass = {sequence_, {}, &chooser_, &history_};
     PassResult result;
     target_.Run({&pass, 1}, {&result, 1});

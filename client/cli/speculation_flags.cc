@@ -1,0 +1,112 @@
+#include "client/cli/speculation_flags.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "client/cli/tokenizer_source.h"
+#include "common/base/status.h"
+#include "common/formats/models/model_file.h"
+#include "common/model/model_spec.h"
+#include "common/speculation/policies.h"
+#include "common/text/fingerprint.h"
+#include "common/tokens/chooser.h"
+
+namespace outrider {
+namespace {
+
+const std::map<std::string, v1::DryPolicy>& DryPolicies() {
+  static const auto& policies =
+      *new std::map<std::string, v1::DryPolicy>{{"adaptive", v1::DRY_POLICY_ADAPTIVE},
+                                                {"wait", v1::DRY_POLICY_WAIT},
+                                                {"alone", v1::DRY_POLICY_ALONE}};
+  return policies;
+}
+
+std::string CheckPolicy(const std::string& name) {
+  const auto kind = ParsePolicyKind(name);
+  return kind.ok() ? std::string() : std::string(Message(kind.status()));
+}
+
+}  // namespace
+
+void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags, CLI::Option& server) {
+  CLI::Option* const draft =
+      command
+          .add_option("--draft", flags.draft,
+                      "A small model of the target's family, which guesses ahead on this machine")
+          ->envname("OUTRIDER_DRAFT");
+  server.needs(draft);
+  command
+      .add_option("--policy", flags.policy,
+                  "How the draft is grown: chain, fsd, llmcad, edgellm, lever, awaited or ours")
+      ->check(CheckPolicy)
+      ->capture_default_str()
+      ->envname("OUTRIDER_POLICY");
+  command
+      .add_option("--spec-gamma", flags.gamma, "Policies chain and fsd: tokens drafted in a row")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str()
+      ->envname("OUTRIDER_SPEC_GAMMA");
+  command
+      .add_option("--spec-pass-nodes", flags.pass_nodes,
+                  "Drafted tokens that one pass of the target checks, at the most")
+      ->check(CLI::Range(1, 255))
+      ->capture_default_str()
+      ->envname("OUTRIDER_SPEC_PASS_NODES");
+  command
+      .add_option("--spec-sketch-nodes", flags.sketch_nodes,
+                  "Drafted tokens that are kept at a time, at the most")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str()
+      ->envname("OUTRIDER_SPEC_SKETCH_NODES");
+  command
+      .add_option("--spec-dry", flags.dry,
+                  "What the target does when nothing is drafted: wait, go on alone, or adaptive")
+      ->check(CLI::IsMember({"adaptive", "wait", "alone"}))
+      ->capture_default_str()
+      ->envname("OUTRIDER_SPEC_DRY");
+}
+
+absl::StatusOr<std::unique_ptr<TreePolicy>> MakePolicy(const SpeculationFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const PolicyKind kind, ParsePolicyKind(flags.policy));
+  return MakePolicy(PolicyOptions{.kind = kind, .gamma = flags.gamma});
+}
+
+void SetSession(const SpeculationFlags& flags, SessionOptions& options) {
+  options.dry_policy = DryPolicies().at(flags.dry);
+  options.sketch.node_count_max = flags.sketch_nodes;
+  options.sketch.pass_node_count_max = flags.pass_nodes;
+}
+
+absl::Status CheckFamily(const std::string& draft, const Tokenizer& target) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(draft));
+  if (tokenizer->fingerprint() == target.fingerprint()) return absl::OkStatus();
+  return FailedPrecondition(draft, ": its tokenizer has fingerprint ",
+                            FingerprintDigits(tokenizer->fingerprint()), " and the target's ",
+                            FingerprintDigits(target.fingerprint()),
+                            "; take a draft of the same family");
+}
+
+absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const SpeculationFlags& flags,
+                                                   const SamplingOptions& sampling,
+                                                   uint32_t context, const Kernels& kernels,
+                                                   ThreadPool& pool) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.draft));
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, flags.draft));
+  std::unique_ptr<Draft> draft(new Draft());
+  OUTRIDER_ASSIGN_OR_RETURN(draft->weights_,
+                            ResidentWeights::Load(*model, spec, flags.draft, pool, nullptr));
+  draft->vocabulary_size_ = static_cast<int32_t>(spec.vocabulary_size);
+  OUTRIDER_ASSIGN_OR_RETURN(const Chooser chooser,
+                            Chooser::Create(sampling, draft->vocabulary_size_));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      draft->drafter_, LmDrafter::Create(spec, *draft->weights_, chooser,
+                                         {.context_length = std::min(context, spec.context_length),
+                                          .node_count_max = flags.sketch_nodes},
+                                         kernels, pool));
+  return draft;
+}
+
+}  // namespace outrider

@@ -1,0 +1,46 @@
+. "$(dirname "$0")/lib.sh"
+"$TOOLS/damaged_model" stories.gguf 0.1 damaged.gguf
+
+# With a draft, whichever and however grown, the text is the target's, greedy and sampled; only the passes are fewer.
+settings=('' '--temperature 0.9 --top-p 0.95 --repeat-penalty 1.1 --seed 5')
+for setting in "${settings[@]}"; do
+  run() {
+    # shellcheck disable=SC2086
+    outrider run --model stories.gguf --prompt 'Once upon a time' --max-tokens 80 $setting "$@" 2>summary.txt
+  }
+  text=$(run)
+  for policy in chain fsd llmcad edgellm lever awaited ours; do
+    for draft in stories damaged; do
+      equals "$text" "$(run --draft $draft.gguf --policy $policy)"
+      contains "$(cat summary.txt)" 'passes: '
+    done
+  done
+done
+run() { outrider run --model stories.gguf --draft damaged.gguf "$@" 2>summary.txt; }
+
+# So it is when nothing, or little, may be drafted, and when the target does not wait for it.
+text=$(outrider run --model stories.gguf --prompt 'Lily had a' --max-tokens 60 2>/dev/null)
+for variant in '--spec-pass-nodes 1' '--spec-sketch-nodes 2' '--spec-dry alone' '--spec-dry wait --policy chain --spec-gamma 7'; do
+  # shellcheck disable=SC2086
+  equals "$text" "$(run --prompt 'Lily had a' --max-tokens 60 $variant)"
+done
+
+# A stop text and a full context end it as they end the target alone.
+equals 'Once upon a time, there was a little girl named Lily' "$(run --prompt '' --stop . --stop xyz)"
+text=$(outrider run --model stories.gguf --prompt 'Once upon a time' --context 24 2>/dev/null)
+equals "$text" "$(run --prompt 'Once upon a time' --context 24)"
+contains "$(cat summary.txt)" 'the context of 24 tokens is full'
+
+# A chat is the same chat.
+chat() { outrider run --model "$DATA/models/llama" --chat --max-tokens 8 "$@" 2>/dev/null; }
+equals "$(printf 'Hello there\nAnd again\n' | chat)" "$(printf 'Hello there\nAnd again\n' | chat --draft "$DATA/models/llama")"
+
+fails 1 'cannot reach a verifier at 127.0.0.1:1' outrider run --server 127.0.0.1:1 --draft stories.gguf --prompt x
+fails 1 'give host:port' outrider run --server nonsense --draft stories.gguf --prompt x
+fails 1 'give host:port' outrider run --server host:66000 --draft stories.gguf --prompt x
+fails 1 'a draft of the same family' outrider run --model stories.gguf --draft "$DATA/models/llama" --prompt x
+fails 1 'nowhere.gguf' outrider run --model stories.gguf --draft nowhere.gguf --prompt x
+fails 1 'does not fit into a context of 3' outrider run --model stories.gguf --draft stories.gguf --prompt 'Once upon a time' --context 3
+fails 2 '--draft' outrider run --server 127.0.0.1:1 --prompt x
+fails 2 '--model,--server' outrider run --model stories.gguf --server 127.0.0.1:1 --draft stories.gguf --prompt x
+fails 2 'there is no tree policy "best"' outrider run --model stories.gguf --draft stories.gguf --policy best --prompt x
