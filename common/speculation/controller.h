@@ -1,22 +1,26 @@
-// Which mode, policy and settings a session uses: the fastest, by what it has measured and by what
-// the model says of those it has not tried.
+// Which mode, policy and settings a session uses: the fastest, by what each has shown of late.
 //
-// Every arm is a way to decode. A model predicts the time per token of each from the link, the
-// target, the draft and how often the draft's tokens are chosen (arm_model.h); what an arm has
-// shown when it ran corrects its prediction. The controller runs the arm that looks fastest, and
-// now and then one that could be faster than it looks.
+// Every arm is a way to decode, and has a time per token: what its verdicts took over what they
+// committed, old ones fading. Each is tried kTrials times, in the order given; from then on the one
+// runs that could be the fastest, the one with the least
 //
-// Pure: told the time with every verdict, asked between verdicts.
+//   time per token * (1 - kWidth / sqrt(verdicts, faded))
+//
+// so an arm that has not run for long is tried again, the sooner the closer it is to the best, and
+// a change of the link, the load or the text is found out.
+//
+// Where the running arm's verdicts come in another time than they used to, the last few of them by
+// kChange or more, the world has changed for all arms, and all are tried anew.
+//
+// A function of what it was told: no clock, no randomness, and no allocation after construction.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "common/base/monotonic_time.h"
-#include "common/speculation/cost_model.h"
 #include "common/speculation/policies.h"
+#include "common/speculation/recent_median.h"
 
 namespace outrider {
 
@@ -40,14 +44,35 @@ struct Setting {
 
 class Controller {
  public:
+  static constexpr double kWidth = 0.1;
+  static constexpr double kFading = 0.98;  // of what all arms have shown, with every verdict
+  static constexpr uint32_t kTrials = 3;
+  static constexpr double kChange = 0.25;
+
   explicit Controller(std::span<const Setting> arms);
 
   // What to use from the next root on. Valid as long as the controller.
-  const Setting& Choose(const CostModel& costs);
+  const Setting& Choose();
 
   // A verdict under the setting that was chosen last: what it committed, and how long after the one
   // before it came.
-  void Learn(const CostModel& costs, uint32_t token_count, double ms);
+  void Learn(uint32_t token_count, double ms);
+
+ private:
+  struct Arm {
+    Setting setting;
+    uint32_t trials = 0;
+    double verdicts = 0;
+    double tokens = 0;
+    double ms = 0;
+    RecentMedian<3> last_ms = {};
+  };
+
+  static bool HasChanged(const Arm& arm);
+  static double Optimistic(const Arm& arm);
+
+  std::vector<Arm> arms_;
+  size_t chosen_ = 0;
 };
 
 }  // namespace outrider
