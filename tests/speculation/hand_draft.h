@@ -71,7 +71,7 @@ class HandDraft {
   }
 
   std::vector<DraftNode> nodes;
-  std::vector<outrider::Candidate> candidates;
+  std::vector<DraftCandidate> candidates;
   CostModel costs;
   OutcomePosterior posterior;
   bool pass_running = false;
