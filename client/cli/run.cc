@@ -21,7 +21,6 @@
 #include "client/cli/speculation_flags.h"
 #include "client/cli/speculative_generator.h"
 #include "client/cli/target_generator.h"
-#include "client/cli/tokenizer_source.h"
 #include "client/cli/units.h"
 #include "client/verifier/local_verifier.h"
 #include "client/verifier/remote_verifier.h"
@@ -33,6 +32,7 @@
 #include "common/model/cpu_target.h"
 #include "common/model/model_spec.h"
 #include "common/text/fingerprint.h"
+#include "common/text/tokenizer_source.h"
 #include "common/tokens/chooser.h"
 #include "common/tokens/stop_conditions.h"
 

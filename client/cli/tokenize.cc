@@ -9,8 +9,8 @@
 
 #include "CLI/CLI.hpp"
 #include "client/cli/command.h"
-#include "client/cli/tokenizer_source.h"
 #include "common/base/status.h"
+#include "common/text/tokenizer_source.h"
 #include "nlohmann/json.hpp"
 
 namespace outrider {

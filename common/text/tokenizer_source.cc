@@ -1,4 +1,4 @@
-#include "client/cli/tokenizer_source.h"
+#include "common/text/tokenizer_source.h"
 
 #include <filesystem>
 #include <string_view>
