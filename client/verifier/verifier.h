@@ -7,12 +7,15 @@
 //
 //   verifier.Open(1, listener);
 //   verifier.Send(1, open);           listener.OnWritten(1) .. OnMessage(1, opened) ..
+//   verifier.Read(1);                 so that more may come
 //   verifier.Send(1, grow);           OnMessage(1, verdict) ..
 //   verifier.Close(1);                OnDown(1, ...): the last that is heard of the stream
 //
+// Backpressure goes both ways: one message is written at a time, and of those that come as many are
+// on their way as the verifier says, but no further one than that before Read().
+//
 // Threads: the listener is called on the verifier's own, one call at a time for a stream; it does
-//          not call back into the verifier. Open(), Send() and Close() come from one thread, and do
-//          not wait.
+//          not call back into the verifier. All else comes from one thread, and does not wait.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +45,8 @@ class Verifier {
   virtual void Open(uint64_t stream, Listener& listener) = 0;
   // Not before OnWritten() has answered the one before it. A stream that is down drops it.
   virtual void Send(uint64_t stream, const v1::ClientMessage& message) = 0;
+  // A message was taken in: another may come.
+  virtual void Read(uint64_t stream) = 0;
   virtual void Close(uint64_t stream) = 0;
 
   // What passes and round trips will cost here, until a session has measured its own.

@@ -1,0 +1,158 @@
+#include "client/driver/session_driver.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/clock.h"
+
+namespace outrider {
+namespace {
+
+// How often Interrupted() is asked, when nothing else happens.
+constexpr Duration kLookAround = std::chrono::milliseconds(50);
+
+}  // namespace
+
+SessionDriver::SessionDriver(Session& session, Drafter& drafter,
+                             const TokenHistory::Options& history, Verifier& verifier)
+    : session_(session),
+      verifier_(verifier),
+      worker_(drafter, history,
+              [this](uint64_t batch, std::span<const std::span<const Proposal>> children,
+                     const absl::Status& status) {
+                Post(Session::Drafted{batch, children, status});
+              }) {}
+
+// The verifier still knows this as its listener.
+SessionDriver::~SessionDriver() {
+  if (!end_) Handle(Session::UserClose{});
+  if (!end_) Handle(Session::UserClose{});  // and does not wait for an answer
+  MutexLock lock(mu_);
+  while (streams_open_ > 0) mailed_.Wait(mu_);
+}
+
+absl::Status SessionDriver::Run(const Session::Event& event, Observer& observer) {
+  if (end_) return *end_;
+  observer_ = &observer;
+  finish_ = v1::FINISH_NONE;
+  Handle(event);
+  while (session_.replying() && !end_) {
+    Pump(RealClock().Now() + kLookAround);
+    if (session_.replying() && observer.Interrupted()) {
+      Handle(Session::UserTruncate{static_cast<uint32_t>(session_.committed().size())});
+    }
+  }
+  observer_ = nullptr;
+  return end_.value_or(absl::OkStatus());
+}
+
+void SessionDriver::Close() {
+  if (end_) return;
+  Handle(Session::UserClose{});
+  while (!end_) Pump(RealClock().Now() + kLookAround);
+}
+
+// --- other threads ---
+
+void SessionDriver::OnMessage(uint64_t stream, v1::ServerMessage&& message) {
+  Post(Message{stream, std::move(message)});
+}
+
+void SessionDriver::OnWritten(uint64_t stream) {
+  Post(Session::Written{stream});
+}
+
+// It may be gone as soon as nobody holds the mutex: nothing of it is touched after that.
+void SessionDriver::OnDown(uint64_t stream, const absl::Status& status) {
+  MutexLock lock(mu_);
+  mail_.push_back(Session::StreamDown{stream, status});
+  --streams_open_;
+  mailed_.NotifyAll();
+}
+
+void SessionDriver::Post(Mail mail) {
+  MutexLock lock(mu_);
+  mail_.push_back(std::move(mail));
+  mailed_.NotifyAll();
+}
+
+// --- the caller's thread ---
+
+std::optional<SessionDriver::Mail> SessionDriver::AwaitMail(MonotonicTime until) {
+  MutexLock lock(mu_);
+  while (mail_.empty() && mailed_.WaitUntil(mu_, until)) {
+  }
+  if (mail_.empty()) return std::nullopt;
+  Mail mail = std::move(mail_.front());
+  mail_.pop_front();
+  return mail;
+}
+
+// Handles what comes next, or what the timer says, or waits until `until`.
+void SessionDriver::Pump(MonotonicTime until) {
+  std::optional<Mail> mail = AwaitMail(timer_ ? std::min(until, *timer_) : until);
+  if (!mail) {
+    if (!timer_ || RealClock().Now() < *timer_) return;
+    timer_.reset();
+    return Handle(Session::TimerFired{});
+  }
+  if (auto* const message = std::get_if<Message>(&*mail)) {
+    Handle(Session::Received{message->stream, message->message});
+    return verifier_.Read(message->stream);
+  }
+  if (auto* const written = std::get_if<Session::Written>(&*mail)) return Handle(*written);
+  if (auto* const down = std::get_if<Session::StreamDown>(&*mail)) return Handle(*down);
+  if (auto* const drafted = std::get_if<Session::Drafted>(&*mail)) return Handle(*drafted);
+}
+
+void SessionDriver::Handle(const Session::Event& event) {
+  actions_.clear();
+  session_.Handle(event, RealClock().Now(), actions_);
+  for (const Session::Action& action : actions_) {
+    std::visit([this](const auto& which) { Do(which); }, action);
+  }
+}
+
+void SessionDriver::Do(const Session::OpenStream& action) {
+  {
+    MutexLock lock(mu_);
+    ++streams_open_;
+  }
+  verifier_.Open(action.stream, *this);
+}
+
+void SessionDriver::Do(const Session::Send& action) {
+  verifier_.Send(action.stream, *action.message);
+}
+
+void SessionDriver::Do(const Session::CloseStream& action) {
+  verifier_.Close(action.stream);
+}
+
+void SessionDriver::Do(const Session::Draft& action) {
+  worker_.Begin(action);
+}
+
+void SessionDriver::Do(const Session::Commit& action) {
+  if (action.finish != v1::FINISH_NONE) finish_ = action.finish;
+  if (observer_ != nullptr && !action.text.empty()) observer_->OnText(action.text);
+}
+
+void SessionDriver::Do(const Session::Progress& action) {
+  if (observer_ != nullptr) observer_->OnPromptProgress(action.processed, action.total);
+}
+
+void SessionDriver::Do(const Session::SetTimer& action) {
+  timer_ = action.at;
+}
+
+void SessionDriver::Do(const Session::Report& action) {
+  if (observer_ != nullptr) observer_->OnReport(action.status);
+}
+
+void SessionDriver::Do(const Session::End& action) {
+  end_ = action.status;
+}
+
+}  // namespace outrider

@@ -1,0 +1,203 @@
+#include "client/verifier/remote_verifier.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/outrider/v1/verifier.grpc.pb.h"
+
+namespace outrider {
+namespace {
+
+// Sessions come again by themselves, and sooner than a channel would.
+constexpr int kReconnectMs = 100;
+constexpr int kReconnectMaxMs = 1000;
+// A link that has died without a word is noticed after both.
+constexpr int kKeepaliveMs = 20000;
+constexpr int kKeepaliveTimeoutMs = 10000;
+// Of a whole text's tokens, should a Resumed have to carry them.
+constexpr int kMessageBytesMax = 16 << 20;
+constexpr std::chrono::seconds kDescribeDeadline(5);
+
+absl::Status FromGrpc(const grpc::Status& status, const std::string& address) {
+  if (status.ok()) return absl::OkStatus();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    return absl::UnavailableError(
+        Concat("cannot reach a verifier at ", address, ": ", status.error_message()));
+  }
+  return absl::Status(
+      static_cast<absl::StatusCode>(status.error_code()),
+      status.error_message().empty() ? "the verifier gives no reason" : status.error_message());
+}
+
+// host:port, [v6]:port.
+absl::Status CheckAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  const bool has_port = colon != std::string::npos && colon > 0 && colon + 1 < address.size() &&
+                        address.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  if (has_port && address.size() - colon <= 6 && std::stoul(address.substr(colon + 1)) <= 65535) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("\"", address, "\" is no address of a verifier; give host:port");
+}
+
+grpc::ChannelArguments Arguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  return arguments;
+}
+
+}  // namespace
+
+struct RemoteVerifier::Connection {
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Verifier::Stub> stub;
+};
+
+// One call. gRPC keeps it until OnDone(), which comes when no operation is under way and nobody has
+// a hold on it: one hold is the call's own, given up when there is nothing more to read, and one is
+// that of whoever is about to start an operation.
+class RemoteVerifier::Stream final
+    : public grpc::ClientBidiReactor<v1::ClientMessage, v1::ServerMessage> {
+ public:
+  Stream(RemoteVerifier& verifier, uint64_t number, Listener& listener)
+      : verifier_(verifier), number_(number), listener_(listener) {}
+
+  void Start() {
+    verifier_.connection_->stub->async()->Decode(&context_, this);
+    AddHold();
+    StartRead(&down_);
+    StartCall();
+  }
+
+  void Send(const v1::ClientMessage& message) {
+    if (!Hold()) return;
+    up_ = message;
+    StartWrite(&up_);
+    RemoveHold();
+  }
+
+  void Read() {
+    if (!Hold()) return;
+    StartRead(&down_);
+    RemoveHold();
+  }
+
+  void Cancel() {
+    if (!Hold()) return;
+    context_.TryCancel();
+    GiveUpOwnHold();
+    RemoveHold();
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return GiveUpOwnHold();
+    listener_.OnMessage(number_, std::move(down_));
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok) listener_.OnWritten(number_);
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    const auto self = verifier_.Find(number_);  // until the end of this function
+    listener_.OnDown(number_, FromGrpc(status, verifier_.address_));
+    MutexLock lock(verifier_.mu_);
+    verifier_.streams_.erase(number_);
+    verifier_.stream_ended_.NotifyAll();
+  }
+
+  // False: it has none of its own any more, and may be gone.
+  bool Hold() {
+    MutexLock lock(mu_);
+    if (ended_) return false;
+    AddHold();
+    return true;
+  }
+
+  void GiveUpOwnHold() {
+    {
+      MutexLock lock(mu_);
+      if (std::exchange(ended_, true)) return;
+    }
+    RemoveHold();
+  }
+
+  RemoteVerifier& verifier_;
+  const uint64_t number_;
+  Listener& listener_;
+  grpc::ClientContext context_;
+  v1::ClientMessage up_;    // untouched from StartWrite() to OnWriteDone()
+  v1::ServerMessage down_;  // untouched from StartRead() to OnReadDone()
+  Mutex mu_;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+absl::StatusOr<std::unique_ptr<RemoteVerifier>> RemoteVerifier::Connect(
+    const std::string& address) {
+  OUTRIDER_RETURN_IF_ERROR(CheckAddress(address));
+  auto connection = std::make_unique<Connection>();
+  connection->channel =
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), Arguments());
+  connection->stub = v1::Verifier::NewStub(connection->channel);
+  return std::unique_ptr<RemoteVerifier>(new RemoteVerifier(address, std::move(connection)));
+}
+
+RemoteVerifier::RemoteVerifier(std::string address, std::unique_ptr<Connection> connection)
+    : address_(std::move(address)), connection_(std::move(connection)) {}
+
+RemoteVerifier::~RemoteVerifier() {
+  MutexLock lock(mu_);
+  while (!streams_.empty()) stream_ended_.Wait(mu_);
+}
+
+absl::StatusOr<v1::DescribeResponse> RemoteVerifier::Describe() {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kDescribeDeadline);
+  v1::DescribeResponse response;
+  const grpc::Status status = connection_->stub->Describe(&context, {}, &response);
+  OUTRIDER_RETURN_IF_ERROR(FromGrpc(status, address_));
+  return response;
+}
+
+std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Find(uint64_t stream) {
+  MutexLock lock(mu_);
+  const auto at = streams_.find(stream);
+  return at == streams_.end() ? nullptr : at->second;
+}
+
+void RemoteVerifier::Open(uint64_t stream, Listener& listener) {
+  const auto opened = std::make_shared<Stream>(*this, stream, listener);
+  {
+    MutexLock lock(mu_);
+    streams_.emplace(stream, opened);
+  }
+  opened->Start();
+}
+
+void RemoteVerifier::Send(uint64_t stream, const v1::ClientMessage& message) {
+  if (const auto found = Find(stream)) found->Send(message);
+}
+
+void RemoteVerifier::Read(uint64_t stream) {
+  if (const auto found = Find(stream)) found->Read();
+}
+
+void RemoteVerifier::Close(uint64_t stream) {
+  if (const auto found = Find(stream)) found->Cancel();
+}
+
+CostModel::Assumed RemoteVerifier::Forecast() const {
+  return {};
+}
+
+}  // namespace outrider

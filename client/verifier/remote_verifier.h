@@ -1,0 +1,56 @@
+// A verifier at the other end of a network: gRPC's bidirectional streams.
+//
+//   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RemoteVerifier> verifier,
+//                             RemoteVerifier::Connect("verifier.example:7373"));
+//
+// A stream is one call of Verifier.Decode, and one object that gRPC calls back. gRPC tells each
+// operation's end on threads of its own; those tell the listener and return.
+//
+// Threads: as Verifier says. Describe() waits.
+// Errors:  Unavailable names the address. What a server refuses keeps its code and sentence.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/verifier/verifier.h"
+#include "common/base/mutex.h"
+
+namespace outrider {
+
+class RemoteVerifier final : public Verifier {
+ public:
+  // `address` is host:port. InvalidArgument when it is not. Nothing is sent yet.
+  static absl::StatusOr<std::unique_ptr<RemoteVerifier>> Connect(const std::string& address);
+  ~RemoteVerifier() override;  // waits until all streams are down
+
+  // What the server has.
+  absl::StatusOr<v1::DescribeResponse> Describe();
+
+  void Open(uint64_t stream, Listener& listener) override;
+  void Send(uint64_t stream, const v1::ClientMessage& message) override;
+  void Read(uint64_t stream) override;
+  void Close(uint64_t stream) override;
+  CostModel::Assumed Forecast() const override;
+
+ private:
+  struct Connection;  // keeps gRPC's headers out of this one
+  class Stream;
+
+  RemoteVerifier(std::string address, std::unique_ptr<Connection> connection);
+
+  std::shared_ptr<Stream> Find(uint64_t stream);
+
+  const std::string address_;
+  const std::unique_ptr<Connection> connection_;
+  Mutex mu_;
+  CondVar stream_ended_;
+  std::map<uint64_t, std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace outrider
