@@ -121,6 +121,19 @@ TEST(LlmcadPolicy, GrowsTheBranchFurthestBelowItsFairShare) {
   EXPECT_THAT(draft.Expands(llmcad), ElementsAre(2));
 }
 
+// Branches of .24 (two tokens) and .1 (one). EdgeLLM: 3 * .24 - 2 = -1.28 and 3 * .1 - 1 = -.7;
+// LLMCad, whose shares add up to the tree: 3 * .24 / .34 - 2 = .12 and 3 * .1 / .34 - 1 = -.12.
+TEST(PacedPolicy, AnUnsureTreeIsWhereTheTwoPacersPart) {
+  HandDraft draft;
+  draft.Node(0, 1, 0.4);
+  draft.Node(0, 2, 0.1);
+  draft.Node(1, 3, 0.6);
+  EdgellmPolicy edgellm;
+  LlmcadPolicy llmcad;
+  EXPECT_THAT(draft.Expands(edgellm), ElementsAre(2));
+  EXPECT_THAT(draft.Expands(llmcad), ElementsAre(3));
+}
+
 TEST(PacedPolicy, EveryCandidateAbove30PercentBeginsABranch) {
   EdgellmPolicy edgellm;
   HandDraft draft;
