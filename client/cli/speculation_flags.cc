@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
-#include "client/cli/tokenizer_source.h"
 #include "common/base/status.h"
 #include "common/formats/models/model_file.h"
 #include "common/model/model_spec.h"
 #include "common/speculation/policies.h"
 #include "common/text/fingerprint.h"
+#include "common/text/tokenizer_source.h"
 #include "common/tokens/chooser.h"
 
 namespace outrider {
