@@ -77,7 +77,9 @@ absl::Status LmDrafter::TakeMemory(WeightStore& weights, const Kernels& kernels)
   list_.reserve(Confidence::kRankedMax);
   const auto vocabulary_size = static_cast<uint32_t>(chooser_.vocabulary_size());
   for (uint32_t i = 0; i < pool_.thread_count(); ++i) {
-    Worker& worker = workers_.emplace_back(ChooserScratch(chooser_.vocabulary_size()));
+    // Not emplace_back(): clang 14 cannot make an aggregate of parentheses.
+    workers_.push_back({ChooserScratch(chooser_.vocabulary_size()), {}, {}});
+    Worker& worker = workers_.back();
     worker.path.reserve(node_count_max);
     if (spec_.vocabulary_size < vocabulary_size) {
       worker.logits.resize(vocabulary_size, -std::numeric_limits<float>::infinity());
