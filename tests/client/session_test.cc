@@ -544,6 +544,35 @@ TEST_F(ScriptTest, WhatTheServerHasMoreOfIsCommitted) {
   EXPECT_EQ(text_, "xpqr");
 }
 
+// Its last verdict was lost, or the context was full when nothing more came.
+TEST_F(ScriptTest, AReplyThatEndedMeanwhileHasEnded) {
+  for (const v1::Finish finish : {v1::FINISH_END_TOKEN, v1::FINISH_LENGTH}) {
+    BeginAttached();
+    Lose();
+    up_.clear();
+    AwaitRetry();
+    TakeUp();
+    v1::ServerMessage message = ResumedMessage(Tokens("abc"), 3);
+    message.mutable_resumed()->set_finish(finish);
+    Down(message);
+    EXPECT_FALSE(session_->replying());
+    EXPECT_EQ(finish_, finish);
+    EXPECT_EQ(Committed(), Tokens("abc"));
+    up_.clear();
+  }
+}
+
+TEST_F(ScriptTest, ASessionThatTakesNoNodesIsNone) {
+  Begin();
+  TakeUp();
+  v1::ServerMessage message;
+  message.mutable_opened()->set_session("name");
+  message.mutable_opened()->set_token("token");
+  Down(message);
+  EXPECT_EQ(closed_, 1);
+  EXPECT_FALSE(end_);
+}
+
 TEST_F(ScriptTest, WhatWasDraftedMeanwhileIsSentInTheNewEpoch) {
   BeginAttached();
   SendChain("xyz");
