@@ -1,0 +1,103 @@
+#include "server/decode_service.h"
+
+#include <string>
+#include <utility>
+
+#include "common/base/status.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/outrider/v1/verifier.grpc.pb.h"
+
+namespace outrider {
+namespace {
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+// One attached device. gRPC calls it back until OnDone(); the driver's machine keeps it a little
+// longer, until it has heard of that.
+class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>,
+                           public VerifierDriver::Stream {
+ public:
+  DecodeStream(VerifierDriver& driver, VerifierDriver::StreamNumber number,
+               grpc::CallbackServerContext& context)
+      : driver_(driver), number_(number), context_(context) {}
+
+  void Read() override { StartRead(&up_); }
+  void Send(const v1::ServerMessage& message) override { StartWrite(&message); }
+  void End(const absl::Status& status, bool at_once) override {
+    if (at_once) context_.TryCancel();  // else a reader that has stalled would hold it up
+    Finish(ToGrpc(status));
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      driver_.Received(number_, up_);
+    } else {
+      driver_.Broken(number_);
+    }
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok) {
+      driver_.Written(number_);
+    } else {
+      driver_.Broken(number_);
+    }
+  }
+
+  // A read or write that is under way fails too, but there need not be one.
+  void OnCancel() override { driver_.Broken(number_); }
+
+  void OnDone() override { driver_.Ended(number_); }
+
+  VerifierDriver& driver_;
+  const VerifierDriver::StreamNumber number_;
+  grpc::CallbackServerContext& context_;
+  v1::ClientMessage up_;  // untouched from Read() to OnReadDone()
+};
+
+}  // namespace
+
+class DecodeService::Implementation final : public v1::Verifier::CallbackService {
+ public:
+  Implementation(VerifierDriver& driver, v1::DescribeResponse description)
+      : driver_(driver), description_(std::move(description)) {}
+
+  grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
+                                     const v1::DescribeRequest* /*request*/,
+                                     v1::DescribeResponse* response) override {
+    *response = description_;
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>* Decode(
+      grpc::CallbackServerContext* context) override {
+    const VerifierDriver::StreamNumber number = driver_.NextNumber();
+    auto stream = std::make_unique<DecodeStream>(driver_, number, *context);
+    DecodeStream* const reactor = stream.get();
+    driver_.Open(number, std::move(stream), kEverybody);
+    return reactor;
+  }
+
+ private:
+  // Callers have no keys yet, and a device's address changes as it moves.
+  static constexpr char kEverybody[] = "";
+
+  VerifierDriver& driver_;
+  const v1::DescribeResponse description_;
+};
+
+DecodeService::DecodeService(VerifierDriver& driver, v1::DescribeResponse description)
+    : implementation_(std::make_unique<Implementation>(driver, std::move(description))) {}
+
+DecodeService::~DecodeService() = default;
+
+grpc::Service& DecodeService::grpc() {
+  return *implementation_;
+}
+
+}  // namespace outrider

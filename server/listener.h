@@ -1,0 +1,33 @@
+// The port that devices connect to.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/decode_service.h"
+
+namespace grpc {
+class Server;
+}
+
+namespace outrider {
+
+class Listener {
+ public:
+  // `address` is host:port; port 0 takes any free one. InvalidArgument when it is none, Unavailable
+  // when it cannot be had. The service outlives the listener.
+  static absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                          DecodeService& service);
+  ~Listener();  // ends what is left of streams, and waits for that
+
+  const std::string& address() const { return address_; }
+
+ private:
+  Listener(std::unique_ptr<grpc::Server> server, std::string address);
+
+  const std::unique_ptr<grpc::Server> server_;
+  const std::string address_;
+};
+
+}  // namespace outrider
