@@ -57,7 +57,7 @@ struct ServerFlags {
   uint32_t drain_seconds = 30;
 };
 
-// What a log wants of a loading model: a line a quarter.
+// What a log wants of a model that takes its time: a line a quarter.
 class LoadLog {
  public:
   explicit LoadLog(const std::string& path) : path_(path) {}
@@ -66,11 +66,13 @@ class LoadLog {
     const uint64_t quarter = total > 0 ? 4 * done / total : 4;
     if (quarter <= quarter_) return;
     quarter_ = quarter;
+    if (RealClock().Now() < begin_ + std::chrono::seconds(1)) return;
     std::fprintf(stderr, "loading %s: %u %%\n", path_.c_str(), static_cast<unsigned>(25 * quarter));
   }
 
  private:
   const std::string& path_;
+  const MonotonicTime begin_ = RealClock().Now();
   uint64_t quarter_ = 0;
 };
 
