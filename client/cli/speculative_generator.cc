@@ -4,13 +4,13 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "client/cli/interrupt.h"
 #include "client/cli/progress_bar.h"
 #include "client/cli/units.h"
 #include "common/base/clock.h"
+#include "common/base/random_bits.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -18,11 +18,6 @@ namespace {
 
 double Seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
-}
-
-uint64_t RandomBits() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
 }
 
 std::string PerPass(uint64_t count, uint64_t passes) {
