@@ -161,6 +161,9 @@ absl::Status VerifiedSequence::Append(const v1::Append& append) {
     return InvalidArgument("tokens of a running reply cannot change its stops");
   }
   OUTRIDER_RETURN_IF_ERROR(ReadTokens(append.tokens()));
+  if (history_.size() + tokens_.size() == 0) {
+    return InvalidArgument("a reply cannot begin without a token before it");
+  }
   if (append.reply()) {
     OUTRIDER_RETURN_IF_ERROR(AppendReply(tokens_));
   } else {
@@ -195,7 +198,6 @@ absl::Status VerifiedSequence::AppendTurn(const v1::Append& append) {
     return InvalidArgument(tokens_.size(), " more tokens do not fit: the session has ",
                            history_.size(), " of ", limits_.context_length);
   }
-  if (length == 0) return InvalidArgument("a reply cannot begin without a token before it");
   if (append.has_stops()) OUTRIDER_RETURN_IF_ERROR(SetStops(append.stops()));
   OUTRIDER_RETURN_IF_ERROR(history_.Append(tokens_));
   history_.StartReply();

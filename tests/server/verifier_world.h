@@ -130,6 +130,9 @@ class VerifierWorld {
     return std::exchange(lines_[stream].received, {});
   }
 
+  // Of a stream that was closed.
+  void Forget(StreamNumber stream) { lines_.erase(stream); }
+
   Machine& machine() { return machine_; }
   ScriptedTarget& target() { return target_; }
   FakeClock& clock() { return clock_; }

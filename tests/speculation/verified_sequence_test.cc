@@ -400,11 +400,13 @@ TEST(VerifiedSequence, BadEditsAreRefused) {
             "tokens of a running reply cannot change its stops");
   EXPECT_TRUE(absl::IsFailedPrecondition(Make("once")->Append(AppendOf(5, "a", false))));
   EXPECT_TRUE(absl::IsFailedPrecondition(Make("once")->Truncate(TruncateOf(5))));
-  const auto empty = Make("once");
-  ASSERT_TRUE(empty->Truncate(TruncateOf(0)).ok());
-  EXPECT_FALSE(empty->writing());
-  EXPECT_EQ(Error(empty->Append(AppendOf(0, "", false))),
-            "a reply cannot begin without a token before it");
+  for (const bool reply : {false, true}) {
+    const auto empty = Make("once");
+    ASSERT_TRUE(empty->Truncate(TruncateOf(0)).ok());
+    EXPECT_FALSE(empty->writing());
+    EXPECT_EQ(Error(empty->Append(AppendOf(0, "", reply))),
+              "a reply cannot begin without a token before it");
+  }
 }
 
 TEST(VerifiedSequence, ATruncatedReplyGoesOnAsIfTheRestHadNotBeen) {

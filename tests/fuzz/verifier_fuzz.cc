@@ -1,0 +1,271 @@
+// The verifier machine: whatever devices, links and targets do, in whatever order, its parts agree
+// with one another, nothing in it grows without bound, and the target is asked for nothing but what
+// the committed tokens allow (the scripted target stops the process otherwise).
+//
+// The input is read as a list of events. Messages are made of the numbers in it, so that most of
+// them mean something; some are bytes as they stand.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/check.h"
+#include "tests/server/verifier_world.h"
+
+namespace outrider {
+namespace {
+
+// Numbers from the input; zeros when it is used up.
+class Input {
+ public:
+  Input(const uint8_t* data, size_t size) : bytes_(data, size) {}
+
+  bool empty() const { return bytes_.empty(); }
+  uint8_t Byte() {
+    if (bytes_.empty()) return 0;
+    const uint8_t byte = bytes_.front();
+    bytes_ = bytes_.subspan(1);
+    return byte;
+  }
+  uint32_t Below(uint32_t count) { return Byte() % count; }
+  bool Flip() { return Byte() % 2 == 0; }
+  // Mostly small.
+  uint32_t Number() {
+    const uint8_t byte = Byte();
+    return byte < 250 ? byte : uint32_t{byte} * 0x01010101;
+  }
+  std::string Bytes(size_t count) {
+    count = std::min(count, bytes_.size());
+    const std::string text(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(count));
+    bytes_ = bytes_.subspan(count);
+    return text;
+  }
+
+ private:
+  std::span<const uint8_t> bytes_;
+};
+
+VerifierConfig CrampedConfig() {
+  VerifierConfig config = SmallConfig();
+  config.context_length = 64;
+  config.page_count = 3 * 5;
+  config.sequence_count_max = 3;
+  config.session_count_max = 5;
+  config.session_count_of_key_max = 3;
+  config.stream_count_max = 6;
+  config.sketch_nodes_max = 12;
+  config.pass_nodes_max = 7;
+  config.unread_verdicts_max = 2;
+  config.scheduler = {.row_count_max = 10, .prompt_tokens_max = 12, .prompt_tokens_min = 3};
+  return config;
+}
+
+class Fuzz {
+ public:
+  Fuzz(const uint8_t* data, size_t size) : input_(data, size), world_(CrampedConfig()) {
+    world_.writes_at_once = false;
+  }
+
+  void Run() {
+    while (!input_.empty()) {
+      Step();
+      ForgetNews();
+      OUTRIDER_CHECK(streams_.size() <= CrampedConfig().stream_count_max, "streams are bounded");
+    }
+  }
+
+ private:
+  void Step() {
+    switch (input_.Below(16)) {
+      case 0:
+        streams_.push_back(world_.Connect(input_.Flip() ? "a" : "b"));
+        break;
+      case 1:  // what streams mostly begin with
+        streams_.push_back(world_.Connect(input_.Flip() ? "a" : "b"));
+        if (world_.line(streams_.back()).can_send) world_.Send(streams_.back(), MakeFirst());
+        break;
+      case 2:
+        if (const auto stream = AnyStream()) CloseStream(*stream);
+        break;
+      case 3:
+        world_.Pass(std::chrono::milliseconds(1) * (1u << input_.Below(21)));
+        break;
+      case 4:
+        if (input_.Below(32) != 0) break;
+        world_.Tell(VerifierMachine::Drain{world_.clock().Now() +
+                                           std::chrono::milliseconds(input_.Number())});
+        break;
+      case 5:
+        Hint();
+        break;
+      case 6:
+        world_.target().fails_next_pass = input_.Below(16) == 0;
+        break;
+      case 7:
+      case 8:
+        world_.Run();
+        break;
+      case 9:
+      case 10:
+        if (const auto stream = AnyStream(); stream && world_.line(*stream).writing) {
+          world_.Write(*stream);
+        }
+        break;
+      default:
+        if (const auto stream = AnyStream(); stream && world_.line(*stream).can_send) {
+          world_.Send(*stream, Message());
+        }
+        break;
+    }
+  }
+
+  std::optional<VerifierWorld::StreamNumber> AnyStream() {
+    if (streams_.empty()) return std::nullopt;
+    return streams_[input_.Below(static_cast<uint32_t>(streams_.size()))];
+  }
+
+  void CloseStream(VerifierWorld::StreamNumber stream) {
+    world_.Close(stream);
+    std::erase(streams_, stream);
+    world_.Forget(stream);
+  }
+
+  void Hint() {
+    if (world_.run() == nullptr || world_.run()->works.empty()) return;
+    const auto& works = world_.run()->works;
+    const TargetWork& work = works[input_.Below(static_cast<uint32_t>(works.size()))];
+    const uint32_t node = input_.Below(static_cast<uint32_t>(work.nodes.size()) + 1);
+    const Outcome outcome = {node == work.nodes.size() ? DraftedNode::kRoot : node, 'x'};
+    world_.Tell(VerifierMachine::HintFound{work.session, 0, outcome, input_.Byte() / 200.0});
+  }
+
+  // What the device learns, and streams that have been ended.
+  void ForgetNews() {
+    for (const auto stream : std::vector(streams_)) {
+      for (const v1::ServerMessage& message : world_.News(stream)) {
+        if (message.has_opened()) tokens_[message.opened().session()] = message.opened().token();
+        if (message.has_resumed()) last_token_ = message.resumed().token();
+        if (message.has_verdict()) last_verdict_ = message.verdict();
+      }
+      if (world_.line(stream).ended) CloseStream(stream);
+    }
+  }
+
+  v1::ClientMessage Message() {
+    v1::ClientMessage message;
+    switch (input_.Below(10)) {
+      case 0:
+      case 1:
+        message = MakeFirst();
+        break;
+      case 2:
+        FillAppend(*message.mutable_append());
+        break;
+      case 3:
+        message.mutable_truncate()->set_length(Length());
+        break;
+      case 4:
+        message.mutable_prune()->set_seen(Seen());
+        for (uint32_t i = input_.Below(4); i > 0; --i) {
+          message.mutable_prune()->add_nodes(input_.Number());
+        }
+        break;
+      case 5:
+        if (input_.Flip()) message.mutable_close();
+        break;
+      case 6:
+        if (!message.ParseFromString(input_.Bytes(input_.Byte()))) message.Clear();
+        break;
+      default:
+        FillGrow(*message.mutable_grow());
+        break;
+    }
+    return message;
+  }
+
+  uint32_t Token() { return input_.Byte() < 240 ? 'a' + input_.Below(4) : input_.Number() * 2; }
+  uint32_t Seen() { return input_.Flip() ? last_verdict_.number() : input_.Below(6); }
+  uint32_t Length() { return input_.Flip() ? last_verdict_.length() : input_.Below(70); }
+
+  v1::ClientMessage MakeFirst() {
+    v1::ClientMessage message;
+    if (input_.Flip()) {
+      FillResume(*message.mutable_resume());
+      return message;
+    }
+    message = OpenOf(input_.Flip() ? ++nonce_ : input_.Below(4), "", kPolicies[input_.Below(4)]);
+    v1::Open& open = *message.mutable_open();
+    for (uint32_t i = input_.Below(70); i > 0; --i) open.add_prompt('a' + i % 5);
+    if (input_.Flip()) return message;
+    open.set_pass_nodes(input_.Below(9));
+    open.set_length_max(input_.Below(80));
+    open.set_hints(input_.Flip());
+    open.set_reply_tokens(input_.Below(3));
+    if (input_.Flip()) FillStops(*open.mutable_stops());
+    if (input_.Below(8) == 0) open.mutable_sampling()->set_repetition_penalty(1.5);
+    return message;
+  }
+
+  void FillStops(v1::Stops& stops) {
+    stops.set_max_tokens(input_.Below(12));
+    if (input_.Flip()) stops.add_strings(input_.Bytes(input_.Below(3)));
+    if (input_.Flip()) stops.add_end_tokens(Token());
+    stops.set_continues_text(input_.Flip());
+  }
+
+  void FillResume(v1::Resume& resume) {
+    if (!tokens_.empty()) {
+      auto known = tokens_.begin();
+      std::advance(known, input_.Below(static_cast<uint32_t>(tokens_.size())));
+      resume.set_session(known->first);
+      resume.set_token(input_.Flip() ? known->second : last_token_);
+    }
+    if (input_.Flip()) {
+      resume.set_length(Length());
+      resume.set_hash(last_verdict_.hash());
+    }
+  }
+
+  void FillAppend(v1::Append& append) {
+    append.set_length(Length());
+    append.set_reply(input_.Flip());
+    for (uint32_t i = input_.Below(10); i > 0; --i) append.add_tokens(Token());
+    if (input_.Below(4) == 0) FillStops(*append.mutable_stops());
+  }
+
+  void FillGrow(v1::Grow& grow) {
+    grow.set_seen(Seen());
+    const uint32_t count = input_.Below(6);
+    // Ids that rise, mostly: the machine keeps to them as a device would.
+    grow.set_first_id(input_.Below(16) == 0 ? input_.Number() : next_id_);
+    next_id_ += count;
+    for (uint32_t i = 0; i < count; ++i) {
+      grow.add_tokens(Token());
+      grow.add_links(input_.Byte());
+    }
+    grow.set_go(input_.Flip());
+  }
+
+  static constexpr v1::DryPolicy kPolicies[] = {v1::DRY_POLICY_ADAPTIVE, v1::DRY_POLICY_WAIT,
+                                                v1::DRY_POLICY_ALONE,
+                                                static_cast<v1::DryPolicy>(77)};
+
+  Input input_;
+  VerifierWorld world_;
+  std::vector<VerifierWorld::StreamNumber> streams_;
+  std::map<std::string, std::string> tokens_;  // of sessions, as Opened said
+  std::string last_token_;
+  v1::Verdict last_verdict_;
+  uint32_t next_id_ = 1;
+  uint64_t nonce_ = 10;
+};
+
+}  // namespace
+}  // namespace outrider
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  outrider::Fuzz(data, size).Run();
+  return 0;
+}
