@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Holds the bytes and sizes of proto/README.md to the .proto file.
+
+Between <!-- bytes --> and <!-- end --> stand messages with their bytes, field by field, and between <!-- sizes --> and
+<!-- end --> what messages weigh. Both are written here, by protoc, and checked by the test.
+
+    page.py ROOT            fails where the page says anything else than protoc does
+    page.py ROOT --write    writes what it should say
+"""
+import pathlib
+import random
+import re
+import subprocess
+import sys
+
+# What a device says, then what the server answers, in one short session.
+EXAMPLES = [
+    ("A device opens a session with the prompt 403, 2501, 263, and takes what the server likes for the rest.",
+     "Client", 'open { nonce: 0x1122334455667788 prompt: [403, 2501, 263] pass_nodes: 16 hints: true }'),
+    ("The server names the session and hands out a token.",
+     "Server", 'opened { session: "0123456789abcdef" token: "secret-of-16-byt" time_to_live_ms: 120000 '
+     'pass_nodes: 16 sketch_nodes_max: 256 length_max: 4096 numerics_id: "5d41402abc4b2a76" }'),
+    ("Two children of the root with doubts 1 and 2, two below node 1 with doubts 0 and 3, one below node 3 with doubt 2.",
+     "Client", 'grow { first_id: 1 tokens: [278, 931, 6635, 2217, 373] links: [1, 2, 32, 3, 34] }'),
+    ("An exit has looked at the pass: after node 3 it expects token 373.",
+     "Server", 'hint { verdict: 1 exit: 1 leaf: 3 next: 373 probability: 217 }'),
+    ("The pass says so too. 373 is node 5, which is the root now; the server had seen all five nodes.",
+     "Server", 'verdict { number: 1 leaf: 3 next: 373 next_node: 5 seen: 5 length: 6 hash: 0x8f1bbcdc3a54ff53 '
+     'times { queue_us: 310 pass_us: 20125 nodes: 5 since_seen_us: 20602 } }'),
+    ("Growth below node 5, sent by a device that has seen verdict 1; nothing more will come before the next.",
+     "Client", 'grow { seen: 1 first_id: 6 tokens: [263, 1775] links: [16, 17] go: true }'),
+    ("The link was lost: another stream takes the session over.",
+     "Client", 'resume { session: "0123456789abcdef" token: "secret-of-16-byt" length: 6 hash: 0x8f1bbcdc3a54ff53 }'),
+    ("Two tokens were committed that the device never heard of.",
+     "Server", 'resumed { token: "another-16-bytes" length: 8 hash: 0x1b873593cc9e2d51 tokens: [263, 1775] verdict: 2 }'),
+    ("The next turn of a chat.", "Client", 'append { tokens: [13, 1724] length: 8 }'),
+    ("The device has gone.", "Client", 'close { }'),
+]
+
+
+def encode(root, kind, text):
+    command = ["protoc", f"--encode=outrider.v1.{kind}Message", "-I", "proto", "outrider/v1/verifier.proto"]
+    done = subprocess.run(command, input=text.encode(), cwd=root, capture_output=True)
+    if done.returncode != 0:
+        sys.exit(f"page.py: protoc refuses {text}: {done.stderr.decode()}")
+    return done.stdout
+
+
+# --- the .proto file, as far as it takes to name fields ---
+
+def fields_of(proto):
+    """{message: {number: (name, type, repeated)}}"""
+    messages = {}
+    proto = re.sub(r"^message \w+ \{\}$", "", proto, flags=re.M)  # these have none
+    for name, body in re.findall(r"^message (\w+) \{(.*?)^\}", proto, re.M | re.S):
+        body = re.sub(r"//.*", "", body)
+        body = re.sub(r"enum \w+ \{.*?\}", "", body, flags=re.S)
+        found = re.findall(r"(repeated )?([\w.]+) (\w+) = (\d+);", body)
+        messages[name] = {int(number): (field, kind, bool(repeated)) for repeated, kind, field, number in found}
+    return messages
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def annotate(messages, message, data, depth=0):
+    """Lines of bytes and what they mean."""
+    lines = []
+    at = 0
+
+    def say(raw, meaning):
+        shown = raw.hex(" ")
+        lines.append(f"{'   ' * depth}{shown if len(shown) <= 47 else shown[:41] + ' ...':<{50 - 3 * depth}}{meaning}")
+
+    while at < len(data):
+        begin = at
+        tag, at = varint(data, at)
+        name, kind, _ = messages[message][tag >> 3]
+        if tag & 7 == 0:
+            value, at = varint(data, at)
+            say(data[begin:at], f"{name}: {value}")
+        elif tag & 7 == 1:
+            at += 8
+            say(data[begin:at], f"{name}: 0x{int.from_bytes(data[at - 8:at], 'little'):016x}")
+        elif tag & 7 == 2:
+            size, at = varint(data, at)
+            inner = data[at:at + size]
+            if kind in messages:
+                say(data[begin:at], f"{name}, {size} bytes")
+                lines += annotate(messages, kind, inner, depth + 1)
+            elif kind in ("bytes", "string"):
+                say(data[begin:at + size], f"{name}: {inner.decode()}")
+            else:
+                values, inside = [], 0
+                while inside < size:
+                    value, inside = varint(inner, inside)
+                    values.append(value)
+                say(data[begin:at + size], f"{name}: {' '.join(map(str, values))}")
+            at += size
+        else:
+            sys.exit(f"page.py: {message} has a field of wire type {tag & 7}")
+    return lines
+
+
+def bytes_section(root, messages):
+    parts = []
+    for story, kind, text in EXAMPLES:
+        data = encode(root, kind, text)
+        way = "up" if kind == "Client" else "down"
+        lines = annotate(messages, f"{kind}Message", data)
+        parts.append(f"{story} **{way}**, {len(data)} bytes\n\n```\n" + "\n".join(lines) + "\n```\n")
+    return "\n".join(parts)
+
+
+# --- sizes ---
+
+def growth(rng, vocabulary, count, first_id, seen):
+    """A batch of the drafter: nodes chosen among the newest, four children of each, in order."""
+    tokens, links, parents = [], [], list(range(max(1, first_id - 40), first_id)) or [0]
+    node = first_id
+    while len(tokens) < count:
+        parent = parents[-1 - min(int(rng.expovariate(0.15)), len(parents) - 1)]
+        for child in range(min(4, count - len(tokens))):
+            step = node - parent if child == 0 else 0
+            tokens.append(rng.randrange(vocabulary))
+            links.append(16 * step + min(15, child + rng.randrange(4)))
+            node += 1
+        parents = [p for p in parents if p != parent] + [node - 4]
+        parents = [p for p in parents if p < node] or [first_id]
+    return f"grow {{ seen: {seen} first_id: {first_id} tokens: {tokens} links: {links} }}"
+
+
+def sizes_section(root):
+    rng = random.Random(1)
+    rows = ["| growth of | vocabulary 512 | 32 000 | 152 000 | 4 a node + 24 |", "|---|---|---|---|---|"]
+    for count in (1, 4, 16, 64):
+        cells = []
+        for vocabulary in (512, 32000, 152000):
+            sizes = [len(encode(root, "Client", growth(rng, vocabulary, count, 2000 + 7 * i, 300)))
+                     for i in range(20)]
+            cells.append(f"{sum(sizes) / len(sizes):.1f}")
+        rows.append(f"| {count} node{'s' if count > 1 else ''} | " + " | ".join(cells) + f" | {4 * count + 24} |")
+    rows += ["", "| message | bytes | of them |", "|---|---|---|"]
+    verdict = ("number: 300 leaf: 2041 next: 31000 next_node: 2043 seen: 2048 length: 900 hash: 0x8f1bbcdc3a54ff53 ")
+    times = "times { queue_us: 310 pass_us: 20125 nodes: 16 load: 3 since_seen_us: 20602 }"
+    others = [
+        ("verdict, without its times", "Server", f"verdict {{ {verdict} }}", "9 the hash"),
+        ("verdict", "Server", f"verdict {{ {verdict} {times} }}", "9 the hash, 18 the times"),
+        ("hint", "Server", "hint { verdict: 300 exit: 2 leaf: 2041 next: 31000 probability: 217 }", ""),
+        ("go, without growth", "Client", "grow { seen: 300 go: true }", ""),
+        ("prune of 4 nodes", "Client", "prune { seen: 300 nodes: [2041, 2043, 2044, 2047] }", ""),
+        ("resume", "Client", EXAMPLES[6][2], "36 name and token, 9 the hash"),
+        ("open, 1000 tokens of 32 000", "Client",
+         f"open {{ nonce: 0x1122334455667788 prompt: {[rng.randrange(32000) for _ in range(1000)]} }}", ""),
+    ]
+    for name, kind, text, note in others:
+        rows.append(f"| {name} | {len(encode(root, kind, text))} | {note} |")
+    return "\n".join(rows) + "\n"
+
+
+def main():
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--write"]):
+        sys.exit(__doc__)
+    root = pathlib.Path(sys.argv[1])
+    page = root / "proto/README.md"
+    messages = fields_of((root / "proto/outrider/v1/verifier.proto").read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    wanted = text
+    for name, section in (("bytes", bytes_section(root, messages)), ("sizes", sizes_section(root))):
+        pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+        if not re.search(pattern, wanted, re.S):
+            sys.exit(f"page.py: proto/README.md has no place for {name}")
+        wanted = re.sub(pattern, lambda m, s=section: f"{m.group(1)}\n{s}\n{m.group(2)}", wanted, flags=re.S)
+    if sys.argv[2:] == ["--write"]:
+        page.write_text(wanted, encoding="utf-8")
+    elif text != wanted:
+        sys.exit("proto/README.md is out of date: tests/proto/page.py . --write")
+
+
+if __name__ == "__main__":
+    main()
