@@ -36,7 +36,7 @@ struct VerifierMachine::Session {
   uint64_t number = 0;
   Caller* caller = nullptr;
   uint64_t nonce = 0;
-  size_t open_hash = 0;  // of the whole message
+  size_t open_hash = 0;         // of the whole message
   bool has_been_heard = false;  // so the Open's answer has arrived
   bool wants_hints = false;
   v1::DryPolicy dry_policy = v1::DRY_POLICY_ADAPTIVE;
