@@ -108,12 +108,11 @@ class RemoteVerifier::Stream final
     if (ok) listener_.OnWritten(number_);
   }
 
+  // Its number is free before the listener hears that it is down, and may open another by it.
   void OnDone(const grpc::Status& status) override {
-    const auto self = verifier_.Find(number_);  // until the end of this function
-    listener_.OnDown(number_, FromGrpc(status, verifier_.address_));
-    MutexLock lock(verifier_.mu_);
-    verifier_.streams_.erase(number_);
-    verifier_.stream_ended_.NotifyAll();
+    const absl::Status why = FromGrpc(status, verifier_.address_);
+    const auto self = verifier_.Forget(number_);  // until the end of this function
+    listener_.OnDown(number_, why);
   }
 
   // False: it has none of its own any more, and may be gone.
@@ -173,6 +172,15 @@ std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Find(uint64_t stream) {
   MutexLock lock(mu_);
   const auto at = streams_.find(stream);
   return at == streams_.end() ? nullptr : at->second;
+}
+
+// The verifier may be gone when this has returned.
+std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Forget(uint64_t stream) {
+  MutexLock lock(mu_);
+  std::shared_ptr<Stream> forgotten = std::move(streams_.at(stream));
+  streams_.erase(stream);
+  stream_ended_.NotifyAll();
+  return forgotten;
 }
 
 void RemoteVerifier::Open(uint64_t stream, Listener& listener) {

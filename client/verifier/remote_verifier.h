@@ -45,6 +45,7 @@ class RemoteVerifier final : public Verifier {
   RemoteVerifier(std::string address, std::unique_ptr<Connection> connection);
 
   std::shared_ptr<Stream> Find(uint64_t stream);
+  std::shared_ptr<Stream> Forget(uint64_t stream);
 
   const std::string address_;
   const std::unique_ptr<Connection> connection_;
