@@ -59,14 +59,4 @@ static inline void MultiplySignedUnsigned() {
   asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
 }
 
-// With more than 8 rows there is so much to compute between two lines that memory would fall idle:
-// lines this far ahead are asked into the second-level cache. 16 rows from memory, over one row:
-// Q8_0 1.51 so and 1.56 without, Q4_0 1.86 and 1.95, Q4_K 1.95 and 2.05, Q6_K 1.74 and 1.81.
-inline constexpr size_t kFarAhead = 16384;
-
-template <int kLines>
-static inline void FetchLinesFar(const std::byte* at) {
-  for (int i = 0; i < kLines; ++i) asm volatile("prefetcht1 %0" : : "m"(*(at + i * kLineBytes)));
-}
-
 }  // namespace outrider

@@ -45,6 +45,12 @@ static inline void FetchEighth(const std::byte* lines) {
   FetchLines<kEighth>(lines + j * kEighth * kLineBytes);
 }
 
+template <const QuantPanel& kPanel, int j>
+static inline void FetchEighthFar(const std::byte* lines) {
+  constexpr int kEighth = (kPanel.lines + 7) / 8;
+  FetchLinesFar<kEighth>(lines + j * kEighth * kLineBytes);
+}
+
 // Sub-block j (32 elements) of a Q4_K super-block: vector t is k = 32j + 4t..4t+3.
 template <int j>
 static inline void LoadQ4_KNibbles(const std::byte* lines, __m512i (&w)[8]) {

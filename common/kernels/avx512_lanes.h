@@ -41,13 +41,27 @@ static inline void FetchLines(const std::byte* at) {
   for (int i = 0; i < kLines; ++i) Fetch(at + i * kLineBytes);
 }
 
+// Into the second-level cache.
+static inline void FetchFar(const std::byte* at) {
+  asm volatile("prefetcht1 %0" : : "m"(*at));
+}
+
+// What is fetched from memory a block or two ahead comes too late where there is much to compute
+// for a line: it is asked this far ahead into the second-level cache. From memory, over the same
+// without: with AMX at 16 rows, Q8_0 0.97, Q4_0 0.95, Q4_K 0.95, Q6_K 0.96; without AMX at one row,
+// Q4_K 0.95 and Q6_K 0.9, and at 4 to 16 0.97 and 0.95.
+inline constexpr size_t kFarAhead = 16384;
+
+template <int kLines>
+static inline void FetchLinesFar(const std::byte* at) {
+  for (int i = 0; i < kLines; ++i) FetchFar(at + kFarAhead + i * kLineBytes);
+}
+
 // The next `kLines` lines, of each panel, of what the tile fetches into the second-level cache.
 template <int kLines, int kPanels>
-static inline void FetchFar(const ProductTile& tile, const std::byte*& far) {
+static inline void FetchTileFar(const ProductTile& tile, const std::byte*& far) {
   for (int i = 0; i < kLines && far < tile.far_end; ++i, far += kLineBytes) {
-    for (int p = 0; p < kPanels; ++p) {
-      asm volatile("prefetcht1 %0" : : "m"(far[p * tile.panel_size]));
-    }
+    for (int p = 0; p < kPanels; ++p) FetchFar(far + p * tile.panel_size);
   }
 }
 

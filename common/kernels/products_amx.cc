@@ -100,7 +100,7 @@ struct TileKernel {
     for (int p = 0; p < kPanels; ++p) {
       FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
       if constexpr (kRows > static_cast<int>(kPairRowsMax)) {
-        FetchLinesFar<kPanel.lines>(lines + p * tile.panel_size + kFarAhead);
+        FetchLinesFar<kPanel.lines>(lines + p * tile.panel_size);
       }
       Type::Unpack(lines + p * tile.panel_size, memory[p].weights[b % kRing]);
     }

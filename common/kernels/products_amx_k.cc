@@ -58,7 +58,7 @@ struct Q4_K {
     const __m512i upper = TwiceByte(_mm512_and_si512(_mm512_srli_epi16(scales, 3), three), j % 4);
     __m512i q[8];
     FetchEighth<kPanel, j>(ahead);
-    FetchLinesFar<kPanel.lines / 8>(lines + kFarAhead + j * (kPanel.lines / 8) * kLineBytes);
+    FetchEighthFar<kPanel, j>(lines);
     LoadQ4_KNibbles<j>(lines, q);
     for (int t = 0; t < 8; ++t) {
       const size_t at = (8 * j + t) * kLineBytes;
@@ -135,7 +135,7 @@ struct Q6_K {
                                            _mm512_set1_epi8(2 * (j % 2)));
     __m512i q[8];
     FetchEighth<kPanel, j>(ahead);
-    FetchLinesFar<kPanel.lines / 8>(lines + kFarAhead + j * (kPanel.lines / 8) * kLineBytes);
+    FetchEighthFar<kPanel, j>(lines);
     LoadQ6_KQuants<j>(lines, q);
     for (int half = 0; half < 2; ++half) {
       const __m512i scale =

@@ -65,7 +65,7 @@ struct BlockKernel {
     for (uint32_t b = 0; b < block_count; ++b, ahead += kBlockBytes) {
       if (b + fetch_blocks == block_count) ahead = tile.next_panels;
       for (int p = 0; p < kPanels; ++p) FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
-      FetchFar<(kPanel.lines + 1) / 2, kPanels>(tile, far);
+      FetchTileFar<(kPanel.lines + 1) / 2, kPanels>(tile, far);
 
       const int8_t* const quants = tile.x.quants + size_t{b} * 32;
       const int16_t* const sums = tile.x.sums + size_t{b} * 2;

@@ -30,6 +30,7 @@ struct Q4_K {
                                  __m512i (&dots)[kRows], __m512i (&mins)[kRows]) {
     __m512i w[8];
     FetchEighth<kPanel, j>(ahead);
+    FetchEighthFar<kPanel, j>(lines);
     LoadQ4_KNibbles<j>(lines, w);
     const __m512i scales = j < 4 ? packed.scales_low : packed.scales_high;
     const __m512i byte = _mm512_set1_epi32(255);
@@ -85,6 +86,7 @@ struct Q6_K {
                                      const RowBlock (&x)[kRows], __m512i (&dots)[kRows]) {
     __m512i w[8];
     FetchEighth<kPanel, j>(ahead);
+    FetchEighthFar<kPanel, j>(lines);
     LoadQ6_KQuants<j>(lines, w);
     const __m512i scales = LoadLine(lines + (kQ6_KScaleLine + j / 2) * kLineBytes);
     const __m512i scale0 = _mm512_srai_epi32(_mm512_slli_epi32(scales, 24 - 16 * (j % 2)), 24);
