@@ -71,6 +71,8 @@ struct Scenario {
   uint32_t session_count = 1;
   Duration stagger{0};  // from one's start to the next one's
   uint32_t prompt_length = 16;
+  // The first session's prompt, the next one's, and from the start again. None: drawn.
+  std::vector<std::vector<TokenId>> prompts;
   uint32_t max_tokens = 1000;
   bool ends_at_end_token = true;  // and not only at max_tokens
   std::vector<Turn> turns;

@@ -86,6 +86,7 @@ std::vector<TokenId> Simulation::PromptOf(size_t i) const {
   if (const Trace* trace = world_.trace(); trace != nullptr) {
     return {trace->prompt().begin(), trace->prompt().end()};
   }
+  if (!scenario_.prompts.empty()) return scenario_.prompts[i % scenario_.prompts.size()];
   Draw draw(SeedOf(scenario_, kPrompt, i));
   std::vector<TokenId> prompt(scenario_.prompt_length);
   const uint64_t words =
@@ -96,9 +97,10 @@ std::vector<TokenId> Simulation::PromptOf(size_t i) const {
 }
 
 uint32_t Simulation::length_max() const {
-  const size_t prompt_length =
-      world_.trace() != nullptr ? world_.trace()->prompt().size() : scenario_.prompt_length;
-  size_t length = prompt_length + scenario_.max_tokens;
+  size_t length = 0;
+  for (size_t i = 0; i < scenario_.session_count; ++i)
+    length = std::max(length, PromptOf(i).size());
+  length += scenario_.max_tokens;
   for (const Turn& turn : scenario_.turns) length += turn.tokens.size() + scenario_.max_tokens;
   return static_cast<uint32_t>(length);
 }

@@ -14,9 +14,9 @@
 namespace outrider {
 namespace {
 
-std::unique_ptr<World> MakeWorld(bool sampled = false, const char* exits = "none") {
+std::unique_ptr<World> MakeWorld(const char* exits = "none") {
   absl::StatusOr<std::unique_ptr<World>> world =
-      World::Create({.vocabulary_size = 1000, .sampled = sampled, .exits = exits, .seed = 1});
+      World::Create({.vocabulary_size = 1000, .exits = exits, .seed = 1});
   EXPECT_TRUE(world.ok()) << world.status();
   return *std::move(world);
 }
@@ -69,46 +69,6 @@ TEST(Table4, OnTheServerThereIsNoRoundTrip) {
   const Figures figures = FiguresOf(scenario);
   const double expected = CoLocatedMs(1, 1 / figures.passes_per_token, {0, 20, 50, 0});
   EXPECT_NEAR(figures.token_ms, expected, 0.01 * expected);
-}
-
-// Whatever drafts, guesses or decides: it costs time, never a token.
-TEST(Simulation, WritesWhatTheTargetWritesAlone) {
-  static constexpr PolicyKind kPolicies[] = {PolicyKind::kChain,  PolicyKind::kFsd,
-                                             PolicyKind::kLlmcad, PolicyKind::kEdgellm,
-                                             PolicyKind::kLever,  PolicyKind::kOurs};
-  static constexpr std::string_view kSkills[] = {"perfect", "good", "bad", "adversarial"};
-  static constexpr uint32_t kNodes[] = {1, 4, 16, 63};
-  static constexpr const char* kExits[] = {"none", "0.4:0.3,0.7:0.6", "lying:0.3,0.8"};
-  static constexpr v1::DryPolicy kDry[] = {v1::DRY_POLICY_ADAPTIVE, v1::DRY_POLICY_WAIT,
-                                           v1::DRY_POLICY_ALONE};
-  int run = 0;
-  for (const bool sampled : {false, true}) {
-    for (const char* exits : kExits) {
-      const std::unique_ptr<World> world = MakeWorld(sampled, exits);
-      for (const PolicyKind policy : kPolicies) {
-        for (const std::string_view skill : kSkills) {
-          for (int i = 0; i < 3; ++i, ++run) {
-            Scenario scenario;
-            scenario.policy.kind = policy;
-            scenario.skill = Skill(skill);
-            scenario.sketch.pass_node_count_max = kNodes[(run + i) % 4];
-            scenario.dry_policy = kDry[i];
-            scenario.link.jitter = Milliseconds(run % 2 * 15);
-            scenario.link.loss = run % 5 == 0 ? 0.05 : 0;
-            scenario.session_count = run % 7 == 0 ? 8 : 1;
-            scenario.max_tokens = 40;
-            scenario.sampling.temperature = sampled ? 0.9 : 0;
-            scenario.seed = static_cast<uint64_t>(run);
-            Simulation simulation(*world, scenario);
-            ASSERT_TRUE(simulation.Run()) << "run " << run;
-            const absl::Status status = CheckTexts(simulation);
-            ASSERT_TRUE(status.ok()) << "run " << run << ", " << PolicyName(policy) << ", draft "
-                                     << skill << ", exits " << exits << ": " << status;
-          }
-        }
-      }
-    }
-  }
 }
 
 TEST(Simulation, TheSameSeedDoesTheSame) {
