@@ -12,8 +12,9 @@
 namespace outrider {
 namespace {
 
-// Two that are equal are one device asking twice.
-size_t HashOf(const v1::Open& open) {
+// Two that are equal but for the attempt are one device asking twice.
+size_t HashOf(v1::Open open) {
+  open.clear_attempt();
   return std::hash<std::string>()(open.SerializeAsString());
 }
 
@@ -98,6 +99,7 @@ VerifierMachine::Session& VerifierMachine::AddSession(Caller& caller, const v1::
   session.caller = &caller;
   session.nonce = open.nonce();
   session.open_hash = HashOf(open);
+  session.attempt = open.attempt();
   session.wants_hints = open.hints();
   session.dry_policy = open.dry_policy();
   session.page_count = PagesOf(*sequence);
@@ -110,22 +112,19 @@ VerifierMachine::Session& VerifierMachine::AddSession(Caller& caller, const v1::
   return session;
 }
 
-// Its answer was lost. Everything that the first one has done stands. But where the device has gone
-// on from an answer, this Open is one that it had given up, come late: it fences nobody.
+// Its answer was lost. Everything that the first one has done stands.
 void VerifierMachine::OpenAgain(Stream& stream, const v1::Open& open, Session& session) {
   if (HashOf(open) != session.open_hash) {
     return Refuse(stream, v1::Fault::MALFORMED,
                   InvalidArgument("this nonce has opened another session; every one has its own"));
   }
-  if (session.has_been_heard) {
-    return Refuse(stream, v1::Fault::SUPERSEDED,
-                  absl::AbortedError("the session of this nonce has gone on without this stream"));
-  }
+  if (open.attempt() <= session.attempt) return RefuseLate(stream);
   v1::Opened opened;
   if (const absl::Status status = session.sequence->Attach(opened); !status.ok()) {
     return Refuse(stream, v1::Fault::MALFORMED, status);
   }
   Fence(session);
+  session.attempt = open.attempt();
   session.token = ResumeToken(parts_.random_bits);
   session.old_token.reset();
   AnswerOpen(stream, session, opened);
@@ -149,8 +148,9 @@ void VerifierMachine::OnResume(Stream& stream, const v1::Resume& resume) {
                   NotFound("there is no such session, or not with this token; open a new one with "
                            "the committed tokens"));
   }
-  session->has_been_heard = true;
+  if (resume.attempt() <= session->attempt) return RefuseLate(stream);
   Fence(*session);
+  session->attempt = resume.attempt();
   v1::Resumed resumed;
   if (const absl::Status status = session->sequence->Resume(resume, resumed); !status.ok()) {
     Remove(*session);
@@ -176,6 +176,12 @@ VerifierMachine::Session* VerifierMachine::FindResumed(const Stream& stream,
 }
 
 // --- both ---
+
+// The device has given this stream up and asked for another, which has come before it.
+void VerifierMachine::RefuseLate(Stream& stream) {
+  Refuse(stream, v1::Fault::SUPERSEDED,
+         absl::AbortedError("a newer stream has attached to this session"));
+}
 
 void VerifierMachine::Fence(Session& session) {
   if (!session.stream) return;

@@ -250,14 +250,10 @@ void VerifierMachine::TakeFirst(Stream& stream, const v1::ClientMessage& message
 
 void VerifierMachine::TakeNext(Session& session, const v1::ClientMessage& message) {
   session.old_token.reset();  // the device has what came after it
-  session.has_been_heard = true;
   absl::Status status;
   switch (message.kind_case()) {
     case Kind::kGrow:
       status = OnGrow(session, message.grow());
-      break;
-    case Kind::kPrune:
-      status = session.sequence->Prune(message.prune());
       break;
     case Kind::kAppend:
       status = OnAppend(session, message.append());

@@ -30,6 +30,9 @@
 // Backpressure: of each stream one message is written at a time, and one is taken in at a time: the
 // next is asked for (Read). Sessions with several unread verdicts get no pass.
 //
+// Streams of one device may come in another order than it asked for them. Each carries its attempt,
+// and a session is attached to rising ones only: a late one is refused, and fences nobody.
+//
 // Secrets: a resume token is 128 random bits, bound to the key of the stream that opened the
 // session, compared in constant time, and new at every attachment. The one before stays good until
 // the device has said something on the stream that gave it the new one: an answer may be lost.
@@ -257,6 +260,7 @@ class VerifierMachine {
   Session* FindResumed(const Stream& stream, const v1::Resume& resume);
   Session& AddSession(Caller& caller, const v1::Open& open,
                       std::unique_ptr<VerifiedSequence> sequence);
+  void RefuseLate(Stream& stream);
   void Fence(Session& session);
   void AnswerOpen(Stream& stream, Session& session, v1::Opened& opened);
   void Attach(Stream& stream, Session& session);

@@ -36,8 +36,8 @@ struct VerifierMachine::Session {
   uint64_t number = 0;
   Caller* caller = nullptr;
   uint64_t nonce = 0;
-  size_t open_hash = 0;         // of the whole message
-  bool has_been_heard = false;  // so the Open's answer has arrived
+  size_t open_hash = 0;  // of all that its repetitions have to say again
+  uint32_t attempt = 0;  // the highest that it was attached to
   bool wants_hints = false;
   v1::DryPolicy dry_policy = v1::DRY_POLICY_ADAPTIVE;
   std::unique_ptr<VerifiedSequence> sequence;

@@ -443,6 +443,7 @@ void Session::WriteOpen(v1::Open& open) {
   open.set_dry_policy(options_.dry_policy);
   open.set_length_max(options_.length_max);
   open.set_hints(options_.hints);
+  open.set_attempt(attempt());
 }
 
 void Session::WriteStops(v1::Stops& stops) const {
@@ -456,6 +457,7 @@ void Session::WriteResume(v1::Resume& resume) {
   resume.set_token(resume_token_);
   resume.set_length(static_cast<uint32_t>(asked_length_));
   resume.set_hash(transcript_->history().HashAt(asked_length_));
+  resume.set_attempt(attempt());
 }
 
 // The verifier has answered. It has no growth, and is sent what there is.

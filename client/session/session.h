@@ -22,10 +22,12 @@
 //   waiting     until it tries again. Drafting goes on, provisionally
 //
 // How it attaches: with Open until one was answered (the same nonce as long as it asks for the
-// same), then with Resume. What the other side has and we lack is committed; what we have and it
-// lacks is appended. When it knows us no more, Open again, with the committed tokens as prompt and
-// as many of them as the running reply has said to be its own: penalties, stops and limits count
-// on, and the text is the same. When neither helps for `patience`, the session fails, and says why.
+// same), then with Resume. Each says the number of its stream, so that one which was given up and
+// arrives late is told from the one that counts. What the other side has and we lack is committed;
+// what we have and it lacks is appended. When it knows us no more, Open again, with the committed
+// tokens as prompt and as many of them as the running reply has said to be its own: penalties,
+// stops and limits count on, and the text is the same. When neither helps for `patience`, the
+// session fails, and says why.
 //
 // Stops: the server ends a reply, where its model does or the user asked it to. What the user asked
 // for is checked here too, and nothing past it is shown.
@@ -287,6 +289,7 @@ class Session {
   void CheckInvariants() const;
 
   size_t size() const { return transcript_->size(); }
+  uint32_t attempt() const { return static_cast<uint32_t>(link_.stream()); }
 
   template <typename T>
   void Act(T action) {

@@ -156,9 +156,6 @@ void LocalVerifier::Take(const v1::ClientMessage& message) {
       growth_at_ = RealClock().Now();
       status = session_->Grow(message.grow());
       break;
-    case v1::ClientMessage::kPrune:
-      status = session_->Prune(message.prune());
-      break;
     case v1::ClientMessage::kAppend:
       status = session_->Append(message.append());
       break;

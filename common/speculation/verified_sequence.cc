@@ -123,29 +123,14 @@ absl::Status VerifiedSequence::CheckSeen(uint32_t seen) const {
 
 absl::Status VerifiedSequence::GrowNode(const Sketch::Growth& growth) {
   const absl::StatusOr<Sketch::Fate> fate = sketch_.Grow(growth, seen_);
-  // The device's copy is smaller than this one only where it pruned what a pass had taken; what
-  // finds no room because of that is no loss.
+  // A device that keeps to the size of this copy always finds room; to one that does not it is no
+  // loss of ours.
   if (absl::IsResourceExhausted(fate.status())) return absl::OkStatus();
   OUTRIDER_RETURN_IF_ERROR(fate.status());
   // Nodes at positions that no pass can stand on.
   if (*fate == Sketch::Fate::kGrown &&
       sketch_.nodes().back().depth + history_.size() > limits_.context_length) {
     sketch_.Prune(growth.id);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status VerifiedSequence::Prune(const v1::Prune& prune) {
-  OUTRIDER_RETURN_IF_ERROR(CheckSeen(prune.seen()));
-  if (static_cast<uint32_t>(prune.nodes_size()) > limits_.sketch_nodes_max) {
-    return InvalidArgument("pruning ", prune.nodes_size(), " nodes is more than the ",
-                           limits_.sketch_nodes_max, " of a sketch");
-  }
-  for (const NodeId id : prune.nodes()) {
-    const Sketch::Node* const node = sketch_.Find(id);
-    // A verdict has to find the nodes of its pass.
-    const bool taken = node && in_pass_ && std::ranges::binary_search(taken_.ids, node->id);
-    if (node && !taken) sketch_.Prune(id);
   }
   return absl::OkStatus();
 }

@@ -12,7 +12,7 @@
 //   }
 //
 // What it asks of its caller: the target has the tokens of history() before it runs a pass.
-// Between BeginPass() and EndPass() or DropPass() only Grow(), Prune() and Describe(hint) may be
+// Between BeginPass() and EndPass() or DropPass() only Grow() and Describe(hint) may be
 // called, so that history() stands still for the target.
 //
 //                    Create, Append                  a stop, the length
@@ -65,7 +65,6 @@ class VerifiedSequence {
 
   // Messages.
   absl::Status Grow(const v1::Grow& grow);
-  absl::Status Prune(const v1::Prune& prune);
   absl::Status Append(const v1::Append& append);
   absl::Status Truncate(const v1::Truncate& truncate);
 

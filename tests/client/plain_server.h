@@ -44,7 +44,6 @@ class PlainServer {
     if (message.has_grow()) return Answer(sequence.Grow(message.grow()));
     if (message.has_append()) return Answer(sequence.Append(message.append()));
     if (message.has_truncate()) return Answer(sequence.Truncate(message.truncate()));
-    if (message.has_prune()) return Answer(sequence.Prune(message.prune()));
     if (message.has_close()) closed_ = true;
   }
 
@@ -90,7 +89,18 @@ class PlainServer {
     std::unique_ptr<VerifiedSequence> sequence;
   };
 
+  // A device counts its streams.
+  bool Rises(uint32_t attempt) {
+    if (attempt > attempt_) {
+      attempt_ = attempt;
+      return true;
+    }
+    Answer(InvalidArgument("attempt ", attempt, " comes after ", attempt_));
+    return false;
+  }
+
   void TakeOpen(const v1::Open& open) {
+    if (!Rises(open.attempt())) return;
     for (const auto& kept : sessions_) {
       if (kept->nonce == open.nonce()) return SayOpened(*kept);
     }
@@ -112,6 +122,7 @@ class PlainServer {
 
   // Strict: only the newest token it gave is good, whether or not it arrived.
   void TakeResume(const v1::Resume& resume) {
+    if (!Rises(resume.attempt())) return;
     for (const auto& kept : sessions_) {
       if (kept->name != resume.session() || kept->token != resume.token()) continue;
       attached_ = kept.get();
@@ -147,6 +158,7 @@ class PlainServer {
   Kept* attached_ = nullptr;
   std::deque<v1::ServerMessage> down_;
   uint64_t names_ = 0;
+  uint32_t attempt_ = 0;  // the newest
   bool closed_ = false;
   size_t passes_ = 0;
   std::string complaint_;

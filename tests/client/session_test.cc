@@ -289,6 +289,23 @@ class ScriptTest : public ::testing::Test {
   uint32_t verdicts_ = 0;
 };
 
+// So that a server may tell which of them counts, in whatever order they come.
+TEST_F(ScriptTest, EveryStreamSaysWhichAttemptItIs) {
+  Begin();
+  EXPECT_EQ(TakeUp().open().attempt(), 1u);
+  Lose();
+  AwaitRetry();
+  EXPECT_EQ(TakeUp().open().attempt(), 2u);
+  Opened();
+  for (const uint32_t attempt : {3, 4}) {
+    Lose();
+    AwaitRetry();
+    EXPECT_EQ(TakeUp().resume().attempt(), attempt);
+  }
+  Fault(v1::Fault::UNKNOWN_SESSION, "who is that");
+  EXPECT_EQ(TakeUp().open().attempt(), 5u);
+}
+
 TEST_F(ScriptTest, AnOpenThatWasNotAnsweredIsAskedAgainWithTheSameNonce) {
   SessionOptions options;
   options.sampling.temperature = 0.5;
@@ -305,7 +322,9 @@ TEST_F(ScriptTest, AnOpenThatWasNotAnsweredIsAskedAgainWithTheSameNonce) {
   EXPECT_EQ(first.tokenizer_fingerprint(), "feed");
   Lose();
   AwaitRetry();
-  const v1::Open second = TakeUp().open();
+  v1::Open second = TakeUp().open();
+  EXPECT_GT(second.attempt(), first.attempt());
+  second.set_attempt(first.attempt());
   EXPECT_EQ(second.SerializeAsString(), first.SerializeAsString());
 }
 

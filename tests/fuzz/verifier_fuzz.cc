@@ -84,7 +84,8 @@ class Fuzz {
         break;
       case 1:  // what streams mostly begin with
         streams_.push_back(world_.Connect(input_.Flip() ? "a" : "b"));
-        if (world_.line(streams_.back()).can_send) world_.Send(streams_.back(), MakeFirst());
+        if (world_.line(streams_.back()).can_send)
+          world_.Send(streams_.back(), MakeFirst(++attempt_));
         break;
       case 2:
         if (const auto stream = AnyStream()) CloseStream(*stream);
@@ -158,7 +159,7 @@ class Fuzz {
     switch (input_.Below(10)) {
       case 0:
       case 1:
-        message = MakeFirst();
+        message = MakeFirst(++attempt_);
         break;
       case 2:
         FillAppend(*message.mutable_append());
@@ -167,10 +168,7 @@ class Fuzz {
         message.mutable_truncate()->set_length(Length());
         break;
       case 4:
-        message.mutable_prune()->set_seen(Seen());
-        for (uint32_t i = input_.Below(4); i > 0; --i) {
-          message.mutable_prune()->add_nodes(input_.Number());
-        }
+        message = MakeFirst(input_.Below(4));  // most likely late
         break;
       case 5:
         if (input_.Flip()) message.mutable_close();
@@ -189,14 +187,16 @@ class Fuzz {
   uint32_t Seen() { return input_.Flip() ? last_verdict_.number() : input_.Below(6); }
   uint32_t Length() { return input_.Flip() ? last_verdict_.length() : input_.Below(70); }
 
-  v1::ClientMessage MakeFirst() {
+  v1::ClientMessage MakeFirst(uint32_t attempt) {
     v1::ClientMessage message;
     if (input_.Flip()) {
       FillResume(*message.mutable_resume());
+      message.mutable_resume()->set_attempt(attempt);
       return message;
     }
     message = OpenOf(input_.Flip() ? ++nonce_ : input_.Below(4), "", kPolicies[input_.Below(4)]);
     v1::Open& open = *message.mutable_open();
+    open.set_attempt(attempt);
     for (uint32_t i = input_.Below(70); i > 0; --i) open.add_prompt('a' + i % 5);
     if (input_.Flip()) return message;
     open.set_pass_nodes(input_.Below(9));
@@ -260,6 +260,7 @@ class Fuzz {
   v1::Verdict last_verdict_;
   uint32_t next_id_ = 1;
   uint64_t nonce_ = 10;
+  uint32_t attempt_ = 0;
 };
 
 }  // namespace

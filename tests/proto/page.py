@@ -16,7 +16,7 @@ import sys
 # What a device says, then what the server answers, in one short session.
 EXAMPLES = [
     ("A device opens a session with the prompt 403, 2501, 263, and takes what the server likes for the rest.",
-     "Client", 'open { nonce: 0x1122334455667788 prompt: [403, 2501, 263] pass_nodes: 16 hints: true }'),
+     "Client", 'open { nonce: 0x1122334455667788 prompt: [403, 2501, 263] pass_nodes: 16 hints: true attempt: 1 }'),
     ("The server names the session and hands out a token.",
      "Server", 'opened { session: "0123456789abcdef" token: "secret-of-16-byt" time_to_live_ms: 120000 '
      'pass_nodes: 16 sketch_nodes_max: 256 length_max: 4096 numerics_id: "5d41402abc4b2a76" }'),
@@ -30,7 +30,8 @@ EXAMPLES = [
     ("Growth below node 5, sent by a device that has seen verdict 1; nothing more will come before the next.",
      "Client", 'grow { seen: 1 first_id: 6 tokens: [263, 1775] links: [16, 17] go: true }'),
     ("The link was lost: another stream takes the session over.",
-     "Client", 'resume { session: "0123456789abcdef" token: "secret-of-16-byt" length: 6 hash: 0x8f1bbcdc3a54ff53 }'),
+     "Client", 'resume { session: "0123456789abcdef" token: "secret-of-16-byt" length: 6 hash: 0x8f1bbcdc3a54ff53 '
+     'attempt: 2 }'),
     ("Two tokens were committed that the device never heard of.",
      "Server", 'resumed { token: "another-16-bytes" length: 8 hash: 0x1b873593cc9e2d51 tokens: [263, 1775] verdict: 2 }'),
     ("The next turn of a chat.", "Client", 'append { tokens: [13, 1724] length: 8 }'),
@@ -155,7 +156,6 @@ def sizes_section(root):
         ("verdict", "Server", f"verdict {{ {verdict} {times} }}", "9 the hash, 18 the times"),
         ("hint", "Server", "hint { verdict: 300 exit: 2 leaf: 2041 next: 31000 probability: 217 }", ""),
         ("go, without growth", "Client", "grow { seen: 300 go: true }", ""),
-        ("prune of 4 nodes", "Client", "prune { seen: 300 nodes: [2041, 2043, 2044, 2047] }", ""),
         ("resume", "Client", EXAMPLES[6][2], "36 name and token, 9 the hash"),
         ("open, 1000 tokens of 32 000", "Client",
          f"open {{ nonce: 0x1122334455667788 prompt: {[rng.randrange(32000) for _ in range(1000)]} }}", ""),

@@ -32,16 +32,18 @@ class Device {
   void Attach() {
     stream_ = world_.Connect(key_);
     attached_ = false;
+    v1::ClientMessage message = open_;
     if (session_.empty()) {
-      world_.Send(stream_, open_);
+      message.mutable_open()->set_attempt(++attempts_);
+      world_.Send(stream_, message);
       return;
     }
-    v1::ClientMessage message;
     v1::Resume& resume = *message.mutable_resume();
     resume.set_session(session_);
     resume.set_token(token_);
     resume.set_length(static_cast<uint32_t>(history_.size()));
     resume.set_hash(history_.hash());
+    resume.set_attempt(++attempts_);
     world_.Send(stream_, message);
   }
 
@@ -100,6 +102,7 @@ class Device {
 
   void Say(const v1::ClientMessage& message) { world_.Send(stream_, message); }
 
+  uint32_t attempts() const { return attempts_; }
   bool can_send() const { return attached_ && world_.line(stream_).can_send; }
   bool attached() const { return attached_; }
   VerifierWorld::StreamNumber stream() const { return stream_; }
@@ -155,6 +158,7 @@ class Device {
   Sketch sketch_;
   VerifierWorld::StreamNumber stream_ = 0;
   bool attached_ = false;
+  uint32_t attempts_ = 0;
   std::string session_;
   std::string token_;
   NodeId next_id_ = 1;

@@ -90,6 +90,7 @@ v1::ClientMessage ResumeOf(const Device& device) {
   message.mutable_resume()->set_token(device.token());
   message.mutable_resume()->set_length(0);
   message.mutable_resume()->set_hash(0);
+  message.mutable_resume()->set_attempt(device.attempts() + 1);
   return message;
 }
 
@@ -442,17 +443,47 @@ TEST(VerifierMachine, ANonceIsOneOpenOfOneKey) {
   EXPECT_FALSE(world.line(first).ended);
 }
 
-// An Open that its device had given up, on a stream that was slow: the second one was answered.
+// Streams that a device had given up, because they were slow: a newer one was answered before they
+// came, and it may not have heard that answer yet.
 TEST(VerifierMachine, AnOpenThatComesLateFencesNobody) {
   VerifierWorld world;
-  const StreamNumber stream = OpenSession(world, 1, "once");
-  v1::ClientMessage grow;
-  grow.mutable_grow();
-  world.Send(stream, grow);
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_attempt(2);
+  const StreamNumber newer = world.Connect();
+  world.Send(newer, open);
+  world.Runs();
+  for (const uint32_t attempt : {2, 1, 0}) {
+    open.mutable_open()->set_attempt(attempt);
+    const StreamNumber late = world.Connect();
+    world.Send(late, open);
+    EXPECT_EQ(FaultOf(world, late).kind(), v1::Fault::SUPERSEDED) << attempt;
+  }
+  EXPECT_FALSE(world.line(newer).ended);
+  world.Send(newer, GoOf(0));
+  EXPECT_EQ(world.Runs(), 1u);
+  EXPECT_THAT(VerdictsOf(world.News(newer)), SizeIs(1));
+}
+
+TEST(VerifierMachine, AResumeThatComesLateFencesNobody) {
+  VerifierWorld world;
+  Device device(world, "key", OpenOf(1, "once"));
+  device.Attach();
+  device.Listen();
+  world.Runs();
+  const auto late_resume = ResumeOf(device);  // with the token that is still good
+  auto resume = late_resume;
+  resume.mutable_resume()->set_attempt(3);
+  const StreamNumber newer = world.Connect();
+  world.Send(newer, resume);
   const StreamNumber late = world.Connect();
-  world.Send(late, OpenOf(1, "once", v1::DRY_POLICY_WAIT));
+  world.Send(late, late_resume);
   EXPECT_EQ(FaultOf(world, late).kind(), v1::Fault::SUPERSEDED);
-  EXPECT_FALSE(world.line(stream).ended);
+  const StreamNumber late_open = world.Connect();
+  world.Send(late_open, OpenOf(1, "once"));
+  EXPECT_EQ(FaultOf(world, late_open).kind(), v1::Fault::SUPERSEDED);
+  EXPECT_FALSE(world.line(newer).ended);
+  world.Send(newer, GoOf(0));
+  EXPECT_EQ(world.Runs(), 1u);
 }
 
 TEST(VerifierMachine, ADeviceThatLostItsLinkLacksNothingAfterwards) {
@@ -565,6 +596,7 @@ class ResumeTokens : public ::testing::Test {
   v1::Fault::Kind Try(const std::string& token, std::string_view key = "key") {
     auto resume = ResumeOf(device_);
     resume.mutable_resume()->set_token(token);
+    resume.mutable_resume()->set_attempt(++attempt_);
     const StreamNumber stream = world_.Connect(key);
     world_.Send(stream, resume);
     world_.Runs();
@@ -578,7 +610,8 @@ class ResumeTokens : public ::testing::Test {
   VerifierWorld world_;
   Device device_;
   StreamNumber last_ = 0;
-  std::string token_;  // the newest
+  uint32_t attempt_ = 1;  // the newest, as is the token
+  std::string token_;
 };
 
 TEST_F(ResumeTokens, ATokenIsVoidOnceTheDeviceHasSpokenWithTheNext) {

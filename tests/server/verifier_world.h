@@ -181,6 +181,7 @@ inline v1::ClientMessage OpenOf(uint64_t nonce, std::string_view prompt,
   open.set_nonce(nonce);
   for (const TokenId token : Tokens(prompt)) open.add_prompt(static_cast<uint32_t>(token));
   open.set_dry_policy(dry_policy);
+  open.set_attempt(1);
   return message;
 }
 

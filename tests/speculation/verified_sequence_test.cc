@@ -76,12 +76,6 @@ v1::Truncate TruncateOf(uint32_t length) {
   return truncate;
 }
 
-v1::Prune PruneOf(const std::vector<uint32_t>& nodes) {
-  v1::Prune prune;
-  prune.mutable_nodes()->Assign(nodes.begin(), nodes.end());
-  return prune;
-}
-
 std::string TextOf(const VerifiedSequence& sequence) {
   const auto tokens = sequence.history().tokens();
   return std::string(tokens.begin(), tokens.end());
@@ -242,25 +236,6 @@ TEST(VerifiedSequence, NodesAtPositionsBeyondTheContextAreLetGo) {
   const v1::Verdict verdict = RunPass(*sequence, "abc");
   EXPECT_EQ(verdict.length(), 7u);
   EXPECT_EQ(verdict.finish(), v1::FINISH_LENGTH);
-}
-
-TEST(VerifiedSequence, PruningIsAdviceThatARunningPassDoesNotHear) {
-  const auto sequence = Make("once");
-  ASSERT_TRUE(sequence->Grow(GrowOf(0, 1, "abc", {1, 16 + 1, 3 * 16})).ok());  // a(b), c
-  ASSERT_TRUE(sequence->Prune(PruneOf({2, 2, 77, 0})).ok());
-  EXPECT_EQ(sequence->node_count(), 2u);
-  ASSERT_EQ(sequence->BeginPass(1).size(), 1u);  // c: its link is without doubt
-  ASSERT_TRUE(sequence->Prune(PruneOf({1, 3})).ok());
-  EXPECT_EQ(sequence->node_count(), 1u);
-  v1::Verdict verdict;
-  sequence->EndPass({0, 'd'}, verdict);
-  EXPECT_EQ(verdict.leaf(), 3u);
-  EXPECT_EQ(TextOf(*sequence), "oncecd");
-  v1::Prune prune;
-  prune.set_seen(9);
-  EXPECT_EQ(Error(sequence->Prune(prune)), "the device has seen verdict 9, and there have been 1");
-  EXPECT_EQ(Error(sequence->Prune(PruneOf(std::vector<uint32_t>(33, 1)))),
-            "pruning 33 nodes is more than the 32 of a sketch");
 }
 
 // --- go ---
