@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -105,6 +106,7 @@ class Intruder final : public Connection::Listener {
     resume.set_session(victim.session_name());
     resume.set_token(token);
     resume.set_length(static_cast<uint32_t>(victim.session().committed().size()));
+    resume.set_attempt(std::numeric_limits<uint32_t>::max());  // only the token is wrong
     connection_->Write(End::kDevice, FrameOf(FrameKind::kMessage, message.SerializeAsString()));
   }
 
@@ -141,6 +143,7 @@ class Trial {
     AdaptScenario();
     simulation_ = std::make_unique<Simulation>(world, scenario_, journal);
     PlanCuts();
+    if (fault_ == Fault::kSlowAnswer) PlanSlowness();
     PlanEvents();
   }
 
@@ -204,6 +207,10 @@ class Trial {
     const uint32_t cut_count = draw_.Happens(0.2) ? 2 : 1;
     const Duration away = milliseconds(draw_.Below(20'000));
     if (!Cuts(fault_)) return;
+    CutFirst(cut, cut_count, away);
+  }
+
+  void CutFirst(Cut cut, uint32_t cut_count, Duration away) {
     simulation_->SetCuts([this, cut, cut_count, away](size_t device, uint32_t dial) {
       std::optional<Cut> where;
       if (device != 0) return where;
@@ -255,9 +262,6 @@ class Trial {
         events.At(at + milliseconds(draw_.Below(60'000)),
                   [this] { simulation_->device(0).Read(true); });
         return;
-      case Fault::kSlowAnswer:
-        events.At(simulation_->begin(), [this] { SlowDown(); });
-        return;
       case Fault::kThief:
       case Fault::kReplay:
         events.At(at, [this] { Attack(); });
@@ -267,12 +271,18 @@ class Trial {
     }
   }
 
-  // The first connection only: its Open arrives when the device has asked again.
-  void SlowDown() {
-    happened_ = true;
+  // One connection only: what it begins with arrives when the device has asked again. That is its
+  // Open or, where the first is cut, most likely a Resume.
+  void PlanSlowness() {
     LinkShape slow = scenario_.link;
     slow.delay = milliseconds(1'500 + draw_.Below(6'000));
-    simulation_->ShapeNextDial(slow);
+    const uint32_t slow_dial = draw_.Below(2);
+    if (slow_dial > 0) CutFirst({End::kServer, SomeByte(End::kServer)}, slow_dial, Duration{});
+    simulation_->SetShapes([this, slow, slow_dial](size_t device, uint32_t dial) {
+      if (device != 0 || dial != slow_dial) return std::optional<LinkShape>();
+      happened_ = true;
+      return std::optional<LinkShape>(slow);
+    });
   }
 
   void PlanDrain(MonotonicTime at) {

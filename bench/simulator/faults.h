@@ -25,7 +25,7 @@ enum class Fault {
   kCutDown,      // at any byte down: an answer or a verdict is lost, and the device is behind
   kSilentCut,    // at any byte, and nobody is told
   kUnreachable,  // cut, and every new connection as well, for a while
-  kSlowAnswer,   // so late that the device asks again: two Opens with one nonce
+  kSlowAnswer,   // so late that the device asks again: an Open or Resume after the next one
   kRestart,      // the server loses all it knows
   kDrain,        // the server stops in good order, and another one starts
   kEviction,     // memory for one session, and several want it

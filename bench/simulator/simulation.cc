@@ -52,9 +52,10 @@ std::string Simulation::KeyOf(size_t device) {
 Connection& Simulation::Dial(size_t device, Connection::Listener& listener,
                              const std::string& key) {
   const uint32_t dial = seats_[device].dials++;
-  const LinkShape shape = std::exchange(next_shape_, std::nullopt).value_or(scenario_.link);
+  const std::optional<LinkShape> shape = shape_plan_ ? shape_plan_(device, dial) : std::nullopt;
   connections_.push_back(std::make_unique<Connection>(
-      events_, shape, SeedOf(scenario_, kLinkBits, static_cast<uint64_t>(device) << 20 | dial),
+      events_, shape.value_or(scenario_.link),
+      SeedOf(scenario_, kLinkBits, static_cast<uint64_t>(device) << 20 | dial),
       cut_plan_ ? cut_plan_(device, dial) : std::nullopt));
   Connection& connection = *connections_.back();
   connection.Attach(End::kDevice, listener);

@@ -33,8 +33,9 @@ class Simulation {
   // Where the connection that a device dials is to be cut. Asked for every one; none: nowhere.
   using CutPlan = std::function<std::optional<Cut>(size_t device, uint32_t dial)>;
   void SetCuts(CutPlan plan) { cut_plan_ = std::move(plan); }
-  // The next connection that anybody dials is over this link.
-  void ShapeNextDial(const LinkShape& shape) { next_shape_ = shape; }
+  // The link it is over. Asked likewise; none: the scenario's.
+  using ShapePlan = std::function<std::optional<LinkShape>(size_t device, uint32_t dial)>;
+  void SetShapes(ShapePlan plan) { shape_plan_ = std::move(plan); }
 
   // Until every device is done, or nothing happens any more. False when `time_max` of virtual time
   // has passed before.
@@ -80,7 +81,7 @@ class Simulation {
   EventQueue events_;
   const MonotonicTime begin_;
   CutPlan cut_plan_;
-  std::optional<LinkShape> next_shape_;
+  ShapePlan shape_plan_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Seat> seats_;
   std::unique_ptr<Host> host_;
