@@ -1,4 +1,5 @@
 . "$(dirname "$0")/lib.sh"
+"$TOOLS/damaged_model" stories.gguf 0.1 damaged.gguf
 
 # A target behind a socket: whatever drafts for it, the text is what the target alone writes.
 server=$(dirname "$OUTRIDER")/outrider-server
@@ -22,8 +23,10 @@ serve
 greedy=$(write --model stories.gguf)
 sampled=$(write --model stories.gguf --temperature 0.9 --top-p 0.95 --seed 7)
 for policy in chain fsd llmcad edgellm lever awaited ours; do
-  equals "$greedy" "$(write --server "$address" --draft stories.gguf --policy $policy)"
-  equals "$sampled" "$(write --server "$address" --draft stories.gguf --policy $policy --temperature 0.9 --top-p 0.95 --seed 7)"
+  for draft in stories damaged; do
+    equals "$greedy" "$(write --server "$address" --draft $draft.gguf --policy $policy)"
+    equals "$sampled" "$(write --server "$address" --draft $draft.gguf --policy $policy --temperature 0.9 --top-p 0.95 --seed 7)"
+  done
 done
 grep -q 'passes: ' summary.txt || fail 'the summary does not count passes'
 
