@@ -6,13 +6,10 @@
 #include "client/session/growth_message.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/speculation/wire_options.h"
 
 namespace outrider {
 namespace {
 
-// Attempts without progress after which even a lost session is opened again only after back-off.
-constexpr uint32_t kEagerAttemptsMax = 8;
 // What one event may add: Truncate, Append, Append of a reply, growth.
 constexpr size_t kMessagesPerEvent = 4;
 
@@ -256,60 +253,6 @@ absl::Status Session::Take(const v1::ServerMessage& message) {
   return absl::OkStatus();
 }
 
-absl::Status Session::Take(const v1::Opened& opened) {
-  if (link_.phase() != Link::Phase::kAttaching || !session_.empty()) {
-    return absl::InternalError("the verifier has answered an Open that was not asked");
-  }
-  if (opened.session().empty() || opened.token().empty()) {
-    return absl::InternalError("the verifier has opened a session without name or token");
-  }
-  if (opened.sketch_nodes_max() == 0 || opened.pass_nodes() == 0) {
-    return absl::InternalError("the verifier has opened a session that takes no drafted nodes");
-  }
-  OUTRIDER_RETURN_IF_ERROR(ReadTokens(opened.tokens()));
-  if (!numerics_id_.empty() && opened.numerics_id() != numerics_id_) {
-    Act(Report{FailedPrecondition("the session has moved from numerics id ", numerics_id_, " to ",
-                                  opened.numerics_id(),
-                                  ", whose target may write another text from here on")});
-  }
-  numerics_id_ = opened.numerics_id();
-  session_ = opened.session();
-  resume_token_ = opened.token();
-  nonce_.reset();
-  verdicts_seen_ = opened.verdict();
-  edits_ = 0;
-  edited_from_.reset();
-  if (opened.length_max() > 0) length_max_ = std::min(options_.length_max, opened.length_max());
-  LimitDraft(opened);
-  BeginEpoch();
-  return CatchUp(asked_length_, tokens_, opened.finish(), std::nullopt);
-}
-
-absl::Status Session::Take(const v1::Resumed& resumed) {
-  if (link_.phase() != Link::Phase::kAttaching || session_.empty()) {
-    return absl::InternalError("the verifier has answered a Resume that was not asked");
-  }
-  OUTRIDER_RETURN_IF_ERROR(ReadTokens(resumed.tokens()));
-  const size_t shared = std::min<size_t>(asked_length_, resumed.length());
-  if (resumed.length() - shared != tokens_.size() || resumed.edits() > edits_) {
-    return absl::DataLossError("the verifier's tokens do not add up to its length");
-  }
-  resume_token_ = resumed.token();
-  verdicts_seen_ = resumed.verdict();
-  BeginEpoch();
-  if (resumed.edits() == edits_) {
-    edited_from_.reset();
-    return CatchUp(shared, tokens_, resumed.finish(), resumed.hash());
-  }
-  // The tokens are those of a past.
-  const auto ours = committed().subspan(shared);
-  const auto agree = std::ranges::mismatch(ours, tokens_).in1 - ours.begin();
-  edits_ = resumed.edits();
-  edited_from_.reset();
-  TellEdits(resumed.length(), shared + static_cast<size_t>(agree));
-  return absl::OkStatus();
-}
-
 void Session::Take(const v1::PromptProgress& progress) {
   if (!link_.attached()) return;
   link_.Progressed(now_);
@@ -381,6 +324,15 @@ absl::Status Session::ReadVerdict(const v1::Verdict& verdict, NodeId& leaf) {
   return absl::OkStatus();
 }
 
+void Session::Count(const v1::Verdict& verdict, NodeId leaf) {
+  ++stats_.passes;
+  stats_.tokens += tokens_.size();
+  stats_.nodes_accepted += tokens_.size() - 1;
+  if (hint_ && hint_->leaf == leaf && hint_->next == tokens_.back()) ++stats_.hints_right;
+  hint_.reset();
+  stats_.nodes_passed += verdict.times().nodes();
+}
+
 void Session::Take(const v1::Draining& draining) {
   Act(Report{absl::UnavailableError(
       Concat("the verifier stops in ", draining.deadline_ms() / 1000, " s"))});
@@ -413,243 +365,6 @@ void Session::Take(const v1::Fault& fault) {
   }
 }
 
-// --- streams ---
-
-void Session::Attach() {
-  Act(OpenStream{link_.Ask(now_)});
-  outbox_.Clear();
-  if (session_.empty()) {
-    WriteOpen(outbox_.AddOpen());
-  } else {
-    WriteResume(outbox_.AddResume());
-  }
-}
-
-void Session::WriteOpen(v1::Open& open) {
-  if (!nonce_) {
-    nonce_ = random_bits_();
-    asked_length_ = size();
-  }
-  const auto prompt = committed().first(asked_length_);
-  open.set_nonce(*nonce_);
-  open.mutable_prompt()->Add(prompt.begin(), prompt.end());
-  open.set_reply_tokens(
-      static_cast<uint32_t>(asked_length_ - transcript_->history().reply_begin()));
-  ToWire(options_.sampling, *open.mutable_sampling());
-  WriteStops(*open.mutable_stops());
-  open.set_tokenizer_fingerprint(options_.tokenizer_fingerprint);
-  open.set_numerics_id(options_.numerics_id);
-  open.set_pass_nodes(options_.sketch.pass_node_count_max);
-  open.set_dry_policy(options_.dry_policy);
-  open.set_length_max(options_.length_max);
-  open.set_hints(options_.hints);
-  open.set_attempt(attempt());
-}
-
-void Session::WriteStops(v1::Stops& stops) const {
-  ToWire(options_.stops, stops);
-  stops.set_continues_text(continues_text_);
-}
-
-void Session::WriteResume(v1::Resume& resume) {
-  asked_length_ = std::min(edited_from_.value_or(size()), size());
-  resume.set_session(session_);
-  resume.set_token(resume_token_);
-  resume.set_length(static_cast<uint32_t>(asked_length_));
-  resume.set_hash(transcript_->history().HashAt(asked_length_));
-  resume.set_attempt(attempt());
-}
-
-// The verifier has answered. It has no growth, and is sent what there is.
-void Session::BeginEpoch() {
-  ++stats_.attachments;
-  times_.Attached(link_.asked_at(), now_);
-  link_.Answered(now_);
-  sketcher_->Renew(0);
-  ForgetSent();
-}
-
-void Session::LimitDraft(const v1::Opened& opened) {
-  Sketcher::Options options = options_.sketch;
-  options.node_count_max = std::min(options.node_count_max, opened.sketch_nodes_max());
-  options.pass_node_count_max = std::min(options.pass_node_count_max, opened.pass_nodes());
-  if (options.node_count_max < sketcher_->sketch().node_count_max()) MakeSketcher(options);
-  sketcher_->SetPassNodeCountMax(options.pass_node_count_max);
-}
-
-void Session::Lost(const absl::Status& why, Duration at_least) {
-  CloseStreamIfAny();
-  if (!replying()) return;
-  const uint32_t attempts = link_.attempts();
-  if (link_.Wait(now_, at_least, random_bits_())) return;
-  Finish(absl::Status(why.code(), Concat(Message(why), " (", attempts, " attempts)")));
-}
-
-// The verifier does not know the session any more, or knows another one.
-void Session::Reopen(const absl::Status& why) {
-  const bool had_one = !session_.empty();
-  session_.clear();
-  nonce_.reset();
-  if (!had_one || link_.attempts() >= kEagerAttemptsMax) return Lost(why);
-  CloseStreamIfAny();
-  if (!replying()) return;
-  ++stats_.reopenings;
-  Attach();
-}
-
-void Session::CloseStreamIfAny() {
-  if (link_.has_stream()) Act(CloseStream{link_.stream()});
-  link_.Rest();
-  outbox_.Clear();
-}
-
-void Session::Finish(const absl::Status& status) {
-  CloseStreamIfAny();
-  if (replying()) ShowRest(transcript_->EndReply());
-  ended_ = true;
-  Act(End{status});
-}
-
-bool Session::IsCurrent(StreamNumber stream) const {
-  return link_.has_stream() && stream == link_.stream();
-}
-
-// --- what one side has committed and the other has not ---
-
-// Both have the first `shared` tokens; after them the verifier has `tokens`, and then `hash`.
-absl::Status Session::CatchUp(size_t shared, std::span<const TokenId> tokens, v1::Finish finish,
-                              std::optional<uint64_t> hash) {
-  const absl::Status drifted =
-      absl::DataLossError("the verifier has committed other tokens than those here");
-  const auto ours = committed().subspan(shared);
-  const auto agree = static_cast<size_t>(std::ranges::mismatch(ours, tokens).in1 - ours.begin());
-  const size_t server_length = shared + tokens.size();
-  if (agree < ours.size()) {
-    if (agree < tokens.size() || finish != v1::FINISH_NONE) return drifted;
-    if (hash && *hash != transcript_->history().HashAt(server_length)) return drifted;
-    SendMissing(server_length);
-    return absl::OkStatus();
-  }
-  const auto missed = tokens.subspan(agree);
-  if (!transcript_->Fits(missed) || (hash && !transcript_->HashesTo(missed, *hash))) return drifted;
-  if (missed.empty() && finish == v1::FINISH_NONE) return absl::OkStatus();
-  link_.Progressed(now_);
-  stats_.tokens += missed.size();
-  MoveRoot(missed);
-  CommitReply(missed, finish);
-  return absl::OkStatus();
-}
-
-// Of the verifier's tokens, from before edits that it has not seen, the first `common` are ours.
-void Session::TellEdits(size_t server_length, size_t common) {
-  // So that an Append begins the reply.
-  common = std::min(common, transcript_->history().reply_begin() - 1);
-  if (server_length > common) SendTruncate(common);
-  SendMissing(common);
-}
-
-void Session::SendMissing(size_t server_length) {
-  const size_t reply_begin = transcript_->history().reply_begin();
-  if (server_length < reply_begin) SendAppend(server_length, reply_begin, /*reply=*/false);
-  const size_t written = std::max(server_length, reply_begin);
-  if (written < size()) SendAppend(written, size(), /*reply=*/true);
-}
-
-void Session::SendAppend(size_t begin, size_t end, bool reply) {
-  v1::Append& append = outbox_.AddAppend();
-  const auto tokens = committed().subspan(begin, end - begin);
-  append.mutable_tokens()->Add(tokens.begin(), tokens.end());
-  append.set_length(static_cast<uint32_t>(begin));
-  append.set_reply(reply);
-  if (!reply) WriteStops(*append.mutable_stops());
-  CountEdit(begin);
-}
-
-void Session::SendTruncate(size_t length) {
-  outbox_.AddTruncate().set_length(static_cast<uint32_t>(length));
-  CountEdit(length);
-}
-
-// --- the committed tokens ---
-
-absl::Status Session::CheckTurn(std::span<const TokenId> tokens) const {
-  if (tokens.empty()) return InvalidArgument("a turn has no tokens");
-  if (tokens.size() + size() > length_max_) {
-    return ResourceExhausted("a turn of ", tokens.size(), " tokens after ", size(),
-                             " does not fit into a context of ", length_max_);
-  }
-  if (!transcript_->Fits(tokens)) {
-    return InvalidArgument("a turn has tokens outside the vocabulary");
-  }
-  return absl::OkStatus();
-}
-
-void Session::BeginReply() {
-  transcript_->BeginReply(continues_text_);
-  times_.Restart();
-  sketcher_->Restart(0);
-}
-
-// The reply ends by the user's wish, and `length` tokens remain.
-void Session::EndReply(size_t length) {
-  std::string withheld = transcript_->EndReply();
-  if (length == size()) ShowRest(std::move(withheld));
-  transcript_->Truncate(length);
-  Edited(length);
-}
-
-// The tokens were cut to `length`, which the verifier is told now or when it can be.
-void Session::Edited(size_t length) {
-  if (link_.attached()) {
-    SendTruncate(length);
-  } else {
-    CountEdit(length);
-  }
-}
-
-// An edit begins an epoch.
-void Session::CountEdit(size_t length) {
-  ++edits_;
-  edited_from_ = std::min(edited_from_.value_or(length), length);
-  outbox_.DropGrowth();
-  ForgetSent();
-}
-
-void Session::ForgetSent() {
-  wire_ids_.Clear();
-  times_.Restart();
-  hint_.reset();
-}
-
-void Session::CommitReply(std::span<const TokenId> tokens, v1::Finish finish) {
-  Transcript::Shown shown = transcript_->Take(tokens, finish);
-  Act(Commit{committed().last(shown.taken), std::move(shown.text), shown.finish});
-  if (shown.ended_here) Edited(size());
-}
-
-void Session::ShowRest(std::string text) {
-  if (!text.empty()) Act(Commit{{}, std::move(text), v1::FINISH_NONE});
-}
-
-// Down these tokens, of which no verdict has told: as the fewest verdicts that could have.
-void Session::MoveRoot(std::span<const TokenId> tokens) {
-  const Sketch& sketch = sketcher_->sketch();
-  while (!tokens.empty()) {
-    NodeId leaf = Sketch::kRoot;
-    size_t depth = 0;
-    while (depth + 1 < tokens.size()) {
-      const Sketch::Node* const child = sketch.Child(leaf, tokens[depth]);
-      if (child == nullptr) break;
-      leaf = child->id;
-      ++depth;
-    }
-    committed_.clear();
-    sketcher_->Decided(leaf, tokens[depth], now_, committed_);
-    tokens = tokens.subspan(depth + 1);
-  }
-  wire_ids_.Retain(sketch);
-}
-
 bool Session::IsToken(uint32_t wire) const {
   return wire < static_cast<uint32_t>(transcript_->history().vocabulary_size());
 }
@@ -664,15 +379,6 @@ absl::Status Session::ReadTokens(const google::protobuf::RepeatedField<uint32_t>
     tokens_.push_back(static_cast<TokenId>(token));
   }
   return absl::OkStatus();
-}
-
-void Session::Count(const v1::Verdict& verdict, NodeId leaf) {
-  ++stats_.passes;
-  stats_.tokens += tokens_.size();
-  stats_.nodes_accepted += tokens_.size() - 1;
-  if (hint_ && hint_->leaf == leaf && hint_->next == tokens_.back()) ++stats_.hints_right;
-  hint_.reset();
-  stats_.nodes_passed += verdict.times().nodes();
 }
 
 // --- after every event ---

@@ -230,53 +230,50 @@ class Session {
   void On(const UserTruncate& event);
   void On(const UserClose& event);
   void On(const WroteAlone& event);
+  void MakeRoom();
 
   // Messages down. What they return is why the stream is of no use any more.
   absl::Status Take(const v1::ServerMessage& message);
-  absl::Status Take(const v1::Opened& opened);
-  absl::Status Take(const v1::Resumed& resumed);
   absl::Status Take(const v1::Hint& hint);
   absl::Status Take(const v1::Verdict& verdict);
   void Take(const v1::PromptProgress& progress);
   void Take(const v1::Draining& draining);
   void Take(const v1::Fault& fault);
+  absl::Status ReadVerdict(const v1::Verdict& verdict, NodeId& leaf);
+  void Count(const v1::Verdict& verdict, NodeId leaf);
+  bool IsToken(uint32_t wire) const;
+  absl::Status ReadTokens(const google::protobuf::RepeatedField<uint32_t>& wire);
 
-  // Streams.
+  // Streams (session_attaching.cc).
   bool IsCurrent(StreamNumber stream) const;
   void Attach();
   void WriteOpen(v1::Open& open);
   void WriteStops(v1::Stops& stops) const;
   void WriteResume(v1::Resume& resume);
-  void BeginEpoch();
-  void LimitDraft(const v1::Opened& opened);
   void Lost(const absl::Status& why, Duration at_least = {});
   void Reopen(const absl::Status& why);
   void CloseStreamIfAny();
   void Finish(const absl::Status& status);
+  absl::Status Take(const v1::Opened& opened);
+  absl::Status Take(const v1::Resumed& resumed);
+  void BeginEpoch();
+  void LimitDraft(const v1::Opened& opened);
 
-  // What one side has committed and the other has not.
+  // The committed tokens (session_tokens.cc).
   absl::Status CatchUp(size_t shared, std::span<const TokenId> tokens, v1::Finish finish,
                        std::optional<uint64_t> hash);
   void TellEdits(size_t server_length, size_t common);
   void SendMissing(size_t server_length);
   void SendAppend(size_t begin, size_t end, bool reply);
   void SendTruncate(size_t length);
-
-  // The committed tokens.
-  void MakeRoom();
-  void BeginReply();
-  void EndReply(size_t length);
   void Edited(size_t length);
   void CountEdit(size_t length);
   void ForgetSent();
+  void BeginReply();
+  void EndReply(size_t length);
   void CommitReply(std::span<const TokenId> tokens, v1::Finish finish);
   void ShowRest(std::string text);
   void MoveRoot(std::span<const TokenId> tokens);
-  bool IsToken(uint32_t wire) const;
-  absl::Status ReadTokens(const google::protobuf::RepeatedField<uint32_t>& wire);
-  absl::Status ReadVerdict(const v1::Verdict& verdict, NodeId& leaf);
-
-  void Count(const v1::Verdict& verdict, NodeId leaf);
 
   void MakeSketcher(const Sketcher::Options& options);
 
