@@ -1,6 +1,7 @@
 // The stories model as draft and target, what the target alone writes, and a screen to look at.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -121,6 +122,12 @@ inline SamplingOptions Sampled(uint64_t seed) {
   return options;
 }
 
+// No two sessions of a program are given the same nonce.
+inline uint64_t NextBits() {
+  static std::atomic<uint64_t> bits = 0;
+  return bits += 0x9e3779b97f4a7c15;
+}
+
 // A session with a draft, and a thread for it.
 class DraftedSession {
  public:
@@ -136,9 +143,8 @@ class DraftedSession {
                                            .counts_tokens = options.sampling.penalizes()};
     options.length_max = kContext;
     options.sketch.node_count_max = 64;
-    session_ = OrDie(Session::Create(std::move(options), {TheTokenizer(), *policy_, costs_, [this] {
-                                                            return bits_ += 0x9e3779b97f4a7c15;
-                                                          }}));
+    session_ =
+        OrDie(Session::Create(std::move(options), {TheTokenizer(), *policy_, costs_, NextBits}));
     driver_ = std::make_unique<SessionDriver>(*session_, *drafter_, history, verifier);
   }
 
@@ -149,7 +155,6 @@ class DraftedSession {
   const std::unique_ptr<LmDrafter> drafter_;
   const std::unique_ptr<TreePolicy> policy_;
   CostModel costs_;
-  uint64_t bits_ = 0;
   std::unique_ptr<Session> session_;
   std::unique_ptr<SessionDriver> driver_;
 };

@@ -1,0 +1,74 @@
+// Sessions over a real socket.
+#include <chrono>
+#include <string>
+
+#include "client/verifier/remote_verifier.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/stories_world.h"
+#include "tests/remote/server_process.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+SessionOptions Story(const char* prompt, uint32_t tokens) {
+  SessionOptions options;
+  options.prompt = TheTokenizer().Encode(prompt);
+  options.continues_text = true;
+  options.stops.max_tokens = tokens;
+  return options;
+}
+
+TEST(RemoteSessionTest, WritesWhatTheTargetAloneWould) {
+  ServerProcess server;
+  for (const bool sampled : {false, true}) {
+    SessionOptions options = Story("Once upon a time", 80);
+    if (sampled) options.sampling = Sampled(3);
+    const Text alone = Alone(options.prompt, options.sampling, options.stops, true);
+    const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
+    EXPECT_EQ(OrDie(verifier->Describe()).model_name(), "stories260k");
+    for (const PolicyKind kind :
+         {PolicyKind::kChain, PolicyKind::kFsd, PolicyKind::kLlmcad, PolicyKind::kEdgellm,
+          PolicyKind::kLever, PolicyKind::kOurs, PolicyKind::kAwaited}) {
+      DraftedSession drafted(options, Damaged(), kind, *verifier);
+      Screen screen;
+      const absl::Status status = drafted.driver().Run(Session::Start{}, screen);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(screen.Take(), alone.text) << PolicyName(kind);
+      drafted.driver().Close();
+      EXPECT_EQ(drafted.session().stats().attachments, 1u);
+    }
+  }
+  EXPECT_EQ(server.Stop(), 0);
+}
+
+TEST(RemoteSessionTest, AVerifierThatIsNotThereIsGivenUpInASentence) {
+  const auto verifier = OrDie(RemoteVerifier::Connect("127.0.0.1:1"));
+  const auto described = verifier->Describe();
+  EXPECT_EQ(described.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(described.status().message()),
+              HasSubstr("cannot reach a verifier at 127.0.0.1:1"));
+
+  SessionOptions options = Story("Once", 5);
+  options.link.first_patience = std::chrono::milliseconds(300);
+  DraftedSession drafted(options, Good(), PolicyKind::kOurs, *verifier);
+  Screen screen;
+  const absl::Status status = drafted.driver().Run(Session::Start{}, screen);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("attempts"));
+}
+
+TEST(RemoteSessionTest, AddressesAreHostAndPort) {
+  for (const char* address : {"", "host", ":7", "host:", "host:x", "host:65536", "host:123456"}) {
+    EXPECT_EQ(RemoteVerifier::Connect(address).status().code(), absl::StatusCode::kInvalidArgument)
+        << address;
+  }
+  for (const char* address : {"host:1", "[::1]:65535", "127.0.0.1:80"}) {
+    EXPECT_TRUE(RemoteVerifier::Connect(address).ok()) << address;
+  }
+}
+
+}  // namespace
+}  // namespace outrider
