@@ -4,6 +4,7 @@
 // The simulator has to agree with the first, and is compared with the second.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -25,6 +26,11 @@ double ChainMs(double n, double tau, const RoundTimes& times);
 double CoLocatedMs(double n, double tau, const RoundTimes& times);
 // `miss`: share of rounds whose outcome was not pre-drafted [r].
 double FsdMs(double n, double tau, double miss, const RoundTimes& times);
+// The same where the draft need not be done when the verdict comes: it is begun when an exit at
+// `depth`, a share of the layers, has said what comes. After a hit what is left of it is drafted; a
+// miss waits until the token of a wrong one that is being drafted is done. Not in the paper.
+double LateFsdMs(double n, double tau, double miss, double depth, uint32_t gamma,
+                 const RoundTimes& times);
 
 // A row of the paper: a pair of models on a device.
 struct FsdMeasurement {
@@ -33,6 +39,7 @@ struct FsdMeasurement {
   RoundTimes times;  // hit: not measured, 0 here
   double tau;
   double miss;
+  double exit_depth;      // the exit that first says what the target will, on average, of all
   double alone_to_chain;  // speedup as reported
   double chain_to_fsd;
 };

@@ -18,6 +18,13 @@ TEST(Formulas, WhatIsNeverPreDraftedIsAChain) {
   EXPECT_DOUBLE_EQ(FsdMs(200, 2.5, 1, kTimes), ChainMs(200, 2.5, kTimes));
 }
 
+// 40 ms of drafting, 10 ms a token: after half a pass 25 ms are left, and 5 ms of a wrong token.
+TEST(Formulas, AHitThatIsLateCostsWhatIsLeftAndAMissTheTokenUnderWay) {
+  EXPECT_DOUBLE_EQ(LateFsdMs(200, 2.5, 0.25, 0.5, 4, kTimes),
+                   80 * (60 + 0.25 * (40 + 5) + 0.75 * 15 + 50));
+  EXPECT_DOUBLE_EQ(LateFsdMs(200, 2.5, 0.25, 0.2, 4, kTimes), FsdMs(200, 2.5, 0.25, kTimes));
+}
+
 TEST(Formulas, ImpliedTimesGiveTheReportedSpeedups) {
   for (const FsdMeasurement& measured : FsdMeasurements()) {
     RoundTimes times = measured.times;

@@ -40,8 +40,8 @@ Scenario Constant() {
 
 constexpr RoundTimes kTimes = {.link = 30, .draft = 20, .target = 50, .hit = 0};
 
-Figures FiguresOf(const Scenario& scenario) {
-  const std::unique_ptr<World> world = MakeWorld();
+Figures FiguresOf(const Scenario& scenario, const char* exits = "none") {
+  const std::unique_ptr<World> world = MakeWorld(exits);
   Simulation simulation(*world, scenario);
   EXPECT_TRUE(simulation.Run());
   EXPECT_TRUE(CheckTexts(simulation).ok()) << CheckTexts(simulation);
@@ -68,6 +68,28 @@ TEST(Table4, OnTheServerThereIsNoRoundTrip) {
   scenario.link.delay = Duration(0);
   const Figures figures = FiguresOf(scenario);
   const double expected = CoLocatedMs(1, 1 / figures.passes_per_token, {0, 20, 50, 0});
+  EXPECT_NEAR(figures.token_ms, expected, 0.01 * expected);
+}
+
+// An exit at a quarter of the layers leaves 37.5 ms of the pass: time for a draft of 20, not of 60.
+TEST(Table4, FsdDraftsAfterAMissAlone) {
+  Scenario scenario = Constant();
+  scenario.policy.kind = PolicyKind::kFsd;
+  const Figures figures = FiguresOf(scenario, "0.25:0.6");
+  EXPECT_NEAR(figures.hinted_share, 0.6, 0.05);
+  const double expected = FsdMs(1, 1 / figures.passes_per_token, 1 - figures.hinted_share, kTimes);
+  EXPECT_NEAR(figures.token_ms, expected, 0.01 * expected);
+  const double chain = ChainMs(1, 1 / figures.passes_per_token, kTimes);
+  EXPECT_LT(figures.token_ms, 0.95 * chain);
+}
+
+TEST(Table4, FsdWithASlowDraftIsLate) {
+  Scenario scenario = Constant();
+  scenario.policy.kind = PolicyKind::kFsd;
+  scenario.draft_time = TimeProfile::Constant(Milliseconds(15));
+  const Figures figures = FiguresOf(scenario, "0.25:0.6");
+  const double expected = LateFsdMs(1, 1 / figures.passes_per_token, 1 - figures.hinted_share, 0.25,
+                                    4, {.link = 30, .draft = 60, .target = 50, .hit = 0});
   EXPECT_NEAR(figures.token_ms, expected, 0.01 * expected);
 }
 
