@@ -66,4 +66,9 @@ class Oracle {
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 
+inline const Oracle& TheOracle() {
+  static const Oracle& oracle = *new Oracle();
+  return oracle;
+}
+
 }  // namespace outrider

@@ -167,4 +167,15 @@ class Device {
   std::optional<v1::Fault> fault_;
 };
 
+// As `device` would attach once more, but that it has nothing.
+inline v1::ClientMessage ResumeOf(const Device& device) {
+  v1::ClientMessage message;
+  message.mutable_resume()->set_session(device.session());
+  message.mutable_resume()->set_token(device.token());
+  message.mutable_resume()->set_length(0);
+  message.mutable_resume()->set_hash(0);
+  message.mutable_resume()->set_attempt(device.attempts() + 1);
+  return message;
+}
+
 }  // namespace outrider

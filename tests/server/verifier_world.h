@@ -204,4 +204,25 @@ inline v1::ClientMessage GoOf(uint32_t seen) {
   return ChainOf(seen, 0, {}, true);
 }
 
+inline v1::ClientMessage AppendOf(uint32_t length, std::string_view text, bool reply = false) {
+  v1::ClientMessage message;
+  v1::Append& append = *message.mutable_append();
+  append.set_length(length);
+  append.set_reply(reply);
+  for (const TokenId token : Tokens(text)) append.add_tokens(static_cast<uint32_t>(token));
+  return message;
+}
+
+inline v1::ClientMessage TruncateOf(uint32_t length) {
+  v1::ClientMessage message;
+  message.mutable_truncate()->set_length(length);
+  return message;
+}
+
+inline v1::ClientMessage CloseOf() {
+  v1::ClientMessage message;
+  message.mutable_close();
+  return message;
+}
+
 }  // namespace outrider

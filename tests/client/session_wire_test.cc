@@ -1,0 +1,227 @@
+// What a session writes to the wire, and takes from it: one by one, against a server whose every
+// message is written out here.
+#include <chrono>
+#include <string>
+
+#include "client/session/session.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/session_script.h"
+
+namespace outrider {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+// So that a server may tell which of them counts, in whatever order they come.
+TEST_F(ScriptTest, EveryStreamSaysWhichAttemptItIs) {
+  Begin();
+  EXPECT_EQ(TakeUp().open().attempt(), 1u);
+  Lose();
+  AwaitRetry();
+  EXPECT_EQ(TakeUp().open().attempt(), 2u);
+  Opened();
+  for (const uint32_t attempt : {3, 4}) {
+    Lose();
+    AwaitRetry();
+    EXPECT_EQ(TakeUp().resume().attempt(), attempt);
+  }
+  Fault(v1::Fault::UNKNOWN_SESSION, "who is that");
+  EXPECT_EQ(TakeUp().open().attempt(), 5u);
+}
+
+TEST_F(ScriptTest, AnOpenThatWasNotAnsweredIsAskedAgainWithTheSameNonce) {
+  SessionOptions options;
+  options.sampling.temperature = 0.5;
+  options.stops.strings = {"stop"};
+  options.continues_text = true;
+  options.tokenizer_fingerprint = "feed";
+  Begin(options);
+  const v1::Open first = TakeUp().open();
+  EXPECT_EQ(first.prompt_size(), 3);
+  EXPECT_EQ(first.reply_tokens(), 0u);
+  EXPECT_EQ(first.sampling().temperature(), 0.5);
+  EXPECT_EQ(first.stops().strings(0), "stop");
+  EXPECT_TRUE(first.stops().continues_text());
+  EXPECT_EQ(first.tokenizer_fingerprint(), "feed");
+  Lose();
+  AwaitRetry();
+  v1::Open second = TakeUp().open();
+  EXPECT_GT(second.attempt(), first.attempt());
+  second.set_attempt(first.attempt());
+  EXPECT_EQ(second.SerializeAsString(), first.SerializeAsString());
+}
+
+TEST_F(ScriptTest, WhatARepeatedOpenFindsWrittenIsCommitted) {
+  Begin();
+  TakeUp();
+  Lose();
+  AwaitRetry();
+  TakeUp();
+  v1::ServerMessage message;
+  v1::Opened& opened = *message.mutable_opened();
+  opened.set_session("name");
+  opened.set_token("token");
+  opened.set_sketch_nodes_max(256);
+  opened.set_pass_nodes(16);
+  for (const char letter : {'x', 'y'}) opened.add_tokens(static_cast<uint32_t>(letter));
+  opened.set_verdict(2);
+  Down(message);
+  EXPECT_EQ(Committed(), Tokens("abcxy"));
+  EXPECT_EQ(text_, "xy");
+  verdicts_ = 2;
+  Down(VerdictMessage(0, "", 'z'));
+  EXPECT_EQ(text_, "xyz");
+}
+
+TEST_F(ScriptTest, GrowthNamesParentsAndDoubtsAsTheWireHasThem) {
+  BeginAttached();
+  const Grow grow = SendChain("xyz");
+  EXPECT_EQ(grow.first_id(), 1u);
+  EXPECT_EQ(grow.seen(), 0u);
+  ASSERT_EQ(grow.tokens_size(), 3);
+  EXPECT_EQ(grow.tokens(1), static_cast<uint32_t>('y'));
+  EXPECT_EQ(grow.links(0) / 16, 0u);  // the root, as of the first
+  EXPECT_EQ(grow.links(1) / 16, 1u);  // the node before
+  EXPECT_EQ(grow.links(2) / 16, 1u);
+  EXPECT_TRUE(grow.go());
+}
+
+TEST_F(ScriptTest, AVerdictCommitsThePathAndWhatComesNext) {
+  BeginAttached();
+  SendChain("xyz");
+  Down(VerdictMessage(2, "xy", 'q'));
+  EXPECT_EQ(Committed(), Tokens("abcxyq"));
+  EXPECT_EQ(text_, "xyq");
+  EXPECT_EQ(session_->stats().nodes_accepted, 2u);
+  EXPECT_EQ(session_->stats().passes, 1u);
+}
+
+TEST_F(ScriptTest, ANodeThatTheServerDoesNotKnowYetLivesOn) {
+  policy_ = &eager_;
+  BeginAttached();
+  for (const char letter : {'x', 'y', 'z'}) SendChain({&letter, 1});
+  // The pass has taken x alone: next is y, and the server says it has no such node.
+  Down(VerdictMessage(1, "x", 'y'));
+  // z is a child of the root now, and what is drafted below it is sent as such.
+  const Grow more = SendChain("p");
+  EXPECT_EQ(more.seen(), 1u);
+  EXPECT_EQ(more.first_id(), 4u);
+  EXPECT_EQ(more.links(0) / 16, 1u);  // below node 3, which is z
+}
+
+TEST_F(ScriptTest, AVerdictIsTakenOnce) {
+  BeginAttached();
+  const v1::ServerMessage verdict = VerdictMessage(0, "", 'x');
+  Down(verdict);
+  Down(verdict);
+  EXPECT_EQ(text_, "x");
+  EXPECT_EQ(closed_, 0);
+}
+
+// What cannot be true is not shown; attaching anew says what is.
+TEST_F(ScriptTest, AVerdictThatDoesNotAddUpIsRefused) {
+  const auto refused = [&](const std::function<void(v1::Verdict&)>& spoil) {
+    verdicts_ = 0;
+    BeginAttached();
+    SendChain("xyz");
+    v1::ServerMessage message = VerdictMessage(1, "x", 'q');
+    spoil(*message.mutable_verdict());
+    const int closed = closed_;
+    Down(message);
+    EXPECT_EQ(closed_, closed + 1);
+    EXPECT_EQ(Committed(), Tokens("abc"));
+    AwaitRetry();
+    const v1::Resume resume = TakeUp().resume();
+    EXPECT_EQ(resume.length(), 3u);
+    EXPECT_EQ(resume.hash(), HashOf(Tokens("abc")));
+    Down(ResumedMessage(Tokens("abcxq"), 3));
+    EXPECT_EQ(Committed(), Tokens("abcxq"));
+    text_.clear();
+  };
+  refused([](v1::Verdict& verdict) { verdict.set_hash(verdict.hash() + 1); });
+  refused([](v1::Verdict& verdict) { verdict.set_length(verdict.length() + 1); });
+  refused([](v1::Verdict& verdict) { verdict.set_leaf(7); });
+  refused([](v1::Verdict& verdict) { verdict.set_next(1000000); });
+  refused([](v1::Verdict& verdict) { verdict.set_number(2); });
+  refused([](v1::Verdict& verdict) { verdict.set_edits(1); });
+}
+
+TEST_F(ScriptTest, OneMessageIsWrittenAtATimeAndTheNextHasAllThatCameMeanwhile) {
+  policy_ = &eager_;
+  BeginAttached();
+  Drafted('x');
+  ASSERT_EQ(up_.size(), 1u);  // growth, being written
+  Drafted('y');
+  Drafted('z');
+  EXPECT_EQ(up_.size(), 1u);
+  up_.clear();
+  Handle(Session::Written{stream_});
+  ASSERT_EQ(up_.size(), 1u);
+  EXPECT_EQ(up_[0].grow().tokens_size(), 2);
+  EXPECT_EQ(up_[0].grow().first_id(), 2u);
+}
+
+TEST_F(ScriptTest, NothingIsShownPastAStop) {
+  SessionOptions options;
+  options.stops.strings = {"yz"};
+  BeginAttached(options);
+  SendChain("xyz");
+  Down(VerdictMessage(3, "xyz", 'q'));  // a server that has not noticed
+  EXPECT_EQ(text_, "x");
+  EXPECT_EQ(Committed(), Tokens("abcxyz"));
+  EXPECT_EQ(finish_, v1::FINISH_STOP_STRING);
+  EXPECT_FALSE(session_->replying());
+  EXPECT_EQ(TakeUp().truncate().length(), 6u);
+  // It may have gone on meanwhile.
+  Down(VerdictMessage(0, "", 'r'));
+  EXPECT_EQ(Committed(), Tokens("abcxyz"));
+  EXPECT_EQ(closed_, 0);
+}
+
+TEST_F(ScriptTest, WhichTokensEndAModelsTextIsTheServersToSay) {
+  SessionOptions options;
+  options.stops.strings = {"yq"};
+  BeginAttached(options);
+  const auto end = static_cast<char>('e');
+  v1::ServerMessage verdict = VerdictMessage(0, "", end);
+  verdict.mutable_verdict()->set_finish(v1::FINISH_END_TOKEN);
+  Down(verdict);
+  EXPECT_EQ(text_, "");  // an end token prints nothing
+  EXPECT_EQ(finish_, v1::FINISH_END_TOKEN);
+  EXPECT_EQ(Committed(), Tokens("abce"));
+  EXPECT_FALSE(session_->replying());
+}
+
+TEST_F(ScriptTest, TheRoundTripIsWhatIsLeftOfTheTimeSinceTheNodeWasSent) {
+  BeginAttached();
+  SendChain("xyz");
+  for (uint32_t i = 1; i <= 9; ++i) {
+    now_ += milliseconds(100);
+    v1::ServerMessage message = VerdictMessage(0, "", 'q');
+    message.mutable_verdict()->set_seen(3 * i);
+    message.mutable_verdict()->mutable_times()->set_pass_us(20000);
+    message.mutable_verdict()->mutable_times()->set_since_seen_us(30000);
+    Down(message);
+    SendChain("xyz");
+  }
+  EXPECT_NEAR(costs_.round_trip_ms(), 70, 1e-6);
+}
+
+TEST_F(ScriptTest, OptionsThatCannotBeAreRefused) {
+  const auto error_of = [&](SessionOptions options) {
+    const auto session = Session::Create(std::move(options), {TheOracle().tokenizer(), *policy_,
+                                                              costs_, [] { return uint64_t{1}; }});
+    EXPECT_EQ(session.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(Message(session.status()));
+  };
+  EXPECT_THAT(error_of({}), HasSubstr("the prompt is empty"));
+  EXPECT_THAT(error_of({.prompt = {1, 2, 3}, .length_max = 2}), HasSubstr("does not fit"));
+  EXPECT_THAT(error_of({.prompt = {-1}}), HasSubstr("outside the vocabulary"));
+  EXPECT_THAT(error_of({.prompt = {1}, .sampling = {.temperature = -1}}), HasSubstr("temperature"));
+  EXPECT_THAT(error_of({.prompt = {1}, .stops = {.strings = {""}}}), HasSubstr("empty"));
+}
+
+}  // namespace
+}  // namespace outrider
