@@ -11,7 +11,14 @@
 namespace outrider {
 namespace {
 
-constexpr double kFloorStep = 1.25;
+constexpr double kFullnessStep = 1.25;
+
+// What growth costs, in the user's time: its bytes, on an uplink of 64 kB/s, and an eighth of the
+// drafter's time, which is free but for the energy.
+constexpr double kByteMs = 1.0 / 64;
+constexpr double kNodeBytes = 5;
+constexpr double kMessageBytes = 24;  // besides its nodes
+constexpr double kDraftingMs = 1.0 / 8;
 
 // So deep below all nodes that nothing there is too late.
 constexpr size_t kBeyond = 32;
@@ -43,13 +50,21 @@ void OursPolicy::ReserveFor(const DraftView& draft) {
 
 // --- joining ---
 
+// A node that the text passes saves what a token takes, or some of it.
+double OursPolicy::Floor(const DraftView& draft) const {
+  const uint32_t batch = draft.batch_node_count_max;
+  const double node_ms = kNodeBytes * kByteMs + kDraftingMs * draft.costs.DraftMs(batch) / batch;
+  return std::clamp(node_ms * draft.costs.tokens_per_ms(), fullness_, kFloorMax);
+}
+
 void OursPolicy::Join(const DraftView& draft, std::vector<uint32_t>& candidates) {
+  const double floor = Floor(draft);
   const auto reach = [&](uint32_t i) {
     const DraftCandidate& candidate = draft.candidates[i];
     return draft.nodes[candidate.parent].reach * candidate.confidence;
   };
   for (uint32_t i = 0; i < draft.candidates.size(); ++i) {
-    if (reach(i) >= floor_) candidates.push_back(i);
+    if (reach(i) >= floor) candidates.push_back(i);
   }
   if (candidates.size() <= draft.room) return;
   std::ranges::sort(candidates, [&](uint32_t a, uint32_t b) {
@@ -60,15 +75,9 @@ void OursPolicy::Join(const DraftView& draft, std::vector<uint32_t>& candidates)
 }
 
 void OursPolicy::Learn(const DraftView& draft, const Walk& /*verdict*/) {
-  if (draft.room == 0) {
-    floor_ = std::min(floor_ * kFloorStep, kFloorMax);
-    return;
-  }
-  const bool something_to_do = std::ranges::any_of(draft.nodes, [&](const DraftNode& node) {
-    return node.children == DraftNode::Children::kAsked ||
-           (CanExpand(node) && node.reach >= floor_);
-  });
-  if (!something_to_do) floor_ = std::max(floor_ / kFloorStep, kFloorMin);
+  const double floor = Floor(draft);
+  fullness_ =
+      draft.room == 0 ? std::min(floor * kFullnessStep, kFloorMax) : fullness_ / kFullnessStep;
 }
 
 // --- expanding ---
@@ -100,12 +109,13 @@ void OursPolicy::ChooseBatch(const DraftView& draft) {
   ReserveFor(draft);
   batch_.clear();
   if (draft.room == 0) return;
+  const double floor = Floor(draft);
   WorthByDepth(draft);
   const auto worth = [&](uint32_t i) {
     return draft.nodes[i].reach * worth_[draft.nodes[i].depth];
   };
   for (uint32_t i = 0; i < draft.nodes.size(); ++i) {
-    if (CanExpand(draft.nodes[i]) && draft.nodes[i].reach >= floor_) batch_.push_back(i);
+    if (CanExpand(draft.nodes[i]) && draft.nodes[i].reach >= floor) batch_.push_back(i);
   }
   const size_t count = std::min<size_t>(batch_.size(), draft.batch_node_count_max);
   std::partial_sort(
@@ -177,9 +187,23 @@ double OursPolicy::FormPass(const DraftView& draft) {
   return tokens;
 }
 
+// Until the batch under way is done, to go up with what it adds: that delays what is held, and
+// saves a message.
+bool OursPolicy::IsWorthHolding(const DraftView& draft) {
+  double reach = 0;
+  uint32_t asked = 0;
+  for (const DraftNode& node : draft.nodes) {
+    if (!node.sent) reach += node.reach;
+    if (node.children == DraftNode::Children::kAsked) ++asked;
+  }
+  return reach * draft.costs.DraftMs(std::max(asked, 1U)) < kMessageBytes * kByteMs;
+}
+
 Sending OursPolicy::Send(const DraftView& draft, bool drafting) {
   ReserveFor(draft);
-  if (draft.pass_running) return ahead_ ? Sending::kSend : Sending::kHold;
+  if (draft.pass_running) {
+    return ahead_ && !(drafting && IsWorthHolding(draft)) ? Sending::kSend : Sending::kHold;
+  }
   if (!drafting) return Sending::kGo;
   if (draft.nodes.size() == 1) return Sending::kHold;
 

@@ -7,11 +7,13 @@
 // difference, and pre-drafting is not a phase of its own.
 //
 //   Expand   the nodes with the most reach; as many in a batch as make the most reach per time
-//   Join     candidates by their reach, as long as it is above a floor which lets the sketch just
-//            fill up between two verdicts: it is to hold the most probable nodes, and there is
-//            always one more that is less probable
-//   Send     at once while a pass runs. When the target stands still, waiting for the batch that is
-//            under way makes the coming pass better and everything later. It is worth it while
+//   Join     candidates by their reach, as long as the time that a node may save is worth the bytes
+//            and the drafting that it takes, and as the sketch does not fill up between two
+//            verdicts: it is to hold the most probable nodes, and there is always one more that is
+//            less probable
+//   Send     while a pass runs, when the delay would be worse than one message more. When the
+//            target stands still, waiting for the batch that is under way makes the coming pass
+//            better and everything later. It is worth it while
 //
 //              expected tokens that the batch adds      expected tokens of the pass now
 //              -----------------------------------  >  --------------------------------
@@ -35,8 +37,6 @@ namespace outrider {
 
 class OursPolicy : public TreePolicy {
  public:
-  static constexpr double kFloorInitial = 1.0 / 1024;
-  static constexpr double kFloorMin = 1.0 / 8192;
   static constexpr double kFloorMax = 1.0 / 16;
 
   // `ahead`: what joins while a pass runs is sent at once, so that the next pass can start the
@@ -50,7 +50,8 @@ class OursPolicy : public TreePolicy {
   Sending Send(const DraftView& draft, bool drafting) override;
   void Learn(const DraftView& draft, const Walk& verdict) override;
 
-  double floor() const { return floor_; }
+  // The least reach of what is grown.
+  double Floor(const DraftView& draft) const;
 
  private:
   // What a node's children claim on average, in this draft.
@@ -65,9 +66,10 @@ class OursPolicy : public TreePolicy {
   void ChooseBatch(const DraftView& draft);
   double FormPass(const DraftView& draft);
   double BatchGain(const DraftView& draft, double least);
+  static bool IsWorthHolding(const DraftView& draft);
 
   const bool ahead_;
-  double floor_ = kFloorInitial;
+  double fullness_ = 0;  // what the floor has to be for the sketch to have room
   // Scratch.
   std::vector<uint32_t> batch_;
   std::vector<uint32_t> pass_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "common/base/check.h"
 
@@ -28,7 +29,7 @@ Sketcher::Sketcher(const Options& options, TreePolicy& policy, const CostModel& 
   nodes_.reserve(size_t{options.node_count_max} + 1);
   survivors_.reserve(size_t{options.node_count_max} + 1);
   moved_to_.reserve(size_t{options.node_count_max} + 1);
-  order_.reserve(size_t{options.node_count_max} + 1);
+  order_.reserve(std::max(options.node_count_max, options.candidate_count_max));
   candidates_.reserve(options.candidate_count_max);
   chosen_.reserve(options.candidate_count_max);
   batch_.reserve(options.batch_node_count_max);
@@ -99,35 +100,67 @@ void Sketcher::Drafted(std::span<const std::span<const Proposal>> children, Mono
     batch_is_stale_ = false;
     return;
   }
+  // What is below a node that has not been drafted, a hint has named.
+  const bool may_be_known = std::ranges::any_of(candidates_, [&](const DraftCandidate& candidate) {
+    return nodes_[candidate.parent].children != DraftNode::Children::kDrafted;
+  });
   for (size_t i = 0; i < batch_.size(); ++i) {
     const uint32_t parent = IndexOf(batch_[i].node);
     if (parent == kGone) continue;
     nodes_[parent].children = DraftNode::Children::kDrafted;
     uint32_t rank = 0;
     for (const Proposal& child : children[i]) {
-      Propose({parent, child.token, rank++, child.confidence, 0});
+      Propose({parent, child.token, rank++, child.confidence, 0}, may_be_known);
     }
   }
   JoinChosen(now);
 }
 
-void Sketcher::Propose(const DraftCandidate& candidate) {
+void Sketcher::Propose(const DraftCandidate& candidate, bool may_be_known) {
   if (HasChild(candidate.parent, candidate.token)) return;
+  if (may_be_known && MergeInto(candidate)) return;
+  if (candidates_.size() == options_.candidate_count_max) DropImprobable();
+  candidates_.push_back(candidate);
+}
+
+// Whether there was the same one.
+bool Sketcher::MergeInto(const DraftCandidate& candidate) {
   const auto same = std::ranges::find_if(candidates_, [&](const DraftCandidate& known) {
     return known.parent == candidate.parent && known.token == candidate.token;
   });
-  if (same != candidates_.end()) {
-    same->confidence = std::max(same->confidence, candidate.confidence);
-    same->hint = std::max(same->hint, candidate.hint);
-    return;
+  if (same == candidates_.end()) return false;
+  same->confidence = std::max(same->confidence, candidate.confidence);
+  same->hint = std::max(same->hint, candidate.hint);
+  return true;
+}
+
+// Half of them at once: to look for the worst each time one comes would be to look at all of them
+// each time.
+void Sketcher::DropImprobable() {
+  const auto path = [&](uint32_t i) {
+    return nodes_[candidates_[i].parent].path * candidates_[i].confidence;
+  };
+  order_.resize(candidates_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  const auto half = static_cast<ptrdiff_t>(candidates_.size() / 2);
+  std::ranges::nth_element(order_, order_.begin() + half, [&](uint32_t a, uint32_t b) {
+    return path(a) != path(b) ? path(a) > path(b) : a < b;
+  });
+  std::sort(order_.begin() + half, order_.end());
+  DropCandidates(std::span(order_).subspan(static_cast<size_t>(half)));
+}
+
+// Indices ascending.
+void Sketcher::DropCandidates(std::span<const uint32_t> dropped) {
+  size_t kept = 0;
+  for (uint32_t i = 0; i < candidates_.size(); ++i) {
+    if (!dropped.empty() && dropped.front() == i) {
+      dropped = dropped.subspan(1);
+    } else {
+      candidates_[kept++] = candidates_[i];
+    }
   }
-  if (candidates_.size() == options_.candidate_count_max) {
-    const auto path = [&](const DraftCandidate& c) { return nodes_[c.parent].path * c.confidence; };
-    const auto least = std::ranges::min_element(candidates_, {}, path);
-    if (path(*least) >= path(candidate)) return;
-    candidates_.erase(least);
-  }
-  candidates_.push_back(candidate);
+  candidates_.resize(kept);
 }
 
 void Sketcher::Hinted(const OutcomePosterior::Hint& hint, MonotonicTime now) {
@@ -148,7 +181,7 @@ void Sketcher::NameHinted(const OutcomePosterior::Hint& hint) {
   }
   const double reach = std::max(nodes_[leaf].reach, hint.probability);
   const double confidence = reach > 0 ? hint.probability / reach : 0;
-  Propose({leaf, hint.next, 0, confidence, hint.probability});
+  Propose({leaf, hint.next, 0, confidence, hint.probability}, /*may_be_known=*/true);
 }
 
 void Sketcher::JoinChosen(MonotonicTime now) {
@@ -157,7 +190,7 @@ void Sketcher::JoinChosen(MonotonicTime now) {
   chosen_.clear();
   policy_->Join(View(now), chosen_);
   for (const uint32_t i : chosen_) Join(candidates_[i]);
-  DropJoined();
+  DropCandidates(chosen_);
   posterior_.Spread(nodes_);
 }
 
@@ -181,12 +214,6 @@ void Sketcher::Grow(const DraftNode& node) {
                    sketch_.commit_count());
   OUTRIDER_CHECK(fate.ok() && *fate == Sketch::Fate::kGrown,
                  "a candidate has a place in the sketch, and policies keep to its room");
-}
-
-void Sketcher::DropJoined() {
-  for (auto i = chosen_.rbegin(); i != chosen_.rend(); ++i) {
-    candidates_.erase(candidates_.begin() + *i);
-  }
 }
 
 // --- verdicts ---

@@ -35,7 +35,7 @@ class Sketcher {
  public:
   struct Options {
     uint32_t node_count_max = 256;
-    uint32_t candidate_count_max = 1024;  // the least probable go first
+    uint32_t candidate_count_max = 1024;  // above it the less probable half goes
     uint32_t pass_node_count_max = 16;
     uint32_t batch_node_count_max = 8;
     uint32_t child_count_max = 5;
@@ -105,12 +105,14 @@ class Sketcher {
   DraftView View(MonotonicTime now) const;
   uint32_t IndexOf(NodeId id) const;
   bool HasChild(uint32_t parent, TokenId token) const;
-  void Propose(const DraftCandidate& candidate);
+  void Propose(const DraftCandidate& candidate, bool may_be_known);
+  bool MergeInto(const DraftCandidate& candidate);
+  void DropImprobable();
+  void DropCandidates(std::span<const uint32_t> dropped);
   void NameHinted(const OutcomePosterior::Hint& hint);
   void JoinChosen(MonotonicTime now);
   void Join(const DraftCandidate& candidate);
   void Grow(const DraftNode& node);
-  void DropJoined();
   void MoveRoot(NodeId leaf, TokenId next, std::vector<TokenId>& committed);
   void GuessPass(MonotonicTime now);
   void TakeSentBy(MonotonicTime deadline);

@@ -1,6 +1,7 @@
 #include "common/tokens/sketch.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "common/base/check.h"
@@ -9,11 +10,9 @@
 namespace outrider {
 namespace {
 
-// In a vector whose ids ascend; its end when there is none.
-template <typename Entries>
-auto FindId(const Entries& entries, NodeId id) {
-  const auto at = std::ranges::lower_bound(entries, id, {}, [](const auto& e) { return e.id; });
-  return at != entries.end() && at->id == id ? at : entries.end();
+// Bits of which any are as good as the others.
+uint64_t Mix(uint64_t key) {
+  return key * 0x9E3779B97F4A7C15 >> 32;  // 2^64 over the golden ratio
 }
 
 }  // namespace
@@ -21,6 +20,8 @@ auto FindId(const Entries& entries, NodeId id) {
 Sketch::Sketch(uint32_t node_count_max) : node_count_max_(node_count_max) {
   OUTRIDER_CHECK(node_count_max > 0, "a sketch holds something");
   nodes_.reserve(node_count_max);
+  by_id_.assign(std::bit_ceil(2 * size_t{node_count_max}), kNoNode);
+  by_parent_ = by_id_;
   fates_.reserve(node_count_max);
   way_.reserve(size_t{node_count_max} + 1);
   // What growth may name, and each token of the way by the id of its node.
@@ -102,6 +103,7 @@ absl::StatusOr<Sketch::Fate> Sketch::AddNode(NodeId parent, const Growth& growth
     doubt += above.doubt;
   }
   nodes_.push_back({growth.id, parent, growth.token, depth, doubt});
+  Index(static_cast<uint32_t>(nodes_.size() - 1));
   return Fate::kGrown;
 }
 
@@ -159,6 +161,7 @@ void Sketch::Prune(NodeId id) {
 
 void Sketch::Reset(uint32_t commit_count) {
   nodes_.clear();
+  IndexAll();
   names_.clear();
   way_.clear();
   way_begin_ = 0;
@@ -199,6 +202,7 @@ void Sketch::Settle(uint32_t depth, uint32_t doubt) {
     node.doubt -= doubt;
   }
   nodes_.resize(kept);
+  IndexAll();
 }
 
 // Second ids go with their nodes; of nodes that are committed, all ids lead to the way.
@@ -267,9 +271,9 @@ void Sketch::PathTo(NodeId node, std::vector<TokenId>& path) const {
 // --- looking up ---
 
 std::optional<Sketch::Place> Sketch::Locate(NodeId id) const {
-  if (FindId(nodes_, id) != nodes_.end()) return Place{false, id};
-  const auto name = FindId(names_, id);
-  if (name == names_.end()) return std::nullopt;
+  if (by_id_[SlotOf(id)] != kNoNode) return Place{false, id};
+  const auto name = std::ranges::lower_bound(names_, id, {}, &Name::id);
+  if (name == names_.end() || name->id != id) return std::nullopt;
   return name->place;
 }
 
@@ -290,15 +294,44 @@ std::optional<NodeId> Sketch::Resolve(NodeId id) const {
 }
 
 const Sketch::Node* Sketch::ChildOf(NodeId parent, TokenId token) const {
-  const auto child = std::ranges::find_if(
-      nodes_, [&](const Node& node) { return node.parent == parent && node.token == token; });
-  return child == nodes_.end() ? nullptr : &*child;
+  const uint32_t child = by_parent_[SlotOf(parent, token)];
+  return child == kNoNode ? nullptr : &nodes_[child];
 }
 
 size_t Sketch::IndexOf(NodeId node) const {
-  const auto at = FindId(nodes_, node);
-  OUTRIDER_CHECK(at != nodes_.end(), "what leads to a node leaves with it");
-  return static_cast<size_t>(at - nodes_.begin());
+  const uint32_t index = by_id_[SlotOf(node)];
+  OUTRIDER_CHECK(index != kNoNode, "what leads to a node leaves with it");
+  return index;
+}
+
+// Where it is, or would be.
+size_t Sketch::SlotOf(NodeId id) const {
+  const size_t last = by_id_.size() - 1;
+  size_t slot = Mix(id) & last;
+  while (by_id_[slot] != kNoNode && nodes_[by_id_[slot]].id != id) slot = (slot + 1) & last;
+  return slot;
+}
+
+size_t Sketch::SlotOf(NodeId parent, TokenId token) const {
+  const size_t last = by_parent_.size() - 1;
+  size_t slot = Mix(uint64_t{parent} << 32 | static_cast<uint32_t>(token)) & last;
+  const auto is_other = [&](const Node& node) {
+    return node.parent != parent || node.token != token;
+  };
+  while (by_parent_[slot] != kNoNode && is_other(nodes_[by_parent_[slot]]))
+    slot = (slot + 1) & last;
+  return slot;
+}
+
+void Sketch::Index(uint32_t node) {
+  by_id_[SlotOf(nodes_[node].id)] = node;
+  by_parent_[SlotOf(nodes_[node].parent, nodes_[node].token)] = node;
+}
+
+void Sketch::IndexAll() {
+  std::ranges::fill(by_id_, kNoNode);
+  std::ranges::fill(by_parent_, kNoNode);
+  for (uint32_t i = 0; i < nodes_.size(); ++i) Index(i);
 }
 
 }  // namespace outrider

@@ -27,9 +27,11 @@
 // its parent, so the best nodes include their ancestors.
 //
 // Not here: whether tokens are the vocabulary's.
-// Cost:    growing a node looks at all the others once; a commit or prune at each a few times.
-// Memory:  taken when it is made, for `node_count_max` nodes, as many second ids, and a way of
-//          node_count_max + 1 tokens.
+// Cost:    growing a node, or finding a child, looks at a few others; a commit or prune at each a
+//          few times.
+// Memory:  taken when it is made, for `node_count_max` nodes, as many second ids, a way of
+//          node_count_max + 1 tokens, and indices of four to eight words a
+//          node.
 // Threads: as a vector.
 #pragma once
 
@@ -135,6 +137,8 @@ class Sketch {
     uint32_t commit;  // by which it was committed
   };
 
+  static constexpr uint32_t kNoNode = UINT32_MAX;
+
   // Where an id leads: to a node, or to a position of the way (or just before its first token).
   struct Place {
     bool committed;
@@ -152,6 +156,10 @@ class Sketch {
   std::optional<NodeId> Resolve(NodeId id) const;      // kRoot, or the node it names; none: neither
   const Node* ChildOf(NodeId parent, TokenId token) const;
   size_t IndexOf(NodeId node) const;
+  size_t SlotOf(NodeId id) const;
+  size_t SlotOf(NodeId parent, TokenId token) const;
+  void Index(uint32_t node);
+  void IndexAll();
 
   absl::StatusOr<Fate> GrowBelow(const Place& parent, const Growth& growth);
   absl::StatusOr<Fate> AddName(NodeId id, const Place& place);
@@ -167,6 +175,11 @@ class Sketch {
 
   const uint32_t node_count_max_;
   std::vector<Node> nodes_;
+  // The nodes by id, and by parent and token: hash tables, half full at the most, of indices. A
+  // node is in the slot that its key hashes to, or in one of those after it up to the first that is
+  // kNoNode.
+  std::vector<uint32_t> by_id_;
+  std::vector<uint32_t> by_parent_;
   std::vector<Name> names_;    // ids ascending; second ids of nodes, and ids of committed tokens
   std::vector<WayToken> way_;  // at positions way_begin_ + 1 and on
   uint32_t way_begin_ = 0;

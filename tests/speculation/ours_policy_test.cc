@@ -30,7 +30,7 @@ TEST(OursPolicy, NeverGrowsANodeThatIsLessLikelyToMatterThanOneItLeaves) {
     HandDraft draft = RandomDraft(seed);
     draft.pass_running = seed % 2 == 0;
     const std::vector<uint32_t> batch = draft.Expands(ours);
-    double least = OursPolicy::kFloorInitial;  // when there is nothing above it, nothing is taken
+    double least = ours.Floor(draft.View());  // when there is nothing above it, nothing is taken
     if (!batch.empty()) least = 1;
     for (const uint32_t i : batch) least = std::min(least, draft.nodes[i].reach);
     for (uint32_t i = 0; i < draft.nodes.size(); ++i) {
@@ -76,20 +76,34 @@ TEST(OursPolicy, FullSketchTakesTheMostProbableCandidates) {
   EXPECT_THAT(draft.Joins(ours), ElementsAre(0, 2));
 }
 
-TEST(OursPolicy, FloorRisesWhenTheSketchFillsUpAndFallsWhenTheDrafterIsIdle) {
+// A node that the text passes saves what a token takes at the most; so the sooner tokens come, the
+// more probable has a node to be that is worth its bytes.
+TEST(OursPolicy, GrowsWhatMaySaveMoreThanItCosts) {
+  HandDraft slow({.round_trip_ms = 100, .pass_ms = 100});
+  HandDraft fast({.round_trip_ms = 20, .pass_ms = 20});
   OursPolicy ours(true);
-  HandDraft full = RandomDraft(1);
-  full.room = 0;
-  ours.Learn(full.View(), {0, 0});
-  EXPECT_GT(ours.floor(), OursPolicy::kFloorInitial);
-  HandDraft busy;
-  const double before = ours.floor();
-  ours.Learn(busy.View(), {0, 0});  // the root is still to be expanded
-  EXPECT_EQ(ours.floor(), before);
-  HandDraft idle;
-  idle.nodes[0].children = DraftNode::Children::kDrafted;
-  ours.Learn(idle.View(), {0, 0});
-  EXPECT_LT(ours.floor(), before);
+  const double floor = ours.Floor(slow.View());
+  EXPECT_GT(floor, 0);
+  EXPECT_NEAR(ours.Floor(fast.View()), 5 * floor, 1e-9);
+  for (HandDraft* const draft : {&slow, &fast}) {
+    draft->Candidate(0, 1, 0, 2 * floor);
+    draft->Candidate(0, 2, 1, 0.5 * floor);
+  }
+  EXPECT_THAT(slow.Joins(ours), ElementsAre(0));
+  EXPECT_THAT(fast.Joins(ours), IsEmpty());
+}
+
+TEST(OursPolicy, FloorRisesWhileTheSketchIsFullAndFallsBack) {
+  OursPolicy ours(true);
+  HandDraft draft;
+  const double worth = ours.Floor(draft.View());
+  draft.room = 0;
+  ours.Learn(draft.View(), {0, 0});
+  ours.Learn(draft.View(), {0, 0});
+  EXPECT_GT(ours.Floor(draft.View()), worth);
+  draft.room = 100;
+  for (int i = 0; i < 10; ++i) ours.Learn(draft.View(), {0, 0});
+  EXPECT_EQ(ours.Floor(draft.View()), worth);
 }
 
 // The target stands still; the pass would have 1 + .7 + .2 tokens. The batch under way (node 1) is
@@ -110,14 +124,19 @@ TEST(OursPolicy, WaitsForABatchWhileItAddsMoreThanItsTimeIsWorth) {
   }
 }
 
-TEST(OursPolicy, HoldsNothingWhileAPassRunsUnlessItAwaits) {
-  HandDraft draft;
-  draft.Node(0, 1, 0.7);
-  draft.pass_running = true;
-  OursPolicy ours(true);
-  OursPolicy awaited(false);
-  EXPECT_EQ(ours.Send(draft.View(), true), Sending::kSend);
-  EXPECT_EQ(awaited.Send(draft.View(), true), Sending::kHold);
+// The text is likely to come to the first node, and not to the second.
+TEST(OursPolicy, GathersWhatCanWaitWhileAPassRuns) {
+  for (const double confidence : {0.7, 0.01}) {
+    HandDraft draft({.draft_ms = 1});
+    draft.Node(0, 1, confidence);
+    draft.nodes[1].children = DraftNode::Children::kAsked;
+    draft.pass_running = true;
+    OursPolicy ours(true);
+    OursPolicy awaited(false);
+    EXPECT_EQ(ours.Send(draft.View(), true), confidence > 0.5 ? Sending::kSend : Sending::kHold);
+    EXPECT_EQ(ours.Send(draft.View(), false), Sending::kSend);  // nothing else is to come
+    EXPECT_EQ(awaited.Send(draft.View(), true), Sending::kHold);
+  }
 }
 
 TEST(OursPolicy, GoesWhenTheDrafterKnowsNothing) {

@@ -68,6 +68,19 @@ class SketcherTest : public ::testing::Test {
   Sketcher sketcher_ = Sketcher({.node_count_max = 64, .pass_node_count_max = 2}, *policy_, costs_);
 };
 
+// None of them is probable enough to join.
+TEST_F(SketcherTest, WhenCandidatesAreTooManyTheLessProbableHalfGoes) {
+  Sketcher sketcher({.node_count_max = 64, .candidate_count_max = 4}, *policy_, costs_);
+  sketcher.NextBatch(At(0));
+  const std::vector<Proposal> children = {
+      {10, 4e-5}, {11, 1e-5}, {12, 3e-5}, {13, 2e-5}, {14, 5e-6}};
+  const std::span<const Proposal> spans[] = {children};
+  sketcher.Drafted(spans, At(0));
+  std::vector<TokenId> left;
+  for (const DraftCandidate& candidate : sketcher.candidates()) left.push_back(candidate.token);
+  EXPECT_THAT(left, ElementsAre(10, 12, 14));
+}
+
 TEST_F(SketcherTest, WhatIsDraftedJoinsAndIsSentOnce) {
   EXPECT_THAT(Batch(), ElementsAre(Sketch::kRoot));
   EXPECT_THAT(Batch(), IsEmpty());  // busy
