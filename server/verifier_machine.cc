@@ -59,6 +59,12 @@ VerifierMachine::VerifierMachine(VerifierConfig config, Parts parts)
 
 VerifierMachine::~VerifierMachine() = default;
 
+std::optional<VerifierMachine::StreamNumber> VerifierMachine::StreamOf(uint64_t session) const {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end() || found->second->stream == nullptr) return std::nullopt;
+  return found->second->stream->number;
+}
+
 size_t VerifierMachine::session_count() const {
   return sessions_.size();
 }

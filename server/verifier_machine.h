@@ -197,6 +197,8 @@ class VerifierMachine {
   const Stats& stats() const { return stats_; }
   size_t session_count() const;
   size_t stream_count() const;
+  // The one that a session (TargetWork::session) is attached to.
+  std::optional<StreamNumber> StreamOf(uint64_t session) const;
 
   // Stops the process when its parts contradict one another. For tests: it looks at everything.
   void CheckInvariants() const;

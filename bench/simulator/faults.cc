@@ -305,7 +305,7 @@ class Trial {
     }
     // A token is used up when the device has spoken on the stream that brought the next one.
     if (tokens.size() < 2 || victim.attached_for() < seconds(1)) return;
-    intruder_.Attack(*simulation_, Simulation::KeyOf(0), tokens[tokens.size() - 2]);
+    intruder_.Attack(*simulation_, simulation_->KeyOf(0), tokens[tokens.size() - 2]);
   }
 
   // Every session is closed in the end, and takes everything with it.

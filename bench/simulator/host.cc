@@ -148,8 +148,21 @@ void Host::Do(const VerifierMachine::RunTarget& action) {
                          static_cast<uint32_t>(rows),
                          {}});
   }
+  CountParts(run, rows, prompt_tokens);
   FindHints(run, run.prompt_time, run.pass_time);
   Later(time, [this] { Tell(VerifierMachine::TargetDone{}); });
+}
+
+void Host::CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens) {
+  const MonotonicTime end = events_.now() + run.prompt_time + run.pass_time;
+  for (const TargetWork& work : run.works) {
+    const auto stream = machine_->StreamOf(work.session);
+    if (!stream) continue;
+    Duration time{};
+    if (work.has_pass) time += run.pass_time * (1 + work.nodes.size()) / rows;
+    if (!work.prompt.empty()) time += run.prompt_time * work.prompt.size() / prompt_tokens;
+    parts_of_runs_.push_back({streams_[*stream]->device, end, time});
+  }
 }
 
 void Host::CountPass(const TargetWork& work, MonotonicTime end) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,12 +59,22 @@ class Host {
   void Drain(Duration grace);
   bool drained() const { return drained_; }
 
+  // A session's part of a run: its rows' and its prompt's share of the time, as its machine counts
+  // it.
+  struct Part {
+    size_t device;
+    MonotonicTime end;
+    Duration time;
+  };
+
   const VerifierMachine& machine() const { return *machine_; }
   Duration busy() const { return busy_; }  // of the target
   uint64_t passes() const { return passes_; }
   uint64_t rows() const { return rows_; }  // of all passes
   // Passes over growth that began the moment their session's pass before had ended.
   uint64_t ready_passes() const { return ready_passes_; }
+  // Of all runs, as they ended.
+  std::span<const Part> parts() const { return parts_of_runs_; }
 
  private:
   struct Stream final : Connection::Listener {
@@ -89,6 +100,7 @@ class Host {
   void Do(const VerifierMachine::RunTarget& action);
   void Do(const VerifierMachine::SetTimer& action);
   void Do(const VerifierMachine::Drained&) { drained_ = true; }
+  void CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens);
   void CountPass(const TargetWork& work, MonotonicTime end);
   void FindHints(const TargetRun& run, Duration before_passes, Duration passes);
 
@@ -121,6 +133,7 @@ class Host {
   uint64_t rows_ = 0;
   uint64_t ready_passes_ = 0;
   absl::flat_hash_map<uint64_t, MonotonicTime> pass_ends_;  // of each session's last pass
+  std::vector<Part> parts_of_runs_;
 };
 
 }  // namespace outrider

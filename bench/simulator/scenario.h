@@ -69,6 +69,14 @@ struct Scenario {
 
   // The sessions.
   uint32_t session_count = 1;
+  // Whose they are: so many of the first key, so many of the next. Nothing: each has its own.
+  std::vector<uint32_t> sessions_of_key;
+  // The first one wants more of the target than the others: larger passes, drafted in less time.
+  struct Greed {
+    uint32_t pass_nodes;
+    TimeProfile draft_time;
+  };
+  std::optional<Greed> greed;
   Duration stagger{0};  // from one's start to the next one's
   uint32_t prompt_length = 16;
   // The first session's prompt, the next one's, and from the start again. None: drawn.

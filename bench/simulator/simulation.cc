@@ -45,8 +45,15 @@ bool Simulation::Run(Duration time_max) {
   return true;
 }
 
-std::string Simulation::KeyOf(size_t device) {
-  return Concat("device ", device);
+size_t Simulation::KeyNumberOf(size_t device) const {
+  if (scenario_.sessions_of_key.empty()) return device;
+  size_t key = 0;
+  for (const uint32_t count : scenario_.sessions_of_key) {
+    if (device < count) break;
+    device -= count;
+    ++key;
+  }
+  return key;
 }
 
 Connection& Simulation::Dial(size_t device, Connection::Listener& listener,
@@ -161,6 +168,10 @@ void Simulation::AddDevice(size_t i) {
   options.session.link = scenario_.patience;
   options.policy = scenario_.policy;
   options.draft_time = scenario_.draft_time;
+  if (scenario_.greed && i == 0) {
+    options.session.sketch.pass_node_count_max = scenario_.greed->pass_nodes;
+    options.draft_time = scenario_.greed->draft_time;
+  }
   options.assumed = scenario_.assumed;
   options.turns = scenario_.turns;
   options.alone_time = scenario_.alone_time;

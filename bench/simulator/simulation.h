@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bench/simulator/device.h"
@@ -22,6 +23,7 @@
 #include "bench/simulator/journal.h"
 #include "bench/simulator/link.h"
 #include "bench/simulator/scenario.h"
+#include "common/base/status.h"
 
 namespace outrider {
 
@@ -52,7 +54,8 @@ class Simulation {
 
   // A connection over the link of a device, for those who talk to the host as somebody else.
   Connection& Dial(size_t device, Connection::Listener& listener, const std::string& key);
-  static std::string KeyOf(size_t device);
+  size_t KeyNumberOf(size_t device) const;
+  std::string KeyOf(size_t device) const { return Concat("key ", KeyNumberOf(device)); }
 
   // What device i has committed in the end when all goes well: prompt, replies, turns.
   struct Expectation {

@@ -1,0 +1,94 @@
+// Who gets the target when everybody wants it.
+#include "bench/simulator/shares.h"
+
+#include <chrono>
+#include <memory>
+
+#include "bench/simulator/lossless.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Duration kRun = milliseconds(40);  // of a full one
+
+// Eight sessions whose drafts are never refused, so that they always have more to be verified: the
+// first one, with passes of 63 nodes, most of all.
+Scenario Crowd() {
+  Scenario scenario;
+  scenario.link.delay = milliseconds(10);
+  scenario.pass_time = *TimeProfile::Parse("1:20,64:40");
+  scenario.skill = *DraftSkill::Parse("perfect");
+  scenario.draft_time = TimeProfile::Constant(milliseconds(2));
+  scenario.session_count = 8;
+  scenario.greed = {.pass_nodes = 63, .draft_time = TimeProfile::Constant(milliseconds(1))};
+  scenario.max_tokens = 2000;
+  return scenario;
+}
+
+Shares SharesIn(const Scenario& scenario) {
+  const std::unique_ptr<World> world = *World::Create({.vocabulary_size = 1000, .seed = 1});
+  Simulation simulation(*world, scenario);
+  EXPECT_TRUE(simulation.Run());
+  EXPECT_TRUE(CheckTexts(simulation).ok()) << CheckTexts(simulation);
+  return SharesOf(simulation, milliseconds(500));
+}
+
+// In every window, to a part of it.
+void ExpectFair(const std::vector<Shares::Of>& all, double part) {
+  for (const Shares::Of& one : all) {
+    EXPECT_GE(one.by_window.size(), 4u);
+    EXPECT_GT(one.least(), one.fair * (1 - part)) << one.name;
+    EXPECT_LT(one.most(), one.fair * (1 + part)) << one.name;
+  }
+}
+
+TEST(Shares, AGreedySessionGetsNoMoreThanTheOthers) {
+  const Shares shares = SharesIn(Crowd());
+  ASSERT_EQ(shares.sessions.size(), 8u);
+  EXPECT_DOUBLE_EQ(shares.sessions[0].fair, 1.0 / 8);
+  ExpectFair(shares.sessions, 0.03);
+  for (const Shares::Of& one : shares.sessions) EXPECT_LE(one.longest_wait, 2 * kRun) << one.name;
+}
+
+TEST(Shares, SevenSessionsOfOneKeyGetTogetherWhatOneOfAnotherGets) {
+  Scenario scenario = Crowd();
+  scenario.sessions_of_key = {1, 7};
+  const Shares shares = SharesIn(scenario);
+  ASSERT_EQ(shares.keys.size(), 2u);
+  EXPECT_DOUBLE_EQ(shares.keys[1].fair, 1.0 / 2);
+  EXPECT_DOUBLE_EQ(shares.sessions[7].fair, 1.0 / 14);
+  ExpectFair(shares.keys, 0.03);
+  ExpectFair(shares.sessions, 0.05);
+}
+
+// Two rows a key and run: of seven sessions with one key, two go at a time.
+TEST(Shares, WhereRowsDoNotDoForAllTheyTakeTurnsAndNobodyStarves) {
+  Scenario scenario = Crowd();
+  scenario.sessions_of_key = {1, 7};
+  scenario.rows_max = 4;
+  scenario.pass_time = TimeProfile::Constant(kRun);
+  scenario.max_tokens = 200;
+  const Shares shares = SharesIn(scenario);
+  ExpectFair(shares.keys, 0.05);
+  for (const Shares::Of& one : shares.sessions) {
+    EXPECT_NEAR(one.mean(), one.fair, 0.05 * one.fair) << one.name;
+    EXPECT_LE(one.longest_wait, 5 * kRun) << one.name;
+  }
+}
+
+TEST(Shares, WhoWantsLittleGetsItInEveryRunAndTheGreedyOneTheRest) {
+  Scenario scenario = Crowd();
+  scenario.sketch.pass_node_count_max = 1;
+  scenario.max_tokens = 1000;
+  const Shares shares = SharesIn(scenario);
+  EXPECT_GT(shares.sessions[0].least(), 0.6);
+  for (size_t i = 1; i < shares.sessions.size(); ++i) {
+    EXPECT_LE(shares.sessions[i].longest_wait, 2 * kRun);
+  }
+}
+
+}  // namespace
+}  // namespace outrider
