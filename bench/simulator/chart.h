@@ -1,11 +1,12 @@
 // Line charts as SVG: what a sweep found, at a glance.
 //
 //   Chart chart{.title = "Time per token", .x_label = "round trip, ms", .y_label = "ms"};
-//   chart.lines.push_back({"ours", {{0, 12.1}, {50, 14.0}}, /*ours=*/true});
+//   chart.lines.push_back({"ours", {{0, 12.1}, {50, 14.0}}, /*stands_out=*/true});
 //   WriteFile("sweep.svg", ToSvg(chart));
 //
-// Lines are named where they end, not in a legend; ours is drawn thick. Both axes begin at zero, so
-// that heights can be compared by eye.
+// Lines are named where they end, from the top down, with a sample of each; they differ in mark or
+// dashes, not in colour alone. One that stands out is thick. Both axes begin at zero, so that
+// heights can be compared by eye.
 #pragma once
 
 #include <string>
@@ -29,8 +30,5 @@ struct Chart {
 };
 
 std::string ToSvg(const Chart& chart);
-
-// &, < and > as XML writes them.
-std::string Escaped(const std::string& text);
 
 }  // namespace outrider

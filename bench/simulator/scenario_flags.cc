@@ -1,16 +1,41 @@
 #include "bench/simulator/scenario_flags.h"
 
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "CLI/CLI.hpp"
+#include "bench/simulator/parse.h"
 #include "common/base/status.h"
 
 namespace outrider {
 namespace {
+
+constexpr uint32_t kGreedyNodes = 63;
 
 absl::StatusOr<v1::DryPolicy> ParseDry(const std::string& name) {
   if (name == "adaptive") return v1::DRY_POLICY_ADAPTIVE;
   if (name == "wait") return v1::DRY_POLICY_WAIT;
   if (name == "alone") return v1::DRY_POLICY_ALONE;
   return InvalidArgument("'", name, "' is none of adaptive, wait, alone");
+}
+
+absl::StatusOr<std::vector<uint32_t>> ParseKeys(const std::string& text, uint32_t sessions) {
+  std::vector<uint32_t> counts;
+  if (text.empty()) return counts;
+  double sum = 0;
+  for (const std::string_view part : SplitAt(text, ',')) {
+    const double count = ParseNumber(part).value_or(0);
+    const bool is_count = count >= 1 && count <= sessions && count == std::floor(count);
+    counts.push_back(is_count ? static_cast<uint32_t>(count) : 0);
+    sum += is_count ? count : sessions + 1.0;
+  }
+  if (sum != sessions) {
+    return InvalidArgument("--keys: '", text, "' does not say how many of ", sessions,
+                           " sessions are the first key's, the next one's, and so on, as in 1,7");
+  }
+  return counts;
 }
 
 }  // namespace
@@ -53,6 +78,10 @@ void ScenarioFlags::AddTo(CLI::App& command) {
   add(kPolicy, "--batch", batch_nodes, "Nodes the draft runs at once");
   constexpr const char* kSessions = "Sessions";
   add(kSessions, "--sessions", sessions, "Devices of one server")->check(CLI::PositiveNumber);
+  add(kSessions, "--keys", keys,
+      "Whose they are: so many of the first key, so many of the next, as in 1,7; each its own");
+  add(kSessions, "--greedy", greedy,
+      "The first one wants 63 nodes a pass, and its batches take MS, or NODES:MS,..");
   add(kSessions, "--stagger", stagger_ms, "From one's start to the next one's, ms");
   add(kSessions, "--tokens", tokens, "Tokens of a reply")->check(CLI::PositiveNumber);
   add(kSessions, "--temperature", temperature,
@@ -79,6 +108,11 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   scenario.sketch.batch_node_count_max = batch_nodes;
   OUTRIDER_ASSIGN_OR_RETURN(scenario.dry_policy, ParseDry(dry));
   scenario.session_count = sessions;
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.sessions_of_key, ParseKeys(keys, sessions));
+  if (!greedy.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(TimeProfile draft_time, TimeProfile::Parse(greedy));
+    scenario.greed = {kGreedyNodes, std::move(draft_time)};
+  }
   scenario.stagger = Milliseconds(stagger_ms);
   scenario.max_tokens = tokens;
   scenario.sampling.temperature = temperature;

@@ -34,6 +34,8 @@ struct ScenarioFlags {
   uint32_t batch_nodes = 8;
   std::string dry = "adaptive";
   uint32_t sessions = 1;
+  std::string keys;
+  std::string greedy;
   double stagger_ms = 0;
   uint32_t tokens = 1000;
   double temperature = 0;

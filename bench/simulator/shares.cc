@@ -35,12 +35,13 @@ std::vector<Shares::Of> FairShares(const Simulation& simulation, std::vector<Sha
   }
   const double of_key = 1 / static_cast<double>(counts.size());
   for (size_t key = 0; key < counts.size(); ++key) {
-    keys.push_back({.name = Concat("key ", key), .fair = of_key, .by_window = {}});
+    keys.push_back({.name = Concat("key ", key), .key = key, .fair = of_key, .by_window = {}});
   }
   std::vector<Shares::Of> sessions;
   for (size_t i = 0; i < simulation.device_count(); ++i) {
     const size_t key = simulation.KeyNumberOf(i);
     sessions.push_back({.name = Concat("session ", i, ", key ", key),
+                        .key = key,
                         .fair = of_key / static_cast<double>(counts[key]),
                         .by_window = {}});
   }
@@ -73,7 +74,7 @@ double Shares::Of::mean() const {
 
 Shares SharesOf(Simulation& simulation, Duration window) {
   const Stretch stretch = CommonStretch(simulation);
-  Shares shares{window, stretch.begin - simulation.begin(), {}, {}};
+  Shares shares{window, {}, {}};
   shares.sessions = FairShares(simulation, shares.keys);
   const auto count =
       static_cast<size_t>(std::max(Duration(0), stretch.end - stretch.begin) / window);

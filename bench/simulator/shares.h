@@ -18,6 +18,7 @@ namespace outrider {
 struct Shares {
   struct Of {
     std::string name;
+    size_t key;
     double fair;
     std::vector<double> by_window;  // of the time that the target was busy in it
     Duration longest_wait{};        // from one part of a run to the next; of keys, any session's
@@ -28,12 +29,14 @@ struct Shares {
   };
 
   Duration window;
-  Duration begin;  // of the first one, after the simulation's
   std::vector<Of> sessions;
   std::vector<Of> keys;
 };
 
 // After Run(). From when the last session had its first part until the first one was done.
 Shares SharesOf(Simulation& simulation, Duration window);
+
+// A picture: a band for each session, as high as its share, over time.
+std::string ToSvg(const Shares& shares, const std::string& subtitle);
 
 }  // namespace outrider

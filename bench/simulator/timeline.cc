@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "bench/simulator/chart.h"
 #include "bench/simulator/figures.h"
+#include "bench/simulator/svg.h"
 #include "bench/simulator/time_profile.h"
 #include "common/base/status.h"
 
@@ -11,51 +11,71 @@ namespace outrider {
 namespace {
 
 constexpr double kWidth = 1180;
-constexpr double kHeight = 360;
-constexpr double kLeft = 70;
-constexpr double kRight = 1160;
-constexpr double kDeviceTop = 96;  // of the draft's bars
-constexpr double kServerTop = 268;
+constexpr double kHeight = 400;
+constexpr double kLeft = 78;
+constexpr double kRight = 1150;
+constexpr double kLegend = 82;
+constexpr double kDeviceTop = 136;  // of the draft's bars
+constexpr double kServerTop = 308;
 constexpr double kBarHeight = 26;
-constexpr double kNumberWidth = 15;  // narrower bars have no number in them
+constexpr double kAxis = 344;
+constexpr double kDigitWidth = 7;  // bars that are too narrow have no number in them
 
 constexpr const char* kDraftColour = "#56b4e9";
 constexpr const char* kRunColour = "#e69f00";
 constexpr const char* kUpColour = "#0072b2";
 constexpr const char* kDownColour = "#d55e00";
-constexpr const char* kTokenColour = "#009e73";
+constexpr const char* kTokenColour = "#006b4f";
+
+constexpr const char* kUpStroke = "stroke-width=\"0.9\"";
+constexpr const char* kDownStroke = "stroke-width=\"2.2\"";
+constexpr const char* kHintStroke = "stroke-width=\"1.4\" stroke-dasharray=\"3 3\"";
 
 class Drawing {
  public:
   Drawing(const Journal& journal, const TimelineOptions& options)
-      : journal_(journal), options_(options) {}
+      : journal_(journal), options_(options), begin_(options.zero + options.from) {}
 
   std::string Draw() {
-    svg_ = Concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth, " ", kHeight,
-                  "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n",
-                  "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-                  "<clipPath id=\"frame\"><rect x=\"", kLeft, "\" y=\"60\" width=\"",
-                  kRight - kLeft, "\" height=\"270\"/></clipPath>\n");
-    Text(20, 30, "font-size=\"18\" font-weight=\"bold\" fill=\"#222\"", options_.title);
-    Text(20, 50, "font-size=\"13\" fill=\"#666\"", options_.subtitle);
-    Text(14, kDeviceTop + 18, "font-size=\"13\" fill=\"#444\"", "device");
-    Text(14, kServerTop + 18, "font-size=\"13\" fill=\"#444\"", "server");
+    svg_ = PageBegin(kWidth, kHeight, options_.title, options_.subtitle);
+    svg_ += Concat("<clipPath id=\"frame\"><rect x=\"", kLeft, "\" y=\"96\" width=\"",
+                   kRight - kLeft, "\" height=\"", kAxis - 96, "\"/></clipPath>\n");
+    DrawLegend();
+    svg_ += TextAt(20, kDeviceTop + 18, "font-size=\"13\"", "device");
+    svg_ += TextAt(20, kServerTop + 18, "font-size=\"13\"", "server");
     DrawAxis();
     svg_ += "<g clip-path=\"url(#frame)\">\n";
     for (const Journal::Entry& entry : journal_.entries()) DrawEntry(entry);
-    svg_ += "</g>\n";
-    return svg_ + "</svg>\n";
+    return svg_ + "</g>\n" + kPageEnd;
   }
 
  private:
   double X(MonotonicTime at) const {
-    return kLeft +
-           (kRight - kLeft) * ToMilliseconds(at - options_.begin) / ToMilliseconds(options_.length);
+    return kLeft + (kRight - kLeft) * ToMilliseconds(at - begin_) / ToMilliseconds(options_.length);
   }
 
-  void Text(double x, double y, const std::string& attributes, const std::string& text) {
-    svg_ += Concat("<text x=\"", Decimals(x, 1), "\" y=\"", Decimals(y, 1), "\" ", attributes, ">",
-                   Escaped(text), "</text>\n");
+  // Samples of everything there is, each with what it means to the right of it.
+  void DrawLegend() {
+    const auto bar = [&](double x, const char* colour, const char* number, const char* meaning) {
+      svg_ += Concat("<rect x=\"", x, "\" y=\"", kLegend - 13,
+                     "\" width=\"24\" height=\"17\" rx=\"2\" ", "fill=\"", colour, "\"/>\n");
+      svg_ += TextAt(x + 12, kLegend, "text-anchor=\"middle\"", number);
+      svg_ += TextAt(x + 30, kLegend, "", meaning);
+    };
+    bar(20, kDraftColour, "8", "draft runs a batch of 8 nodes");
+    bar(262, kRunColour, "5", "target runs a pass of 5 rows");
+    DrawArrowSample(490, kUpColour, /*up=*/true, kUpStroke, "message up: growth");
+    DrawArrowSample(664, kDownColour, /*up=*/false, kDownStroke, "message down: verdict");
+    DrawArrowSample(858, kDownColour, /*up=*/false, kHintStroke, "hint");
+    svg_ += TextAt(930, kLegend, Concat("font-weight=\"bold\" fill=\"", kTokenColour, "\""), "+2");
+    svg_ += TextAt(954, kLegend, "", "two tokens are shown to the user");
+  }
+
+  void DrawArrowSample(double x, const char* colour, bool up, const char* stroke,
+                       const char* meaning) {
+    svg_ += Concat("<path d=\"M", x, " ", up ? kLegend - 14 : kLegend + 4, "l12 ", up ? 18 : -18,
+                   "\" stroke=\"", colour, "\" ", stroke, "/>\n");
+    svg_ += TextAt(x + 18, kLegend, "", meaning);
   }
 
   void DrawAxis() {
@@ -63,10 +83,13 @@ class Drawing {
     double step = 10;
     while (length_ms / step > 12) step *= step == 20 || step == 200 ? 2.5 : 2;
     for (double ms = 0; ms <= length_ms; ms += step) {
-      const double x = X(options_.begin + Milliseconds(ms));
-      svg_ += Concat("<path d=\"M", Decimals(x, 1), " 72V322\" stroke=\"#eeeeee\"/>\n");
-      Text(x, 340, "text-anchor=\"middle\" fill=\"#666\"", Decimals(ms, 0) + " ms");
+      const double x = X(begin_ + Milliseconds(ms));
+      svg_ += Concat("<path d=\"M", Number(x), " 112V", kAxis, "\" stroke=\"#e4e4e4\"/>\n");
+      svg_ += TextAt(x, kAxis + 18, "text-anchor=\"middle\"",
+                     Number(ToMilliseconds(options_.from) + ms));
     }
+    svg_ += TextAt((kLeft + kRight) / 2, kAxis + 40, "text-anchor=\"middle\" font-size=\"13\"",
+                   "time, ms");
   }
 
   void DrawBar(const Journal::Entry& entry, double top, const char* colour) {
@@ -75,8 +98,9 @@ class Drawing {
     svg_ += Concat("<rect x=\"", Decimals(x, 1), "\" y=\"", top, "\" width=\"",
                    Decimals(std::max(1.0, width - 0.6), 1), "\" height=\"", kBarHeight,
                    "\" rx=\"2\" fill=\"", colour, "\"/>\n");
-    if (width >= kNumberWidth) {
-      Text(x + width / 2, top + 17, "text-anchor=\"middle\" fill=\"#222\"", Concat(entry.count));
+    const std::string count = Concat(entry.count);
+    if (width >= kDigitWidth * static_cast<double>(count.size()) + 4) {
+      svg_ += TextAt(x + width / 2, top + 17, "text-anchor=\"middle\"", count);
     }
   }
 
@@ -86,13 +110,13 @@ class Drawing {
     const bool is_hint = entry.what.starts_with("hint");
     svg_ += Concat("<path d=\"M", Decimals(X(entry.begin), 1), " ", up ? device : server, "L",
                    Decimals(X(entry.end), 1), " ", up ? server : device, "\" stroke=\"",
-                   up ? kUpColour : kDownColour, "\" stroke-width=\"", up ? "0.8" : "1.6", "\"",
-                   is_hint ? " stroke-dasharray=\"3 3\"" : "", "/>\n");
+                   up ? kUpColour : kDownColour, "\" ",
+                   up ? kUpStroke : (is_hint ? kHintStroke : kDownStroke), "/>\n");
   }
 
   void DrawEntry(const Journal::Entry& entry) {
-    const MonotonicTime end = options_.begin + options_.length;
-    if (entry.end < options_.begin || entry.begin > end) return;
+    const MonotonicTime end = begin_ + options_.length;
+    if (entry.end < begin_ || entry.begin > end) return;
     if (entry.kind == Journal::Kind::kRun) return DrawBar(entry, kServerTop, kRunColour);
     if (entry.device != options_.device) return;
     switch (entry.kind) {
@@ -105,10 +129,11 @@ class Drawing {
       case Journal::Kind::kShown:
         svg_ += Concat("<path d=\"M", Decimals(X(entry.begin), 1), " ", kDeviceTop - 2,
                        "v-8\" stroke=\"", kTokenColour, "\" stroke-width=\"2\"/>\n");
-        return Text(
+        svg_ += TextAt(
             X(entry.begin), kDeviceTop - 13,
             Concat("text-anchor=\"middle\" font-weight=\"bold\" fill=\"", kTokenColour, "\""),
             Concat("+", entry.count));
+        return;
       default:
         return;
     }
@@ -116,6 +141,7 @@ class Drawing {
 
   const Journal& journal_;
   const TimelineOptions& options_;
+  const MonotonicTime begin_;
   std::string svg_;
 };
 

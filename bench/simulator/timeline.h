@@ -16,7 +16,8 @@ namespace outrider {
 
 struct TimelineOptions {
   size_t device = 0;
-  MonotonicTime begin;
+  MonotonicTime zero;
+  Duration from;  // after zero
   Duration length;
   std::string title;
   std::string subtitle;

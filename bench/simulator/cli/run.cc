@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "bench/simulator/cli/command.h"
@@ -10,6 +11,7 @@
 #include "bench/simulator/journal.h"
 #include "bench/simulator/lossless.h"
 #include "bench/simulator/scenario_flags.h"
+#include "bench/simulator/shares.h"
 #include "bench/simulator/simulation.h"
 #include "bench/simulator/timeline.h"
 #include "common/base/status.h"
@@ -23,20 +25,25 @@ struct RunFlags {
   std::string timeline;
   double timeline_from_ms = 0;
   double timeline_ms = 600;
+  std::string shares;
+  double window_ms = 500;
 };
+
+std::string SettingOf(const ScenarioFlags& flags) {
+  return Concat("round trip ", Decimals(flags.rtt_ms, 0), " ms, a pass ", flags.target_ms,
+                " ms, a batch of the draft ", flags.draft_ms, " ms, draft ", flags.draft);
+}
 
 absl::Status DrawTimeline(const Journal& journal, const Simulation& simulation,
                           const RunFlags& flags) {
   const ScenarioFlags& scenario = flags.scenario;
-  return WriteFile(
-      flags.timeline,
-      ToSvg(journal,
-            {.device = 0,
-             .begin = simulation.begin() + Milliseconds(flags.timeline_from_ms),
-             .length = Milliseconds(flags.timeline_ms),
-             .title = Concat(scenario.policy, ", round trip ", Decimals(scenario.rtt_ms, 0), " ms"),
-             .subtitle = Concat("target ", scenario.target_ms, " ms, draft ", scenario.draft_ms,
-                                " ms a batch, right ", scenario.draft)}));
+  return WriteFile(flags.timeline,
+                   ToSvg(journal, {.device = 0,
+                                   .zero = simulation.begin(),
+                                   .from = Milliseconds(flags.timeline_from_ms),
+                                   .length = Milliseconds(flags.timeline_ms),
+                                   .title = Concat("A session in time: policy ", scenario.policy),
+                                   .subtitle = SettingOf(scenario)}));
 }
 
 void Print(const Figures& figures) {
@@ -58,6 +65,35 @@ void Print(const Figures& figures) {
              stdout);
 }
 
+void Print(const Shares& shares) {
+  const auto percent = [](double share) { return Decimals(100 * share, 1); };
+  std::vector<std::vector<std::string>> rows = {
+      {"target's time, %", "fair", "mean", "least", "most", "longest wait, ms"}};
+  for (const auto& all : {shares.keys, shares.sessions}) {
+    for (const Shares::Of& one : all) {
+      rows.push_back({one.name, percent(one.fair), percent(one.mean()), percent(one.least()),
+                      percent(one.most()), Decimals(ToMilliseconds(one.longest_wait), 0)});
+    }
+  }
+  std::fputs(Table(rows).c_str(), stdout);
+  std::printf("(of %zu windows of %.0f ms in which all were at work)\n",
+              shares.keys.front().by_window.size(), ToMilliseconds(shares.window));
+}
+
+// By session and key, printed and, if asked for, drawn.
+absl::Status ReportShares(Simulation& simulation, const RunFlags& flags) {
+  const Shares shares = SharesOf(simulation, Milliseconds(flags.window_ms));
+  Print(shares);
+  if (flags.shares.empty()) return absl::OkStatus();
+  if (shares.keys.front().by_window.empty()) {
+    return absl::FailedPreconditionError(
+        "there is no window in which all sessions were at work: give more --tokens or a smaller "
+        "--window");
+  }
+  const char* const greed = flags.scenario.greedy.empty() ? "" : "; session 0 is greedy";
+  return WriteFile(flags.shares, ToSvg(shares, SettingOf(flags.scenario) + greed));
+}
+
 absl::Status Run(const RunFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<World> world, flags.scenario.ToWorld());
   OUTRIDER_ASSIGN_OR_RETURN(const Scenario scenario, flags.scenario.ToScenario());
@@ -75,6 +111,7 @@ absl::Status Run(const RunFlags& flags) {
   std::printf("%llu tokens, the same as the target's alone; simulated in %.1f ms, %llu events\n",
               static_cast<unsigned long long>(figures.tokens), real.count(),
               static_cast<unsigned long long>(simulation.events().run_count()));
+  if (scenario.session_count > 1) OUTRIDER_RETURN_IF_ERROR(ReportShares(simulation, flags));
   return flags.timeline.empty() ? absl::OkStatus() : DrawTimeline(journal, simulation, flags);
 }
 
@@ -88,6 +125,11 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
   command->add_option("--timeline-from", flags->timeline_from_ms, "From when, ms")
       ->capture_default_str();
   command->add_option("--timeline-length", flags->timeline_ms, "How long, ms")
+      ->capture_default_str();
+  command->add_option("--shares", flags->shares,
+                      "Draws whose the target's time is, window by window, to this file (SVG)");
+  command->add_option("--window", flags->window_ms, "Of time, ms")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   flags->scenario.AddTo(*command);
   command->callback([flags, &chosen] { chosen = [flags] { return Run(*flags); }; });

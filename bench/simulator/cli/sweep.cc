@@ -40,6 +40,16 @@ absl::StatusOr<Range> ParseRange(const std::string& text) {
   return Range{numbers[0], numbers[1], numbers[2]};
 }
 
+// With its unit.
+std::string LabelOf(const std::string& axis) {
+  if (axis == "rtt") return "round trip, ms";
+  if (axis == "jitter") return "mean extra delay of a packet, ms";
+  if (axis == "target") return "time of a pass, ms";
+  if (axis == "draft-time") return "time of a batch of the draft, ms";
+  if (axis == "acceptance") return "how often the draft's first choice is the target's";
+  return axis;
+}
+
 absl::Status SetAxis(ScenarioFlags& flags, const std::string& axis, double value) {
   if (axis == "rtt") {
     flags.rtt_ms = value;
@@ -63,10 +73,10 @@ absl::Status SetAxis(ScenarioFlags& flags, const std::string& axis, double value
 Chart ChartOf(const SweepFlags& sweep) {
   const ScenarioFlags& flags = sweep.scenario;
   return {.title = "Time per token",
-          .subtitle =
-              Concat("ms. Unless swept: round trip ", Decimals(flags.rtt_ms, 0), " ms, target ",
-                     flags.target_ms, " ms, draft ", flags.draft_ms, " ms, right ", flags.draft),
-          .x_label = sweep.axis,
+          .subtitle = Concat("unless swept: round trip ", Decimals(flags.rtt_ms, 0), " ms, a pass ",
+                             flags.target_ms, " ms, a batch of the draft ", flags.draft_ms,
+                             " ms, draft ", flags.draft),
+          .x_label = LabelOf(sweep.axis),
           .y_label = "ms per token",
           .lines = {}};
 }
