@@ -1,5 +1,6 @@
 #include "server/dry_wait.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace outrider {
@@ -9,7 +10,11 @@ namespace {
 constexpr uint32_t kSilentRootsMax = 4;
 // Of a device that has never answered, or a target that has never run.
 constexpr double kFirstWaitSeconds = 0.02;
-constexpr double kFirstYield = 2;
+// What W is to begin with counts as so many runs; it is a mean over so many at the most.
+constexpr uint32_t kFirstWorthRuns = 16;
+constexpr uint32_t kWorthRunsMax = 64;
+// From one wait that may be for nothing to the next, as a multiple of its time.
+constexpr double kWaitEvery = 32;
 
 Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
@@ -17,29 +22,54 @@ Duration FromSeconds(double seconds) {
 
 }  // namespace
 
-void DryWait::RootKnown(MonotonicTime now) {
-  root_known_ = now;
-  awaiting_ = true;
+void DryWait::RootKnown(uint32_t verdict, bool is_dry, std::optional<double> pass_seconds,
+                        MonotonicTime now) {
+  verdict_ = verdict;
+  roots_[verdict % roots_.size()] = now;
   ++silent_roots_;
+  if (!is_dry) return;
+  EndRun();
+  alone_at_ = now + WaitFor(pass_seconds, now);
 }
 
-void DryWait::Grown(bool answers, MonotonicTime now) {
+Duration DryWait::WaitFor(std::optional<double> pass_seconds, MonotonicTime now) {
+  const double pass = pass_seconds.value_or(kFirstWaitSeconds);
+  if (silent_roots_ > kSilentRootsMax) return Duration(0);
+  if (!delay_.value()) return FromSeconds(pass);
+  const double delay = *delay_.value();
+  const bool is_due = now - last_wait_ > FromSeconds(kWaitEvery * delay);
+  if (delay > kSparedPassWorth * worth_ * pass && !is_due) return Duration(0);
+  last_wait_ = now;
+  return FromSeconds(2 * delay);
+}
+
+void DryWait::Grown(uint32_t seen, MonotonicTime now) {
   silent_roots_ = 0;
-  if (!answers || !awaiting_) return;
-  awaiting_ = false;
-  delay_.Add(std::chrono::duration<double>(now - root_known_).count());
+  const bool is_first = !answered_ || seen > *answered_;
+  if (!is_first || verdict_ - seen >= roots_.size()) return;
+  answered_ = seen;
+  // What came while the prompt was still being read tells nothing.
+  if (now > RootAt(seen)) delay_.Add(std::chrono::duration<double>(now - RootAt(seen)).count());
 }
 
-void DryWait::Yielded(uint32_t tokens) {
-  yield_.Add(tokens);
+void DryWait::Yielded(uint32_t nodes, uint32_t tokens) {
+  if (nodes == 0) {
+    EndRun();
+    run_ = Run::kOfThePast;
+  } else {
+    if (run_ == Run::kNone) run_ = Run::kAfterWait;
+    spared_ += tokens - 1;
+  }
 }
 
-MonotonicTime DryWait::AloneAt(std::optional<double> pass_seconds) const {
-  if (silent_roots_ > kSilentRootsMax) return root_known_;
-  if (!delay_.value()) return root_known_ + FromSeconds(pass_seconds.value_or(kFirstWaitSeconds));
-  const double worth = yield_.value().value_or(kFirstYield) - 1;
-  if (*delay_.value() > worth * pass_seconds.value_or(kFirstWaitSeconds)) return root_known_;
-  return root_known_ + FromSeconds(2 * *delay_.value());
+// One after the target went on alone is none after a wait until it has stood still again.
+void DryWait::EndRun() {
+  if (run_ == Run::kAfterWait) {
+    run_count_ = std::min(run_count_ + 1, kWorthRunsMax - kFirstWorthRuns);
+    worth_ += (spared_ - worth_) / (kFirstWorthRuns + run_count_);
+  }
+  run_ = Run::kNone;
+  spared_ = 0;
 }
 
 }  // namespace outrider

@@ -195,7 +195,7 @@ void VerifierMachine::Attach(Stream& stream, Session& session) {
   stream.session = &session;
   session.stream = &stream;
   stream_deadlines_.SetNoLater(stream.number, stream.heard + config_.silence_max);
-  session.dry.RootKnown(now_);
+  TimeGrowth(session);
   WantMemory(session);
   ++stats_.attachments;
   if (drain_deadline_) TellDraining(stream);

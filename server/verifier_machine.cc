@@ -280,14 +280,14 @@ absl::Status VerifierMachine::OnGrow(Session& session, const v1::Grow& grow) {
   OUTRIDER_RETURN_IF_ERROR(session.sequence->Grow(grow));
   if (grow.tokens().empty()) return absl::OkStatus();
   session.last_growth = now_;
-  session.dry.Grown(grow.seen() == session.sequence->verdict_count(), now_);
+  session.dry.Grown(grow.seen(), now_);
   return absl::OkStatus();
 }
 
 absl::Status VerifierMachine::OnAppend(Session& session, const v1::Append& append) {
   OUTRIDER_RETURN_IF_ERROR(session.sequence->Append(append));
   session.root_known = now_;
-  session.dry.RootKnown(now_);
+  TimeGrowth(session);
   WantMemory(session);
   return absl::OkStatus();
 }

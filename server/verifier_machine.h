@@ -19,8 +19,9 @@
 //
 // When a pass begins, once the root is known and the tokens before it are read: at once when the
 // root has children or the device said `go`; otherwise as the session's dry policy has it. ADAPTIVE
-// goes on alone at once when growth is expected to take longer than a pass; else when it has failed
-// to come in twice its time. Such a pass takes rows that nobody else wants.
+// goes on alone at once when waiting for growth would cost more than the passes it spares are worth
+// (dry_wait.h); else when growth has failed to come in twice its time. Such a pass takes rows that
+// nobody else wants.
 //
 // Memory of the target is reserved in pages, for the whole length that a session may reach, when it
 // opens; an Open that finds none free is refused (OVERLOADED). A session that is detached or has
@@ -281,6 +282,7 @@ class VerifierMachine {
   void Schedule();
   void FindCandidates();
   std::optional<Scheduler::Candidate> CandidateOf(Session& session);
+  void TimeGrowth(Session& session);
   void BeginWork(Session& session, const Scheduler::Share& share);
   void ChargeRun();
   void EndWork(TargetWork& work);

@@ -143,12 +143,19 @@ std::optional<Scheduler::Candidate> VerifierMachine::CandidateOf(Session& sessio
   } else if (session.dry_policy == v1::DRY_POLICY_ALONE) {
     candidate.wants_pass = true;
   } else if (session.dry_policy != v1::DRY_POLICY_WAIT) {
-    const MonotonicTime alone_at = session.dry.AloneAt(pass_seconds_.value());
+    const MonotonicTime alone_at = session.dry.AloneAt();
     candidate.wants_pass = candidate.can_wait = now_ >= alone_at;
     if (now_ < alone_at) session_deadlines_.SetNoLater(session.number, alone_at);
   }
   if (candidate.prompt_tokens == 0 && !candidate.wants_pass) return std::nullopt;
   return candidate;
+}
+
+// That answers the root, which has become known or has a device again.
+void VerifierMachine::TimeGrowth(Session& session) {
+  const VerifiedSequence& sequence = *session.sequence;
+  session.dry.RootKnown(sequence.verdict_count(), !sequence.has_growth(), pass_seconds_.value(),
+                        now_);
 }
 
 void VerifierMachine::BeginWork(Session& session, const Scheduler::Share& share) {
@@ -224,7 +231,7 @@ void VerifierMachine::EndPrompt(Session& session, const TargetWork& work) {
   if (is_read) {
     session.reading_since.reset();
     session.root_known = now_;
-    session.dry.RootKnown(now_);
+    TimeGrowth(session);
   }
   if (!session.stream || (is_read && since == run_begin_)) return;
   v1::PromptProgress& progress = session.stream->outbox.SetProgress();
@@ -251,8 +258,8 @@ void VerifierMachine::EndPass(Session& session, const TargetWork& work) {
   const auto tokens = static_cast<uint32_t>(sequence.history().size() - before);
   session.read_count = static_cast<uint32_t>(sequence.history().size());
   session.root_known = session.idle_since = now_;
-  session.dry.RootKnown(now_);
-  if (node_count > 0) session.dry.Yielded(tokens);
+  session.dry.Yielded(node_count, tokens);
+  TimeGrowth(session);
   ++stats_.passes;
   stats_.pass_nodes += node_count;
   stats_.tokens += tokens;
