@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/network_address.h"
 #include "common/base/status.h"
 #include "grpc/support/log.h"
 #include "grpcpp/grpcpp.h"
@@ -21,10 +22,7 @@ constexpr int kPingIntervalMinMs = 5000;
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& address,
                                                            DecodeService& service) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
-    return InvalidArgument("\"", address, "\" is no address to listen on; give host:port");
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(NetworkAddress where, NetworkAddress::Parse(address));
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters is in the statuses
   grpc::ServerBuilder builder;
@@ -43,8 +41,8 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& ad
         "cannot listen on ", address,
         ": the port is in use or the host is not this machine's; choose another (--listen)"));
   }
-  return std::unique_ptr<Listener>(
-      new Listener(std::move(server), Concat(address.substr(0, colon), ":", port)));
+  where.port = static_cast<uint16_t>(port);
+  return std::unique_ptr<Listener>(new Listener(std::move(server), where.ToString()));
 }
 
 Listener::Listener(std::unique_ptr<grpc::Server> server, std::string address)

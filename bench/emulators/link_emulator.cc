@@ -10,16 +10,21 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <deque>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace outrider {
 namespace {
 
-constexpr size_t kBufferBytes = 1 << 16;
+constexpr size_t kReadBytes = 1 << 16;
+constexpr size_t kUnderWayMax = 1 << 20;
 
 sockaddr_in Loopback(uint16_t port) {
   sockaddr_in address = {};
@@ -43,6 +48,18 @@ bool CanComeLater(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
 
+// Until a socket is ready, or `until`, or for no reason at all.
+void Await(std::vector<pollfd>& sockets, std::optional<MonotonicTime> until) {
+  timespec left = {};
+  if (until) {
+    const Duration wait = std::max(*until - RealClock().Now(), Duration(0));
+    const auto nanoseconds = std::chrono::nanoseconds(wait).count();
+    left = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+  }
+  if (ppoll(sockets.data(), sockets.size(), until ? &left : nullptr, nullptr) >= 0) return;
+  for (pollfd& socket : sockets) socket.revents = 0;
+}
+
 }  // namespace
 
 // One way of a connection.
@@ -51,49 +68,69 @@ class LinkEmulator::Flow {
   Flow(LinkEmulator& link, Way way, const FileDescriptor& from, const FileDescriptor& to)
       : link_(link), way_(way), from_(from.get()), to_(to.get()) {}
 
-  bool wants_bytes() const { return waiting_.empty() && !ended_; }
-  bool wants_room() const { return !waiting_.empty(); }
-  bool ended() const { return ended_; }
-
   // Moves what moves without waiting. False: the connection is broken.
-  bool Move() {
-    if (wants_bytes() && !Receive()) return false;
-    return Deliver();
+  bool Move(MonotonicTime now) {
+    if (wants_bytes() && !Receive(now)) return false;
+    return Deliver(now);
+  }
+
+  bool wants_bytes() const { return !has_last_ && bytes_under_way_ < kUnderWayMax; }
+  bool wants_room() const { return wants_room_; }
+  bool ended() const { return has_last_ && under_way_.empty(); }
+  // When something under way arrives by itself.
+  std::optional<MonotonicTime> next_arrival() const {
+    if (under_way_.empty() || wants_room_) return std::nullopt;
+    return under_way_.front().due;
   }
 
  private:
-  bool Receive() {
-    buffer_.resize(kBufferBytes);
-    const ssize_t count = recv(from_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+  struct Packet {
+    enum class Then { kMore, kEnd, kBreak };
+    MonotonicTime due;
+    std::string bytes;
+    Then then = Then::kMore;
+  };
+
+  bool Receive(MonotonicTime now) {
+    char buffer[kReadBytes];
+    const ssize_t count = recv(from_, buffer, sizeof(buffer), MSG_DONTWAIT);
     if (count < 0) return CanComeLater(errno);
-    if (count == 0) {
-      ended_ = true;
-      return shutdown(to_, SHUT_WR) == 0;
-    }
-    const std::string_view bytes(buffer_.data(), static_cast<size_t>(count));
-    waiting_ = bytes.substr(0, link_.Admit(way_, bytes));
-    breaks_after_ = waiting_.size() < bytes.size();
+    const std::string_view bytes(buffer, static_cast<size_t>(count));
+    Packet packet = {now + link_.options_.delay, std::string(bytes, 0, link_.Admit(way_, bytes))};
+    if (packet.bytes.size() < bytes.size()) packet.then = Packet::Then::kBreak;
+    if (count == 0) packet.then = Packet::Then::kEnd;
+    has_last_ = packet.then != Packet::Then::kMore;
+    bytes_under_way_ += packet.bytes.size();
+    under_way_.push_back(std::move(packet));
     return true;
   }
 
-  bool Deliver() {
-    while (!waiting_.empty()) {
+  bool Deliver(MonotonicTime now) {
+    while (!under_way_.empty() && under_way_.front().due <= now) {
+      Packet& packet = under_way_.front();
       const ssize_t count =
-          send(to_, waiting_.data(), waiting_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (count < 0) return CanComeLater(errno);
-      waiting_.remove_prefix(static_cast<size_t>(count));
+          send(to_, packet.bytes.data(), packet.bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (count < 0 && !CanComeLater(errno)) return false;
+      const auto sent = static_cast<size_t>(std::max<ssize_t>(count, 0));
+      bytes_under_way_ -= sent;
+      wants_room_ = sent < packet.bytes.size();
+      packet.bytes.erase(0, sent);
+      if (wants_room_) return true;
+      if (packet.then == Packet::Then::kBreak) return false;
+      if (packet.then == Packet::Then::kEnd && shutdown(to_, SHUT_WR) != 0) return false;
+      under_way_.pop_front();
     }
-    return !breaks_after_;
+    return true;
   }
 
   LinkEmulator& link_;
   const Way way_;
   const int from_;
   const int to_;
-  std::string buffer_;
-  std::string_view waiting_;  // of the buffer, received and not yet sent
-  bool breaks_after_ = false;
-  bool ended_ = false;
+  std::deque<Packet> under_way_;
+  size_t bytes_under_way_ = 0;
+  bool has_last_ = false;    // nothing is received after it
+  bool wants_room_ = false;  // what has arrived is not taken
 };
 
 struct LinkEmulator::Connection {
@@ -104,7 +141,9 @@ struct LinkEmulator::Connection {
         down(link, Way::kDown, server, client) {}
 
   // False: it is over.
-  bool Move() { return up.Move() && down.Move() && !(up.ended() && down.ended()); }
+  bool Move(MonotonicTime now) {
+    return up.Move(now) && down.Move(now) && !(up.ended() && down.ended());
+  }
 
   static pollfd Awaited(const FileDescriptor& socket, const Flow& out, const Flow& in) {
     const int events = (out.wants_bytes() ? POLLIN : 0) | (in.wants_room() ? POLLOUT : 0);
@@ -176,14 +215,19 @@ void LinkEmulator::Run() {
   std::vector<pollfd> awaited;
   for (;;) {
     awaited = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    std::optional<MonotonicTime> arrival;
     for (const auto& connection : connections) {
       const auto& [client, server, up, down] = *connection;
       awaited.push_back(Connection::Awaited(client, up, down));
       awaited.push_back(Connection::Awaited(server, down, up));
+      for (const auto due : {up.next_arrival(), down.next_arrival()}) {
+        if (due) arrival = std::min(arrival.value_or(*due), *due);
+      }
     }
-    if (poll(awaited.data(), awaited.size(), /*timeout=*/-1) < 0) continue;  // a signal
+    Await(awaited, arrival);
     if (awaited[0].revents != 0) return;
-    std::erase_if(connections, [](const auto& connection) { return !connection->Move(); });
+    const MonotonicTime now = RealClock().Now();
+    std::erase_if(connections, [&](const auto& connection) { return !connection->Move(now); });
     if (awaited[1].revents == 0) continue;
     if (auto connection = Accept()) connections.push_back(std::move(connection));
   }

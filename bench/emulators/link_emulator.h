@@ -5,12 +5,13 @@
 //                             LinkEmulator::Start({.server_port = 7373}));
 //   ... connect to 127.0.0.1:link->port() ...
 //
-// Bytes pass as they come, both ways. A cut counts the bytes of one way, of all connections
-// together: so many pass, and the connection that brings one more breaks, both ways, with whatever
-// it still carries. What connects after that is left alone.
+// Bytes arrive a delay after they came, both ways; connections are made at once. A cut counts the
+// bytes of one way, of all connections together: so many pass, and the connection that brings one
+// more breaks when they have arrived, both ways, with whatever it still carries. What connects
+// after that is left alone.
 //
-// Memory:  a buffer for each way of a connection. Nothing is read into it before it is empty, so a
-//          reader that has stalled is felt by the writer.
+// Memory:  each way of a connection carries a mebibyte at the most. When it does nothing more is
+//          read, so a reader that has stalled is felt by the writer.
 // Threads: one of its own; any may ask what has passed.
 // Errors:  where no server listens, a connection ends as soon as it is made.
 #pragma once
@@ -26,6 +27,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "common/base/file_descriptor.h"
+#include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
 
 namespace outrider {
@@ -40,6 +42,7 @@ class LinkEmulator {
   };
   struct Options {
     uint16_t server_port;
+    Duration delay{0};  // one way
     std::optional<Cut> cut = std::nullopt;
   };
 

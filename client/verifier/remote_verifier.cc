@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
+#include "common/base/network_address.h"
 #include "common/base/status.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/outrider/v1/verifier.grpc.pb.h"
@@ -15,6 +16,8 @@ namespace {
 // Sessions come again by themselves, and sooner than a channel would.
 constexpr int kReconnectMs = 100;
 constexpr int kReconnectMaxMs = 1000;
+// What making a connection may take, which over a far link are several round trips.
+constexpr int kConnectMs = 10000;
 // A link that has died without a word is noticed after both.
 constexpr int kKeepaliveMs = 20000;
 constexpr int kKeepaliveTimeoutMs = 10000;
@@ -33,21 +36,10 @@ absl::Status FromGrpc(const grpc::Status& status, const std::string& address) {
       status.error_message().empty() ? "the verifier gives no reason" : status.error_message());
 }
 
-// host:port, [v6]:port.
-absl::Status CheckAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  const bool has_port = colon != std::string::npos && colon > 0 && colon + 1 < address.size() &&
-                        address.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-  if (has_port && address.size() - colon <= 6 && std::stoul(address.substr(colon + 1)) <= 65535) {
-    return absl::OkStatus();
-  }
-  return InvalidArgument("\"", address, "\" is no address of a verifier; give host:port");
-}
-
 grpc::ChannelArguments Arguments() {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);  // its other meaning
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
@@ -143,7 +135,7 @@ class RemoteVerifier::Stream final
 
 absl::StatusOr<std::unique_ptr<RemoteVerifier>> RemoteVerifier::Connect(
     const std::string& address) {
-  OUTRIDER_RETURN_IF_ERROR(CheckAddress(address));
+  OUTRIDER_RETURN_IF_ERROR(NetworkAddress::Parse(address).status());
   auto connection = std::make_unique<Connection>();
   connection->channel =
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), Arguments());
@@ -164,8 +156,18 @@ absl::StatusOr<v1::DescribeResponse> RemoteVerifier::Describe() {
   context.set_deadline(std::chrono::system_clock::now() + kDescribeDeadline);
   v1::DescribeResponse response;
   const grpc::Status status = connection_->stub->Describe(&context, {}, &response);
-  OUTRIDER_RETURN_IF_ERROR(FromGrpc(status, address_));
-  return response;
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      return response;
+    case grpc::StatusCode::UNAVAILABLE:
+      return FromGrpc(status, address_);
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return absl::UnavailableError(Concat("cannot reach a verifier at ", address_,
+                                           ": no answer in ", kDescribeDeadline.count(), " s"));
+    default:
+      return FailedPrecondition("what answers at ", address_,
+                                " is no verifier: ", status.error_message());
+  }
 }
 
 std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Find(uint64_t stream) {

@@ -29,7 +29,7 @@ class RemoteVerifier final : public Verifier {
   static absl::StatusOr<std::unique_ptr<RemoteVerifier>> Connect(const std::string& address);
   ~RemoteVerifier() override;  // waits until all streams are down
 
-  // What the server has.
+  // What the server has. FailedPrecondition: something is there, but no verifier.
   absl::StatusOr<v1::DescribeResponse> Describe();
 
   void Open(uint64_t stream, Listener& listener) override;

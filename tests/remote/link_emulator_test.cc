@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "gtest/gtest.h"
 #include "tests/model/engine.h"
 
@@ -132,6 +133,26 @@ TEST(LinkEmulatorTest, ACutLetsItsBytesPassAndBreaksWhatBringsOneMore) {
       EXPECT_EQ(ReadAll(accepted_again), sent + sent);
     }
   }
+}
+
+TEST(LinkEmulatorTest, BytesArriveADelayAfterTheyCame) {
+  constexpr Duration kDelay = std::chrono::milliseconds(40);
+  Server server;
+  const auto link = OrDie(LinkEmulator::Start({.server_port = server.port(), .delay = kDelay}));
+  FileDescriptor client = ConnectTo(link->port());
+  FileDescriptor accepted = server.Accept();
+  const MonotonicTime begin = RealClock().Now();
+  std::thread echo([&] {
+    SendAll(accepted, ReadAll(accepted));
+    shutdown(accepted.get(), SHUT_WR);
+  });
+  SendAll(client, Bytes(1000));
+  shutdown(client.get(), SHUT_WR);
+  EXPECT_EQ(ReadAll(client), Bytes(1000));
+  const Duration took = RealClock().Now() - begin;
+  echo.join();
+  EXPECT_GE(took, 2 * kDelay);
+  EXPECT_LT(took, 20 * kDelay);  // of a busy machine
 }
 
 TEST(LinkEmulatorTest, WhereNobodyListensConnectionsEnd) {
