@@ -139,21 +139,20 @@ absl::Status RunPrompt(const RunFlags& flags, const Tokenizer& tokenizer, Genera
     return InvalidArgument(TokenizerPath(flags),
                            ": begins no text of its own, and the prompt is empty; give it a word");
   }
-  OUTRIDER_RETURN_IF_ERROR(generator.Continue(tokens, /*is_reply=*/false, Print));
-  Print("\n");
-  return absl::OkStatus();
+  const absl::Status status = generator.Continue(tokens, /*is_reply=*/false, Print);
+  if (status.ok() || generator.times().generated_tokens > 0) Print("\n");
+  return status;
 }
 
 absl::Status Write(const RunFlags& flags, const Tokenizer& tokenizer, Generator& generator) {
-  const absl::Status status =
+  OUTRIDER_RETURN_IF_ERROR(
       flags.chat ? RunChat(TokenizerPath(flags), flags.system, tokenizer, generator, Print)
-                 : RunPrompt(flags, tokenizer, generator);
-  if (generator.context_is_full()) {
-    std::fprintf(stderr, "stopped: the context of %u tokens is full (--context)\n",
-                 generator.context_length());
-  }
-  if (status.ok()) PrintSummary(generator);
-  return status;
+                 : RunPrompt(flags, tokenizer, generator));
+  PrintSummary(generator);
+  if (!generator.context_is_full()) return absl::OkStatus();
+  return ResourceExhausted("the context of ", generator.context_length(),
+                           " tokens is full before the text has ended; give a larger --context, or "
+                           "say with --max-tokens how much is enough");
 }
 
 StopOptions StopsOf(const RunFlags& flags) {
@@ -337,7 +336,8 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       ->envname("OUTRIDER_SYSTEM");
   command
       ->add_option("--max-tokens", flags->max_tokens,
-                   "The most tokens of a reply; by default until it ends or the context is full")
+                   "The most tokens of a reply; by default until it ends (a context that is full "
+                   "before that is a failure)")
       ->check(CLI::PositiveNumber)
       ->envname("OUTRIDER_MAX_TOKENS");
   command

@@ -50,12 +50,13 @@ absl::Status RunChat(const std::string& path, const std::string& system, const T
     // The template writes the begin token itself.
     const std::vector<TokenId> tokens = tokenizer.Encode(prompt, {.add_special = false});
     std::string reply;
-    OUTRIDER_RETURN_IF_ERROR(
+    const absl::Status status =
         generator.Continue(tokens, /*is_reply=*/true, [&](std::string_view text) {
           reply += text;
           sink(text);
-        }));
-    sink("\n");
+        });
+    if (status.ok() || !reply.empty()) sink("\n");
+    OUTRIDER_RETURN_IF_ERROR(status);
     if (Interrupted() || generator.context_is_full()) break;
     inputs.messages.push_back({{"role", "assistant"}, {"content", reply}});
   }

@@ -116,6 +116,10 @@ bool SpeculativeGenerator::context_is_full() const {
   return driver_ && driver_->finish() == v1::FINISH_LENGTH;
 }
 
+uint32_t SpeculativeGenerator::context_length() const {
+  return session_ ? session_->length_max() : options_.length_max;
+}
+
 std::string SpeculativeGenerator::Details() const {
   if (!session_) return {};
   const SessionStats& stats = session_->stats();

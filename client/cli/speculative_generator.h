@@ -36,7 +36,7 @@ class SpeculativeGenerator final : public Generator {
                         const TextSink& sink) override;
   const GenerationTimes& times() const override { return times_; }
   bool context_is_full() const override;
-  uint32_t context_length() const override { return options_.length_max; }
+  uint32_t context_length() const override;
   std::string Details() const override;
 
  private:

@@ -212,6 +212,9 @@ class Session {
   absl::Status CheckTurn(std::span<const TokenId> tokens) const;
 
   std::span<const TokenId> committed() const { return transcript_->history().tokens(); }
+  // Tokens of all turns that fit, as far as is known: the newest verifier may have room for fewer
+  // than were asked for.
+  uint32_t length_max() const { return length_max_; }
   // A reply is running.
   bool replying() const { return transcript_->replying(); }
   bool ended() const { return ended_; }

@@ -95,7 +95,8 @@ absl::Status Session::CheckTurn(std::span<const TokenId> tokens) const {
   if (tokens.empty()) return InvalidArgument("a turn has no tokens");
   if (tokens.size() + size() > length_max_) {
     return ResourceExhausted("a turn of ", tokens.size(), " tokens after ", size(),
-                             " does not fit into a context of ", length_max_);
+                             " does not fit into a context of ", length_max_,
+                             "; begin anew, or ask for a longer context");
   }
   if (!transcript_->Fits(tokens)) {
     return InvalidArgument("a turn has tokens outside the vocabulary");

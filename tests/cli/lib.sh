@@ -17,6 +17,15 @@ equals() { [ "$1" = "$2" ] || fail "expected: $1"$'\n'"  actual: $2"; }
 # contains TEXT PART
 contains() { [[ "$1" == *"$2"* ]] || fail "no \"$2\" in: $1"; }
 
+# ends_at TOKENS COMMAND...: writes to out.txt until its context of so many is full, says so, and fails.
+ends_at() {
+  local tokens=$1 status=0
+  shift
+  "$@" >out.txt || status=$?
+  equals 1 "$status"
+  contains "$(tail -1 summary.txt)" "outrider: the context of $tokens tokens is full"
+}
+
 # fails CODE MESSAGE COMMAND...: exits with CODE, prints MESSAGE somewhere on standard error and nothing on standard
 # output; a failure (1) is one line.
 fails() {

@@ -26,10 +26,11 @@ contains "$(cat summary.txt)" "numerics id $id,"
 equals "$text" "$(printf 'Lily had a' | OUTRIDER_MODEL=stories.gguf OUTRIDER_TOP_P=0.95 OUTRIDER_SEED=11 \
   OUTRIDER_MAX_TOKENS=40 outrider run --temperature 0.9 2>/dev/null)"
 
-# A stop text ends the reply and is not printed; a full context does too, and says so.
+# A stop text ends the reply and is not printed. A context that is full ends it before its end: the text so far is there,
+# and a sentence.
 equals 'Once upon a time, there was a little girl named Lily' "$(run --prompt '' --stop . --stop xyz)"
-run --prompt 'Once upon a time' --context 24 >/dev/null
-contains "$(cat summary.txt)" 'the context of 24 tokens is full'
+ends_at 24 run --prompt 'Once upon a time' --context 24
+equals "$(run --prompt 'Once upon a time' --max-tokens 20)" "$(cat out.txt)"
 
 # Quantised files run as well.
 for type in f16 bf16 q8_0 q4_0; do
