@@ -108,9 +108,12 @@ void Sketcher::Drafted(std::span<const std::span<const Proposal>> children, Mono
     const uint32_t parent = IndexOf(batch_[i].node);
     if (parent == kGone) continue;
     nodes_[parent].children = DraftNode::Children::kDrafted;
-    uint32_t rank = 0;
-    for (const Proposal& child : children[i]) {
-      Propose({parent, child.token, rank++, child.confidence, 0}, may_be_known);
+    for (uint32_t rank = 0; rank < children[i].size(); ++rank) {
+      const Proposal& child = children[i][rank];
+      // A drafter that names a token twice has said the better of it first.
+      const auto better = children[i].first(rank);
+      if (std::ranges::find(better, child.token, &Proposal::token) != better.end()) continue;
+      Propose({parent, child.token, rank, child.confidence, 0}, may_be_known);
     }
   }
   JoinChosen(now);

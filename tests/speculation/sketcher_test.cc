@@ -92,6 +92,12 @@ TEST_F(SketcherTest, WhatIsDraftedJoinsAndIsSentOnce) {
   EXPECT_EQ(sketcher_.SentAt(3), std::nullopt);
 }
 
+TEST_F(SketcherTest, ATokenThatADrafterNamesTwiceIsOneNode) {
+  Batch();
+  Draft({{{10, 0.6}, {20, 0.2}, {10, 0.1}}});
+  EXPECT_THAT(Sent(0), ElementsAre(10, 20));
+}
+
 TEST_F(SketcherTest, VerdictKeepsWhatIsBelowTheNewRoot) {
   Batch();
   Draft({{{10, 0.6}, {20, 0.2}}});
