@@ -99,8 +99,8 @@ const v1::ServerMessage* Outbox::TakeVerdict(MonotonicTime now) {
   --verdict_count_;
   writing_verdict_ = true;
   if (slot.seen_at) {
-    v1::Times& times = *slot.message.mutable_verdict()->mutable_times();
-    times.set_since_seen_us(WireMicroseconds(now - *slot.seen_at));
+    v1::Verdict& verdict = *slot.message.mutable_verdict();
+    verdict.set_since_seen_us(WireMicroseconds(now - *slot.seen_at));
   }
   written_.Swap(&slot.message);
   return &written_;

@@ -25,7 +25,7 @@ class Outbox {
   // The places of messages to be filled in, empty. There is room, and no fault.
   v1::Opened& AddOpened();
   v1::Resumed& AddResumed();
-  // `seen_at` is when the last node came that its pass had seen; none: it had seen none.
+  // `seen_at` is when the last node came that its pass had seen; none: it is not to say.
   v1::Verdict& AddVerdict(std::optional<MonotonicTime> seen_at);
   v1::Fault& AddFault();
   v1::Draining& SetDraining();

@@ -286,7 +286,6 @@ absl::Status VerifierMachine::OnGrow(Session& session, const v1::Grow& grow) {
 
 absl::Status VerifierMachine::OnAppend(Session& session, const v1::Append& append) {
   OUTRIDER_RETURN_IF_ERROR(session.sequence->Append(append));
-  session.root_known = now_;
   TimeGrowth(session);
   WantMemory(session);
   return absl::OkStatus();

@@ -58,11 +58,9 @@ struct VerifierMachine::Session {
 
   // The run it is in.
   bool in_run = false;
-  uint32_t load = 0;                     // others that wanted a pass
   std::optional<MonotonicTime> seen_at;  // when the last node came that the pass has seen
 
   // Times.
-  MonotonicTime root_known{};
   MonotonicTime last_growth{};
   DryWait dry;
   // A prompt that takes more than one run.

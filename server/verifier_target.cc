@@ -114,17 +114,11 @@ void VerifierMachine::Schedule() {
 void VerifierMachine::FindCandidates() {
   candidates_.clear();
   candidate_sessions_.clear();
-  uint32_t ready = 0;
   for (const auto& [number, session] : sessions_) {
     const std::optional<Scheduler::Candidate> candidate = CandidateOf(*session);
     if (!candidate) continue;
     candidates_.push_back(*candidate);
     candidate_sessions_.push_back(session.get());
-    if (candidate->wants_pass && !candidate->can_wait) ++ready;
-  }
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    const bool is_ready = candidates_[i].wants_pass && !candidates_[i].can_wait;
-    candidate_sessions_[i]->load = is_ready ? ready - 1 : ready;
   }
 }
 
@@ -230,7 +224,6 @@ void VerifierMachine::EndPrompt(Session& session, const TargetWork& work) {
   const MonotonicTime since = *session.reading_since;
   if (is_read) {
     session.reading_since.reset();
-    session.root_known = now_;
     TimeGrowth(session);
   }
   if (!session.stream || (is_read && since == run_begin_)) return;
@@ -246,18 +239,17 @@ void VerifierMachine::EndPass(Session& session, const TargetWork& work) {
   VerifiedSequence& sequence = *session.sequence;
   Stream* const stream = session.stream;
   const size_t before = sequence.history().size();
-  v1::Verdict& verdict = stream ? stream->outbox.AddVerdict(session.seen_at) : unsent_verdict_;
+  // In turns verdicts say when the newest node came, and how long the pass has taken.
+  const bool says_when = session.seen_at && sequence.verdict_count() % 2 == 1;
+  const auto seen_at = says_when ? session.seen_at : std::nullopt;
+  v1::Verdict& verdict = stream ? stream->outbox.AddVerdict(seen_at) : unsent_verdict_;
   session.commit = sequence.EndPass(work.outcome, verdict);
-  const auto node_count = static_cast<uint32_t>(work.nodes.size());
-  v1::Times& times = *verdict.mutable_times();
-  times.set_queue_us(WireMicroseconds(run_begin_ - session.root_known));
-  times.set_pass_us(WireMicroseconds(run_.pass_time));
-  times.set_nodes(node_count);
-  times.set_load(session.load);
+  if (!says_when) verdict.set_pass_us(WireMicroseconds(run_.pass_time));
 
+  const auto node_count = static_cast<uint32_t>(work.nodes.size());
   const auto tokens = static_cast<uint32_t>(sequence.history().size() - before);
   session.read_count = static_cast<uint32_t>(sequence.history().size());
-  session.root_known = session.idle_since = now_;
+  session.idle_since = now_;
   session.dry.Yielded(node_count, tokens);
   TimeGrowth(session);
   ++stats_.passes;

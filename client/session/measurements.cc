@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace outrider {
 namespace {
@@ -31,25 +32,24 @@ void Measurements::Drafted(size_t node_count, MonotonicTime now) {
 }
 
 void Measurements::Decided(const v1::Verdict& verdict, size_t token_count, MonotonicTime now) {
-  if (decided_at_) {
-    costs_.MeasuredVerdict(static_cast<uint32_t>(token_count), Milliseconds(now - *decided_at_));
+  const std::optional<MonotonicTime> before = std::exchange(decided_at_, now);
+  if (before) {
+    costs_.MeasuredVerdict(static_cast<uint32_t>(token_count), Milliseconds(now - *before));
   }
-  decided_at_ = now;
-  if (!verdict.has_times()) return;
-
-  const v1::Times& times = verdict.times();
-  const double pass_ms = times.pass_us() / 1e3;
-  const double since_seen_ms = times.since_seen_us() / 1e3;
-  double queue_ms = times.queue_us() / 1e3;
-  if (const auto sent_at = SentAt(verdict.seen()); sent_at && times.since_seen_us() > 0) {
-    const double round_trip_ms = Milliseconds(now - *sent_at) - since_seen_ms;
-    if (round_trip_ms > 0) costs_.MeasuredRoundTrip(round_trip_ms);
-    // Growth that it waited for is not its queue.
-    queue_ms = std::clamp(since_seen_ms - pass_ms, 0.0, queue_ms);
-  }
-  costs_.MeasuredQueue(queue_ms);
   // How many of the nodes were leaves it does not say; all of them is the bound.
-  costs_.MeasuredPass({times.nodes(), times.nodes()}, pass_ms);
+  const PassShape shape = {verdict.nodes(), verdict.nodes()};
+  if (verdict.pass_us() > 0) costs_.MeasuredPass(shape, verdict.pass_us() / 1e3);
+
+  const std::optional<MonotonicTime> sent_at = SentAt(verdict.seen());
+  if (!sent_at || verdict.since_seen_us() == 0) return;
+  const double since_seen_ms = verdict.since_seen_us() / 1e3;
+  const double round_trip_ms = Milliseconds(now - *sent_at) - since_seen_ms;
+  if (round_trip_ms > 0) costs_.MeasuredRoundTrip(round_trip_ms);
+  if (!before) return;
+  // The root was known when the verdict before this one left. Of the time since then, or since the
+  // growth came if that was later, the pass took its share, and stood in the queue for the rest.
+  const double wanted_ms = std::min(Milliseconds(now - *before), since_seen_ms);
+  costs_.MeasuredQueue(std::max(0.0, wanted_ms - costs_.PassMs(shape)));
 }
 
 // When the growth was sent that ended with this node or one after it.

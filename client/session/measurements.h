@@ -1,8 +1,8 @@
 // Takes the times of a session, for its cost model.
 //
-// The device sees when verdicts come; the verifier says how long it took over them, and how long
-// ago the newest node came that it had seen. What is left since that node was sent is the round
-// trip, however many passes were under way meanwhile.
+// The device sees when verdicts come; the verifier says, in turns, how long the pass took and how
+// long ago the newest node came that it had seen. What is left since that node was sent is the
+// round trip, however many passes were under way meanwhile.
 //
 // Threads: as a vector.
 #pragma once

@@ -6,6 +6,7 @@
 #include "client/session/growth_message.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/speculation/verdict_message.h"
 
 namespace outrider {
 namespace {
@@ -273,18 +274,11 @@ absl::Status Session::Take(const v1::Hint& hint) {
 
 absl::Status Session::Take(const v1::Verdict& verdict) {
   if (!link_.attached()) return absl::InternalError("a verdict has come before an epoch");
-  if (verdict.number() <= verdicts_seen_) return absl::OkStatus();
-  if (verdict.number() != verdicts_seen_ + 1) {
-    return absl::InternalError(
-        Concat("verdict ", verdicts_seen_ + 1, " has not come, but ", verdict.number()));
-  }
-  if (verdict.edits() < edits_) {  // of a past
-    verdicts_seen_ = verdict.number();
-    return absl::OkStatus();
-  }
+  ++verdicts_seen_;
+  edits_taken_in_ += verdict.edits();
+  if (edits_taken_in_ < edits_) return absl::OkStatus();  // of a past
   NodeId leaf = Sketch::kRoot;
   OUTRIDER_RETURN_IF_ERROR(ReadVerdict(verdict, leaf));
-  verdicts_seen_ = verdict.number();
   edited_from_.reset();
   link_.Progressed(now_);
   times_.Decided(verdict, tokens_.size(), now_);
@@ -302,14 +296,15 @@ absl::Status Session::Take(const v1::Verdict& verdict) {
 // Writes the committed tokens to tokens_. What is wrong with a verdict may be wrong with our copy
 // of the sketch as well: attaching anew mends both.
 absl::Status Session::ReadVerdict(const v1::Verdict& verdict, NodeId& leaf) {
-  const std::string name = Concat("verdict ", verdict.number());
-  if (!replying() || verdict.edits() > edits_) {
+  const std::string name = Concat("verdict ", verdicts_seen_);
+  if (!replying() || edits_taken_in_ > edits_) {
     return absl::InternalError(Concat(name, " is of a reply that was not asked for"));
   }
-  const std::optional<NodeId> node = wire_ids_.InSketch(verdict.leaf());
+  const std::optional<NodeId> sent = LeafOf(verdict);
+  const std::optional<NodeId> node = sent ? wire_ids_.InSketch(*sent) : std::nullopt;
   if (!node || (*node != Sketch::kRoot && sketcher_->sketch().Find(*node) == nullptr)) {
-    return absl::InternalError(
-        Concat(name, " names node ", verdict.leaf(), ", which was not sent"));
+    return absl::InternalError(Concat(name, " names a node ", verdict.leaf_back(), " before ",
+                                      verdict.seen() + 1, ", which was not sent"));
   }
   leaf = *node;
   sketcher_->sketch().PathTo(leaf, tokens_);
@@ -317,8 +312,8 @@ absl::Status Session::ReadVerdict(const v1::Verdict& verdict, NodeId& leaf) {
     return absl::InternalError(Concat(name, " names no token"));
   }
   tokens_.push_back(static_cast<TokenId>(verdict.next()));
-  if (!transcript_->Fits(tokens_) || verdict.length() != size() + tokens_.size() ||
-      !transcript_->HashesTo(tokens_, verdict.hash())) {
+  if (!transcript_->Fits(tokens_) ||
+      VerdictHash(transcript_->HashAfter(tokens_)) != verdict.hash()) {
     return absl::InternalError(Concat(name, " is about other tokens than those here"));
   }
   return absl::OkStatus();
@@ -330,7 +325,7 @@ void Session::Count(const v1::Verdict& verdict, NodeId leaf) {
   stats_.nodes_accepted += tokens_.size() - 1;
   if (hint_ && hint_->leaf == leaf && hint_->next == tokens_.back()) ++stats_.hints_right;
   hint_.reset();
-  stats_.nodes_passed += verdict.times().nodes();
+  stats_.nodes_passed += verdict.nodes();
 }
 
 void Session::Take(const v1::Draining& draining) {

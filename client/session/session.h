@@ -7,8 +7,8 @@
 //
 // It keeps what is committed and, in a Sketcher, what is drafted. The drafter is kept busy: what it
 // proposes joins the sketch and goes up at once, verdict or no verdict, link or no link. What comes
-// down is checked before it is believed: each verdict's number, its leaf, the hash of what it
-// commits. What is committed is shown once, and never taken back.
+// down is checked before it is believed: each verdict's leaf, and the hash of what it commits. What
+// is committed is shown once, and never taken back.
 //
 //                 Start, append                 Opened, Resumed
 //        (idle) ----------------> attaching -----------------------> attached
@@ -324,6 +324,7 @@ class Session {
   std::string numerics_id_;
   uint32_t verdicts_seen_ = 0;
   uint32_t edits_ = 0;                 // of the session, sent or to be sent
+  uint32_t edits_taken_in_ = 0;        // of them, as far as the verifier has told
   std::optional<size_t> edited_from_;  // length that no edit has touched of which it may not know
 
   // The drafter.

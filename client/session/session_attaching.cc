@@ -121,7 +121,7 @@ absl::Status Session::Take(const v1::Opened& opened) {
   resume_token_ = opened.token();
   nonce_.reset();
   verdicts_seen_ = opened.verdict();
-  edits_ = 0;
+  edits_ = edits_taken_in_ = 0;
   edited_from_.reset();
   if (opened.length_max() > 0) length_max_ = std::min(options_.length_max, opened.length_max());
   LimitDraft(opened);
@@ -140,6 +140,7 @@ absl::Status Session::Take(const v1::Resumed& resumed) {
   }
   resume_token_ = resumed.token();
   verdicts_seen_ = resumed.verdict();
+  edits_taken_in_ = resumed.edits();
   BeginEpoch();
   if (resumed.edits() == edits_) {
     edited_from_.reset();

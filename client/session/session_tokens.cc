@@ -25,7 +25,9 @@ absl::Status Session::CatchUp(size_t shared, std::span<const TokenId> tokens, v1
     return absl::OkStatus();
   }
   const auto missed = tokens.subspan(agree);
-  if (!transcript_->Fits(missed) || (hash && !transcript_->HashesTo(missed, *hash))) return drifted;
+  if (!transcript_->Fits(missed) || (hash && transcript_->HashAfter(missed) != *hash)) {
+    return drifted;
+  }
   if (missed.empty() && finish == v1::FINISH_NONE) return absl::OkStatus();
   link_.Progressed(now_);
   stats_.tokens += missed.size();

@@ -36,12 +36,10 @@ bool Transcript::Fits(std::span<const TokenId> tokens) const {
   return tokens.size() <= capacity_ - size() && std::ranges::all_of(tokens, known);
 }
 
-bool Transcript::HashesTo(std::span<const TokenId> tokens, uint64_t hash) {
-  const size_t length = size();
-  OUTRIDER_CHECK_OK(history_.Append(tokens));
-  const bool same = history_.hash() == hash;
-  OUTRIDER_CHECK_OK(history_.Truncate(length));
-  return same;
+uint64_t Transcript::HashAfter(std::span<const TokenId> tokens) const {
+  uint64_t hash = history_.hash();
+  for (const TokenId token : tokens) hash = TokenHistory::Extend(hash, token);
+  return hash;
 }
 
 Transcript::Shown Transcript::Take(std::span<const TokenId> tokens, v1::Finish finish) {

@@ -44,9 +44,9 @@ class Transcript {
   // text goes on with the prompt's.
   void BeginReply(bool continues_text);
 
-  // Whether the reply's next tokens can be these, after which `hash` would be that of all tokens.
+  // Whether the reply's next tokens can be these, and what the hash of all tokens would be then.
   bool Fits(std::span<const TokenId> tokens) const;
-  bool HashesTo(std::span<const TokenId> tokens, uint64_t hash);
+  uint64_t HashAfter(std::span<const TokenId> tokens) const;
 
   // Takes tokens of the reply, which fit; `finish` is what the server says of the last one.
   Shown Take(std::span<const TokenId> tokens, v1::Finish finish);

@@ -239,7 +239,6 @@ absl::Status LocalVerifier::ReadPrompt() {
         return !HasUrgentMail();
       });
   OUTRIDER_ASSIGN_OR_RETURN(computed_, target_.Length(sequence_));
-  root_known_at_ = RealClock().Now();
   return absl::IsCancelled(status) ? absl::OkStatus() : status;
 }
 
@@ -260,12 +259,8 @@ absl::Status LocalVerifier::RunPass() {
   OUTRIDER_RETURN_IF_ERROR(target_.Commit(sequence_, session_->EndPass(result.outcome, verdict)));
   computed_ = static_cast<uint32_t>(session_->history().size());
 
-  v1::Times& times = *verdict.mutable_times();
-  times.set_queue_us(Microseconds(begin - root_known_at_));
-  times.set_pass_us(Microseconds(end - begin));
-  times.set_nodes(static_cast<uint32_t>(pass.nodes.size()));
-  if (verdict.seen() > 0) times.set_since_seen_us(Microseconds(end - seen_at));
-  root_known_at_ = end;
+  verdict.set_pass_us(Microseconds(end - begin));
+  if (verdict.seen() > 0) verdict.set_since_seen_us(Microseconds(end - seen_at));
   Tell(std::move(message));
   return absl::OkStatus();
 }

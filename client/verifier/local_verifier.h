@@ -88,9 +88,8 @@ class LocalVerifier final : public Verifier {
   Listener* listener_ = nullptr;  // null: no stream
   std::unique_ptr<VerifiedSequence> session_;
   SequenceId sequence_{};
-  uint32_t computed_ = 0;  // tokens that the target has
-  bool alone_ = false;     // DRY_POLICY_ALONE
-  MonotonicTime root_known_at_ = {};
+  uint32_t computed_ = 0;         // tokens that the target has
+  bool alone_ = false;            // DRY_POLICY_ALONE
   MonotonicTime growth_at_ = {};  // the newest came
 
   mutable Mutex mu_;

@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/speculation/verdict_message.h"
 #include "common/speculation/wire_options.h"
 
 namespace outrider {
@@ -227,6 +228,7 @@ absl::Status VerifiedSequence::Resume(const v1::Resume& resume, v1::Resumed& res
   resumed.set_finish(finish());
   resumed.set_verdict(verdict_count_);
   resumed.set_edits(edit_count_);
+  edits_told_ = edit_count_;
   return absl::OkStatus();
 }
 
@@ -288,20 +290,19 @@ Outcome VerifiedSequence::EndPass(const Outcome& found, v1::Verdict& verdict) {
   const Outcome kept = {depth > 0 ? path_[depth - 1] : DraftedNode::kRoot, tokens_.back()};
   OUTRIDER_CHECK_OK(history_.Append(tokens_));
   const NodeId leaf = taken_.IdOf(kept.node);
-  const Sketch::Node* const next_node = sketch_.Child(leaf, kept.next);
-  verdict.set_leaf(leaf);
-  verdict.set_next(static_cast<uint32_t>(kept.next));
-  verdict.set_next_node(next_node ? next_node->id : Sketch::kRoot);
   verdict.set_seen(taken_last_id_);
+  SetLeaf(leaf, verdict);
+  verdict.set_next(static_cast<uint32_t>(kept.next));
+  verdict.set_nodes(static_cast<uint32_t>(taken_.nodes.size()));
   tokens_.clear();
   sketch_.Commit(leaf, kept.next, tokens_);
   told_to_go_ = false;
 
-  verdict.set_number(++verdict_count_);
-  verdict.set_length(static_cast<uint32_t>(history_.size()));
-  verdict.set_hash(history_.hash());
+  ++verdict_count_;
+  verdict.set_hash(VerdictHash(history_.hash()));
   verdict.set_finish(finish());
-  verdict.set_edits(edit_count_);
+  verdict.set_edits(edit_count_ - edits_told_);
+  edits_told_ = edit_count_;
   return kept;
 }
 

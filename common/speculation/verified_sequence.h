@@ -135,6 +135,7 @@ class VerifiedSequence {
   uint32_t epoch_begin_ = 0;  // verdicts before it
   uint32_t seen_ = 0;         // verdicts the device is known to have seen, or epoch_begin_
   uint32_t edit_count_ = 0;
+  uint32_t edits_told_ = 0;  // of them the device knows, or will when it has read what was answered
   bool told_to_go_ = false;
   bool awaits_append_ = false;  // after a Truncate
   bool is_behind_ = false;      // the device wrote on alone, and is to append

@@ -16,6 +16,7 @@
 #include "client/session/session.h"
 #include "common/base/status.h"
 #include "common/speculation/chain_policy.h"
+#include "common/speculation/verdict_message.h"
 #include "gtest/gtest.h"
 #include "tests/client/oracle.h"
 
@@ -128,11 +129,11 @@ class ScriptTest : public ::testing::Test {
     tokens.push_back(next);
     v1::ServerMessage message;
     v1::Verdict& verdict = *message.mutable_verdict();
-    verdict.set_number(++verdicts_);
-    verdict.set_leaf(leaf);
+    ++verdicts_;
+    verdict.set_seen(leaf);
+    SetLeaf(leaf, verdict);
     verdict.set_next(static_cast<uint32_t>(next));
-    verdict.set_length(static_cast<uint32_t>(tokens.size()));
-    verdict.set_hash(HashOf(tokens));
+    verdict.set_hash(VerdictHash(HashOf(tokens)));
     return message;
   }
 

@@ -102,7 +102,7 @@ class SessionWorld {
   }
 
   void Break() {
-    switch (Below(5)) {
+    switch (Below(4)) {
       case 0:
         server_.Restart();
         return Cut();
@@ -112,11 +112,7 @@ class SessionWorld {
         up_.clear();
         server_.LoseStream();
         return;
-      case 3: {  // a duplicate
-        if (!last_down_.has_verdict() || !stream_) return;
-        return Handle(Session::Received{*stream_, last_down_});
-      }
-      case 4: {
+      case 3: {
         v1::ServerMessage fault;
         const auto kinds = {v1::Fault::OVERLOADED, v1::Fault::DRAINING, v1::Fault::STALLED,
                             v1::Fault::DRIFTED, v1::Fault::UNKNOWN_SESSION};
@@ -238,9 +234,9 @@ class SessionWorld {
   }
 
   void DeliverDown() {
-    last_down_ = std::move(server_.down().front());
+    const v1::ServerMessage message = std::move(server_.down().front());
     server_.down().pop_front();
-    Handle(Session::Received{*stream_, last_down_});
+    Handle(Session::Received{*stream_, message});
   }
 
   void Pass() { server_.Pass(); }
@@ -302,7 +298,6 @@ class SessionWorld {
   std::optional<uint64_t> stream_;
   std::optional<v1::ClientMessage> written_;  // being written
   std::deque<v1::ClientMessage> up_;          // on the way
-  v1::ServerMessage last_down_;
   std::optional<Batch> draft_;
 
   size_t reply_begin_ = 0;

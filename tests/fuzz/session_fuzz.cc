@@ -19,6 +19,7 @@
 #include "client/session/session.h"
 #include "common/base/check.h"
 #include "common/speculation/policies.h"
+#include "common/speculation/verdict_message.h"
 #include "tests/text/small_specs.h"
 
 namespace outrider {
@@ -172,23 +173,21 @@ class World {
     }
     const auto next = static_cast<TokenId>(80 + bytes_.Number());
     tokens.push_back(next);
-    verdict.set_number(verdicts_ + 1);
-    verdict.set_leaf(leaf);
-    verdict.set_next(static_cast<uint32_t>(next));
     verdict.set_seen(static_cast<uint32_t>(sent_.size()));
-    verdict.set_length(static_cast<uint32_t>(tokens.size()));
-    verdict.set_edits(edits_);
-    verdict.mutable_times()->set_pass_us(bytes_.Number());
-    verdict.mutable_times()->set_since_seen_us(bytes_.Number());
+    SetLeaf(leaf, verdict);
+    verdict.set_next(static_cast<uint32_t>(next));
+    verdict.set_edits(edits_ - edits_told_);
+    verdict.set_pass_us(bytes_.Number());
+    verdict.set_since_seen_us(bytes_.Number());
     TokenHistory history({.vocabulary_size = TheTokenizer().vocabulary_size(), .capacity = 256});
-    verdict.set_hash(history.Append(tokens).ok() ? history.hash() : 0);
+    verdict.set_hash(history.Append(tokens).ok() ? VerdictHash(history.hash()) : 0);
     verdict.set_finish(Finish());
     switch (bytes_.Next()) {
       case 255:
-        verdict.set_number(bytes_.Number());
+        verdict.set_seen(bytes_.Number());
         break;
       case 254:
-        verdict.set_leaf(bytes_.Number());
+        verdict.set_leaf_back(bytes_.Number());
         break;
       case 253:
         verdict.set_hash(bytes_.Number());
@@ -197,7 +196,7 @@ class World {
         verdict.set_edits(bytes_.Number());
         break;
       case 251:
-        verdict.set_length(bytes_.Number());
+        verdict.set_nodes(bytes_.Number());
         break;
       case 250:
         verdict.set_next(bytes_.Number());
@@ -208,6 +207,7 @@ class World {
     const size_t before = session_->stats().passes;
     Receive(message);
     if (session_->stats().passes > before) ++verdicts_;
+    edits_told_ = edits_;
   }
 
   void AddPath(uint32_t leaf, std::vector<TokenId>& tokens) const {
@@ -238,7 +238,7 @@ class World {
       resumed.set_hash(known && bytes_.Next() < 250 ? history.hash() : 0);
       resumed.set_verdict(verdicts_);
       resumed.set_edits(bytes_.Next() < 200 ? edits_ : bytes_.Number());
-      edits_ = resumed.edits();
+      edits_ = edits_told_ = resumed.edits();
       resumed.set_finish(Finish());
     } else {
       v1::Opened& opened = *message.mutable_opened();
@@ -253,7 +253,7 @@ class World {
       opened.set_finish(Finish());
       verdicts_ = bytes_.Number();
       opened.set_verdict(verdicts_);
-      edits_ = 0;
+      edits_ = edits_told_ = 0;
     }
     sent_.clear();
     Receive(message);
@@ -388,6 +388,7 @@ class World {
   size_t asked_length_ = 0;
   uint32_t verdicts_ = 0;
   uint32_t edits_ = 0;
+  uint32_t edits_told_ = 0;  // as of the newest verdict
 };
 
 }  // namespace

@@ -147,11 +147,22 @@ class Fuzz {
     for (const auto stream : std::vector(streams_)) {
       for (const v1::ServerMessage& message : world_.News(stream)) {
         if (message.has_opened()) tokens_[message.opened().session()] = message.opened().token();
-        if (message.has_resumed()) last_token_ = message.resumed().token();
-        if (message.has_verdict()) last_verdict_ = message.verdict();
+        if (message.has_opened()) Know(message.opened().verdict(), prompt_length_, prompt_hash_);
+        if (message.has_resumed()) {
+          const v1::Resumed& resumed = message.resumed();
+          last_token_ = resumed.token();
+          Know(resumed.verdict(), resumed.length(), resumed.hash());
+        }
+        if (message.has_verdict()) ++verdict_;
       }
       if (world_.line(stream).ended) CloseStream(stream);
     }
+  }
+
+  void Know(uint32_t verdict, uint32_t length, uint64_t hash) {
+    verdict_ = first_verdict_ = verdict;
+    known_length_ = length;
+    known_hash_ = hash;
   }
 
   v1::ClientMessage Message() {
@@ -184,8 +195,11 @@ class Fuzz {
   }
 
   uint32_t Token() { return input_.Byte() < 240 ? 'a' + input_.Below(4) : input_.Number() * 2; }
-  uint32_t Seen() { return input_.Flip() ? last_verdict_.number() : input_.Below(6); }
-  uint32_t Length() { return input_.Flip() ? last_verdict_.length() : input_.Below(70); }
+  uint32_t Seen() { return input_.Flip() ? verdict_ : input_.Below(6); }
+  // Where nothing drafted was right, that of the newest session to be heard of.
+  uint32_t Length() {
+    return input_.Flip() ? known_length_ + verdict_ - first_verdict_ : input_.Below(70);
+  }
 
   v1::ClientMessage MakeFirst(uint32_t attempt) {
     v1::ClientMessage message;
@@ -197,7 +211,12 @@ class Fuzz {
     message = OpenOf(input_.Flip() ? ++nonce_ : input_.Below(4), "", kPolicies[input_.Below(4)]);
     v1::Open& open = *message.mutable_open();
     open.set_attempt(attempt);
-    for (uint32_t i = input_.Below(70); i > 0; --i) open.add_prompt('a' + i % 5);
+    prompt_hash_ = 0;
+    for (uint32_t i = input_.Below(70); i > 0; --i) {
+      open.add_prompt('a' + i % 5);
+      prompt_hash_ = TokenHistory::Extend(prompt_hash_, static_cast<TokenId>('a' + i % 5));
+    }
+    prompt_length_ = static_cast<uint32_t>(open.prompt_size());
     if (input_.Flip()) return message;
     open.set_pass_nodes(input_.Below(9));
     open.set_length_max(input_.Below(80));
@@ -223,8 +242,8 @@ class Fuzz {
       resume.set_token(input_.Flip() ? known->second : last_token_);
     }
     if (input_.Flip()) {
-      resume.set_length(Length());
-      resume.set_hash(last_verdict_.hash());
+      resume.set_length(input_.Flip() ? known_length_ : input_.Below(70));
+      resume.set_hash(known_hash_);
     }
   }
 
@@ -257,7 +276,12 @@ class Fuzz {
   std::vector<VerifierWorld::StreamNumber> streams_;
   std::map<std::string, std::string> tokens_;  // of sessions, as Opened said
   std::string last_token_;
-  v1::Verdict last_verdict_;
+  uint32_t prompt_length_ = 0;  // of the newest Open
+  uint64_t prompt_hash_ = 0;
+  uint32_t known_length_ = 0;  // of the newest Opened or Resumed
+  uint64_t known_hash_ = 0;
+  uint32_t first_verdict_ = 0;
+  uint32_t verdict_ = 0;  // the newest
   uint32_t next_id_ = 1;
   uint64_t nonce_ = 10;
   uint32_t attempt_ = 0;

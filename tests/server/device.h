@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/speculation/verdict_message.h"
 #include "common/tokens/sketch.h"
 #include "common/tokens/token_history.h"
 #include "gtest/gtest.h"
@@ -139,14 +140,14 @@ class Device {
   }
 
   void Hear(const v1::Verdict& verdict) {
-    EXPECT_EQ(verdict.number(), verdict_ + 1);
-    verdict_ = verdict.number();
+    ++verdict_;
     finish_ = verdict.finish();
     std::vector<TokenId> committed;
-    sketch_.Commit(verdict.leaf(), static_cast<TokenId>(verdict.next()), committed);
+    const std::optional<NodeId> leaf = LeafOf(verdict);
+    ASSERT_TRUE(leaf.has_value());
+    sketch_.Commit(*leaf, static_cast<TokenId>(verdict.next()), committed);
     for (const TokenId token : committed) Commit(token);
-    EXPECT_EQ(verdict.length(), history_.size());
-    EXPECT_EQ(verdict.hash(), history_.hash());
+    EXPECT_EQ(verdict.hash(), VerdictHash(history_.hash()));
   }
 
   void Commit(TokenId token) { ASSERT_TRUE(history_.Append({&token, 1}).ok()); }

@@ -42,13 +42,13 @@ TEST(Outbox, WhatDecidesGoesFirst) {
 
 TEST(Outbox, VerdictsGoInOrderAndAFaultComesLast) {
   Outbox outbox(3);
-  for (uint32_t number = 1; number <= 3; ++number) outbox.AddVerdict({}).set_number(number);
+  for (uint32_t number = 1; number <= 3; ++number) outbox.AddVerdict({}).set_next(number);
   outbox.SetDraining();
   outbox.AddFault();
   for (uint32_t number = 1; number <= 3; ++number) {
     const v1::ServerMessage* message = outbox.Next(kNow);
     ASSERT_TRUE(message && message->has_verdict());
-    EXPECT_EQ(message->verdict().number(), number);
+    EXPECT_EQ(message->verdict().next(), number);
     outbox.Written();
   }
   EXPECT_THAT(WriteAll(outbox), ElementsAre(Kind::kFault));
@@ -56,13 +56,13 @@ TEST(Outbox, VerdictsGoInOrderAndAFaultComesLast) {
 
 TEST(Outbox, OneMessageIsWrittenAtATime) {
   Outbox outbox(2);
-  outbox.AddVerdict({}).set_number(1);
-  outbox.AddVerdict({}).set_number(2);
+  outbox.AddVerdict({}).set_next(1);
+  outbox.AddVerdict({}).set_next(2);
   const v1::ServerMessage* first = outbox.Next(kNow);
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(outbox.Next(kNow), nullptr);
-  outbox.AddVerdict({}).set_number(3);
-  EXPECT_EQ(first->verdict().number(), 1u);  // as it was
+  outbox.AddVerdict({}).set_next(3);
+  EXPECT_EQ(first->verdict().next(), 1u);  // as it was
   EXPECT_EQ(outbox.unread_verdict_count(), 3u);
   outbox.Written();
   EXPECT_EQ(outbox.unread_verdict_count(), 2u);
@@ -99,16 +99,16 @@ TEST(Outbox, AVerdictOvertakesHintAndProgress) {
 
 TEST(Outbox, AVerdictTellsHowOldItsNewestNodeIsWhenItLeaves) {
   Outbox outbox(2);
-  outbox.AddVerdict(kNow - microseconds(1500)).mutable_times()->set_pass_us(7);
+  outbox.AddVerdict(kNow - microseconds(1500)).set_nodes(7);
   outbox.AddVerdict({});
   const v1::ServerMessage* message = outbox.Next(kNow + microseconds(500));
   ASSERT_NE(message, nullptr);
-  EXPECT_EQ(message->verdict().times().since_seen_us(), 2000u);
-  EXPECT_EQ(message->verdict().times().pass_us(), 7u);
+  EXPECT_EQ(message->verdict().since_seen_us(), 2000u);
+  EXPECT_EQ(message->verdict().nodes(), 7u);
   outbox.Written();
   message = outbox.Next(kNow);
   ASSERT_NE(message, nullptr);
-  EXPECT_EQ(message->verdict().times().since_seen_us(), 0u);
+  EXPECT_EQ(message->verdict().since_seen_us(), 0u);
 }
 
 TEST(Outbox, APlaceIsEmptyWhenItIsFilledAgain) {

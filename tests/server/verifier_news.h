@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/speculation/verdict_message.h"
+#include "common/tokens/token_history.h"
 #include "gtest/gtest.h"
 #include "tests/server/verifier_world.h"
 
@@ -31,6 +33,13 @@ inline v1::Fault FaultOf(VerifierWorld& world, VerifierMachine::StreamNumber str
   EXPECT_TRUE(world.line(stream).ended.has_value());
   if (received.empty() || !received.back().has_fault()) return {};
   return received.back().fault();
+}
+
+// As a verdict has it of the tokens that it leaves.
+inline uint32_t HashOf(std::string_view text) {
+  uint64_t hash = 0;
+  for (const TokenId token : Tokens(text)) hash = TokenHistory::Extend(hash, token);
+  return VerdictHash(hash);
 }
 
 inline std::string TextAfter(std::string_view prompt, size_t count) {

@@ -28,15 +28,36 @@ TEST(VerifierMachine, ADraftIsWalkedAndTheVerdictSaysHowFar) {
   world.Run();
   const auto verdicts = VerdictsOf(world.News(stream));
   ASSERT_THAT(verdicts, SizeIs(1));
-  EXPECT_EQ(verdicts[0].number(), 1u);
-  EXPECT_EQ(verdicts[0].leaf(), 3u);
+  EXPECT_EQ(LeafOf(verdicts[0]), 3u);
   EXPECT_EQ(verdicts[0].next(), static_cast<uint32_t>(fourth));
-  EXPECT_EQ(verdicts[0].next_node(), 0u);
   EXPECT_EQ(verdicts[0].seen(), 4u);
-  EXPECT_EQ(verdicts[0].length(), 8u);
+  EXPECT_EQ(verdicts[0].hash(), HashOf(TextAfter("once", 4)));
   EXPECT_EQ(verdicts[0].finish(), v1::FINISH_NONE);
-  EXPECT_EQ(verdicts[0].times().nodes(), 4u);
-  EXPECT_EQ(verdicts[0].times().pass_us(), 20'250u);
+  EXPECT_EQ(verdicts[0].nodes(), 4u);
+  EXPECT_EQ(verdicts[0].pass_us(), 20'250u);
+}
+
+TEST(VerifierMachine, VerdictsTellTheirTimesInTurns) {
+  VerifierWorld world;
+  const StreamNumber stream = OpenSession(world, 1, "once");
+  const auto text = ScriptedText(Tokens("once"), 1);
+  for (uint32_t seen = 0; seen < 6; ++seen) {
+    world.Send(stream, ChainOf(seen, seen + 1, Tokens("!")));
+    world.clock().Advance(milliseconds(3));
+    world.Run();
+    const auto verdicts = VerdictsOf(world.News(stream));
+    ASSERT_THAT(verdicts, SizeIs(1));
+    EXPECT_EQ(verdicts[0].pass_us(), seen % 2 == 0 ? 20'100u : 0u);
+    EXPECT_EQ(verdicts[0].since_seen_us(), seen % 2 == 1 ? 23'100u : 0u);
+  }
+  // Where there is no time since, the pass's is told.
+  world.Send(stream, AppendOf(10, "again"));
+  world.Runs();
+  for (uint32_t seen = 6; seen < 8; ++seen) {
+    world.Send(stream, GoOf(seen));
+    world.Run();
+    EXPECT_EQ(VerdictsOf(world.News(stream)).at(0).pass_us(), 20'050u);
+  }
 }
 
 TEST(VerifierMachine, GrowthSentAheadStartsTheNextPassAtOnce) {
@@ -51,10 +72,8 @@ TEST(VerifierMachine, GrowthSentAheadStartsTheNextPassAtOnce) {
   EXPECT_EQ(world.Runs(), 2u);  // two nodes and a choice each, without a word from the device
   const auto verdicts = VerdictsOf(world.News(stream));
   ASSERT_THAT(verdicts, SizeIs(2));
-  EXPECT_EQ(verdicts[0].leaf(), 2u);
-  EXPECT_EQ(verdicts[0].next_node(), 3u);
-  EXPECT_EQ(verdicts[1].leaf(), 5u);
-  EXPECT_EQ(verdicts[1].next_node(), 6u);
+  EXPECT_EQ(LeafOf(verdicts[0]), 2u);
+  EXPECT_EQ(LeafOf(verdicts[1]), 5u);
 }
 
 TEST(VerifierMachine, GrowthThatComesDuringAPassIsBelowWhatThePassFinds) {
@@ -70,7 +89,7 @@ TEST(VerifierMachine, GrowthThatComesDuringAPassIsBelowWhatThePassFinds) {
   ASSERT_THAT(verdicts, SizeIs(2));
   EXPECT_EQ(verdicts[0].seen(), 2u);
   EXPECT_EQ(verdicts[1].seen(), 7u);
-  EXPECT_EQ(verdicts[1].length(), 4u + 3 + 3);
+  EXPECT_EQ(verdicts[1].hash(), HashOf(TextAfter("once", 6)));
 }
 
 TEST(VerifierMachine, ReadySessionsShareARun) {
@@ -89,7 +108,6 @@ TEST(VerifierMachine, ReadySessionsShareARun) {
   for (const StreamNumber stream : streams) {
     const auto verdicts = VerdictsOf(world.News(stream));
     ASSERT_THAT(verdicts, SizeIs(1));
-    EXPECT_EQ(verdicts[0].times().load(), 3u);
   }
 }
 
@@ -224,9 +242,9 @@ TEST(VerifierMachine, NothingIsCommittedPastAStop) {
     const auto verdicts = VerdictsOf(world.News(stream));
     ASSERT_THAT(verdicts, SizeIs(1)) << finish;
     EXPECT_EQ(verdicts[0].finish(), finish);
-    EXPECT_EQ(verdicts[0].leaf(), 4u);
+    EXPECT_EQ(LeafOf(verdicts[0]), 4u);
     EXPECT_EQ(verdicts[0].next(), static_cast<uint32_t>(text[4]));
-    EXPECT_EQ(verdicts[0].length(), 4u + 5);
+    EXPECT_EQ(verdicts[0].hash(), HashOf(TextAfter("once", 5)));
     // The next turn stands on exactly those: the target checks every token of them.
     world.Send(stream, AppendOf(9, " and then"));
     world.Runs();
@@ -261,7 +279,7 @@ TEST(VerifierMachine, NodesBeyondTheContextAreNeverRun) {
   world.Runs();  // the target refuses what does not fit
   const auto verdicts = VerdictsOf(world.News(stream));
   ASSERT_THAT(verdicts, SizeIs(1));
-  EXPECT_EQ(verdicts[0].length(), 9u);
+  EXPECT_EQ(verdicts[0].hash(), HashOf(TextAfter("once", 5)));
   EXPECT_EQ(verdicts[0].finish(), v1::FINISH_LENGTH);
 }
 
@@ -284,7 +302,8 @@ TEST(VerifierMachine, AChatGoesOnWithWhatItHasRead) {
   const auto verdicts = VerdictsOf(world.News(device.stream()));
   ASSERT_THAT(verdicts, SizeIs(6));  // the limit is a reply's
   EXPECT_EQ(verdicts.back().finish(), v1::FINISH_TOKEN_LIMIT);
-  EXPECT_EQ(verdicts.back().edits(), 1u);
+  EXPECT_EQ(verdicts.front().edits(), 1u);
+  EXPECT_EQ(verdicts.back().edits(), 0u);  // said once
   const auto text = ScriptedText(Tokens(first + "more?"), 6);
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(verdicts[i].next(), static_cast<uint32_t>(text[i]));
 }

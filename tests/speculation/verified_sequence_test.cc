@@ -9,6 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/speculation/verdict_message.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/allocation_count.h"
@@ -234,7 +235,7 @@ TEST(VerifiedSequence, NodesAtPositionsBeyondTheContextAreLetGo) {
   ASSERT_TRUE(sequence->Grow(ChainOf(0, 1, "abcd")).ok());
   EXPECT_EQ(sequence->node_count(), 2u);  // a is the fifth token, b the sixth
   const v1::Verdict verdict = RunPass(*sequence, "abc");
-  EXPECT_EQ(verdict.length(), 7u);
+  EXPECT_EQ(TextOf(*sequence), "onceabc");
   EXPECT_EQ(verdict.finish(), v1::FINISH_LENGTH);
 }
 
@@ -258,7 +259,7 @@ TEST(VerifiedSequence, GoIsForTheRootItsSenderHadSeen) {
 
 // --- verdicts ---
 
-TEST(VerifiedSequence, AVerdictNamesWhereTheNextRootLivesOn) {
+TEST(VerifiedSequence, AVerdictSaysWhatThePassFoundAndHadSeen) {
   const auto sequence = Make("once");
   ASSERT_TRUE(sequence->Grow(ChainOf(0, 1, "abcd")).ok());
   sequence->BeginPass(2);
@@ -266,11 +267,11 @@ TEST(VerifiedSequence, AVerdictNamesWhereTheNextRootLivesOn) {
   v1::Verdict verdict;
   const Outcome kept = sequence->EndPass({1, 'c'}, verdict);
   EXPECT_EQ(kept.node, 1u);
-  EXPECT_EQ(verdict.leaf(), 2u);
-  EXPECT_EQ(verdict.next_node(), 3u);
+  EXPECT_EQ(LeafOf(verdict), 2u);
   EXPECT_EQ(verdict.seen(), 4u);
   EXPECT_EQ(sequence->node_count(), 2u);  // d, e
-  EXPECT_EQ(verdict.hash(), sequence->history().hash());
+  EXPECT_EQ(verdict.nodes(), 2u);
+  EXPECT_EQ(verdict.hash(), VerdictHash(sequence->history().hash()));
 }
 
 // What is kept of a pass is what the target is asked to commit.
@@ -287,8 +288,7 @@ TEST(VerifiedSequence, APassIsCutWhereTheReplyEnds) {
     EXPECT_EQ(TextOf(*sequence), std::string("onceabcd").substr(0, 4 + taken));
     EXPECT_EQ(kept.node, taken == 1 ? DraftedNode::kRoot : taken - 2);
     EXPECT_EQ(kept.next, "abcd"[taken - 1]);
-    EXPECT_EQ(verdict.leaf(), taken - 1);
-    EXPECT_EQ(verdict.next_node(), taken == 4 ? 0 : taken);
+    EXPECT_EQ(LeafOf(verdict), taken - 1);
     EXPECT_EQ(verdict.finish(), limit <= 4 ? v1::FINISH_TOKEN_LIMIT : v1::FINISH_NONE);
     EXPECT_EQ(sequence->writing(), limit > 4);
   }
@@ -301,7 +301,9 @@ TEST(VerifiedSequence, ADroppedPassHasChangedNothing) {
   EXPECT_FALSE(sequence->writing());
   sequence->DropPass();
   EXPECT_TRUE(sequence->writing());
-  EXPECT_EQ(RunPass(*sequence, "abc").number(), 1u);
+  EXPECT_EQ(sequence->verdict_count(), 0u);
+  RunPass(*sequence, "abc");
+  EXPECT_EQ(sequence->verdict_count(), 1u);
   EXPECT_EQ(TextOf(*sequence), "onceabc");
 }
 
@@ -322,7 +324,7 @@ TEST(VerifiedSequence, ATurnBeginsAReplyWithLimitsOfItsOwn) {
   ASSERT_TRUE(sequence->Append(append).ok());
   const v1::Verdict verdict = RunPass(*sequence, "e");
   EXPECT_EQ(verdict.finish(), v1::FINISH_TOKEN_LIMIT);
-  EXPECT_EQ(verdict.edits(), 2u);
+  EXPECT_EQ(verdict.edits(), 1u);  // since the one before
   EXPECT_EQ(TextOf(*sequence), "onceab uponcd!e");
 }
 
@@ -409,7 +411,7 @@ TEST(VerifiedSequence, AnEditLeavesNothingOfTheDraft) {
   // Ids begin anew, and `seen` of before is the edit's root.
   ASSERT_TRUE(sequence->Grow(ChainOf(0, 1, "c")).ok());
   const v1::Verdict verdict = RunPass(*sequence, "cd");
-  EXPECT_EQ(verdict.leaf(), 1u);
+  EXPECT_EQ(LeafOf(verdict), 1u);
   EXPECT_EQ(TextOf(*sequence), "onceaxcd");
 }
 
