@@ -47,7 +47,7 @@ std::vector<Contender> ContendersOf(const ScenarioFlags& flags) {
   for (const uint32_t gamma : {2, 4, 6, 8}) {
     contenders.push_back({Concat("chain ", gamma), Chain(flags, gamma)});
   }
-  for (const char* policy : {"fsd", "llmcad", "edgellm", "lever", kOurs}) {
+  for (const char* policy : {"fsd", "llmcad", "edgellm", "lever", "awaited", kOurs}) {
     contenders.push_back({policy, WithPolicy(flags, policy)});
   }
   if (flags.exits != "none") {
@@ -59,6 +59,25 @@ std::vector<Contender> ContendersOf(const ScenarioFlags& flags) {
   clairvoyant.clairvoyant = true;
   contenders.push_back({"ours, clairvoyant draft", clairvoyant});
   return contenders;
+}
+
+std::vector<Contender> AblationsOf(const ScenarioFlags& flags) {
+  const ScenarioFlags ours = WithPolicy(flags, kOurs);
+  std::vector<Contender> ablations = {{kOurs, ours}};
+  ScenarioFlags without_hints = ours;
+  without_hints.exits = "none";
+  ablations.push_back({"without growth in flight", WithPolicy(flags, "awaited")});
+  if (flags.exits != "none") {
+    ablations.push_back({"without hints", without_hints});
+    ablations.push_back({"without either", WithPolicy(without_hints, "awaited")});
+  }
+  ScenarioFlags single = ours;
+  single.batch_nodes = 1;
+  ablations.push_back({"without batches of the draft", single});
+  ScenarioFlags waiting = ours;
+  waiting.dry = "wait";
+  ablations.push_back({"without passes at a dry root", waiting});
+  return ablations;
 }
 
 absl::StatusOr<Figures> Measure(const ScenarioFlags& flags) {

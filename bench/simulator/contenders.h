@@ -19,6 +19,9 @@ struct Contender {
 // where it is right. All with the link, target, draft, exits and sessions of `flags`.
 std::vector<Contender> ContendersOf(const ScenarioFlags& flags);
 
+// Ours, and ours without this or that: what is owed to whom.
+std::vector<Contender> AblationsOf(const ScenarioFlags& flags);
+
 inline constexpr const char* kOurs = "ours";
 
 // Runs it.

@@ -61,6 +61,9 @@ Figures FiguresOf(Simulation& simulation) {
     total.nodes_sent += stats.nodes_sent;
     total.nodes_accepted += stats.nodes_accepted;
     total.hints_right += stats.hints_right;
+    total.roots_grown_unhinted += stats.roots_grown_unhinted;
+    total.roots_grown_before_hint += stats.roots_grown_before_hint;
+    total.roots_grown_after_hint += stats.roots_grown_after_hint;
     bytes_up += static_cast<double>(device.bytes_up());
     bytes_down += static_cast<double>(device.bytes_down());
     std::vector<double> own_waits;
@@ -84,6 +87,9 @@ Figures FiguresOf(Simulation& simulation) {
       Ratio(static_cast<double>(host.rows()), static_cast<double>(host.passes()));
   figures.ready_share =
       Ratio(static_cast<double>(host.ready_passes()), static_cast<double>(host.passes()));
+  figures.grown_by_draft = Ratio(static_cast<double>(total.roots_grown_unhinted), passes);
+  figures.grown_by_both = Ratio(static_cast<double>(total.roots_grown_before_hint), passes);
+  figures.grown_by_hint = Ratio(static_cast<double>(total.roots_grown_after_hint), passes);
   figures.expanded_per_token = Ratio(static_cast<double>(total.nodes_expanded), tokens);
   figures.sent_per_token = Ratio(sent, tokens);
   figures.wasted_share = Ratio(sent - static_cast<double>(total.nodes_accepted), sent);

@@ -267,7 +267,10 @@ absl::Status Session::Take(const v1::Hint& hint) {
   const std::optional<NodeId> leaf = wire_ids_.InSketch(hint.leaf());
   if (!leaf || !IsToken(hint.next())) return absl::OkStatus();
   ++stats_.hints;
-  hint_ = {*leaf, static_cast<TokenId>(hint.next()), std::min(hint.probability(), 255u) / 255.0};
+  const TokenId next = static_cast<TokenId>(hint.next());
+  const bool is_repeated = hint_ && hint_->leaf == *leaf && hint_->next == next;
+  if (!is_repeated) was_grown_before_hint_ = HasChildren(*leaf, next);
+  hint_ = {*leaf, next, std::min(hint.probability(), 255u) / 255.0};
   sketcher_->Hinted(*hint_, now_);
   return absl::OkStatus();
 }
@@ -319,11 +322,24 @@ absl::Status Session::ReadVerdict(const v1::Verdict& verdict, NodeId& leaf) {
   return absl::OkStatus();
 }
 
+bool Session::HasChildren(NodeId leaf, TokenId next) const {
+  const Sketch::Node* const root = sketcher_->sketch().Child(leaf, next);
+  return root != nullptr && std::ranges::any_of(sketcher_->sketch().nodes(), [&](const auto& node) {
+           return node.parent == root->id;
+         });
+}
+
 void Session::Count(const v1::Verdict& verdict, NodeId leaf) {
   ++stats_.passes;
   stats_.tokens += tokens_.size();
   stats_.nodes_accepted += tokens_.size() - 1;
-  if (hint_ && hint_->leaf == leaf && hint_->next == tokens_.back()) ++stats_.hints_right;
+  const bool is_hinted = hint_ && hint_->leaf == leaf && hint_->next == tokens_.back();
+  if (is_hinted) ++stats_.hints_right;
+  if (HasChildren(leaf, tokens_.back())) {
+    ++(!is_hinted               ? stats_.roots_grown_unhinted
+       : was_grown_before_hint_ ? stats_.roots_grown_before_hint
+                                : stats_.roots_grown_after_hint);
+  }
   hint_.reset();
   stats_.nodes_passed += verdict.nodes();
 }

@@ -96,6 +96,11 @@ struct SessionStats {
   uint64_t nodes_accepted = 0;  // drafted tokens that verdicts committed
   uint64_t hints = 0;
   uint64_t hints_right = 0;
+  // Of passes, those whose verdict found children below the new root: without a hint of it, with
+  // one that came when they were there, and with one that came before them.
+  uint64_t roots_grown_unhinted = 0;
+  uint64_t roots_grown_before_hint = 0;
+  uint64_t roots_grown_after_hint = 0;
   uint64_t attachments = 0;
   uint64_t reopenings = 0;  // of them with the committed tokens as prompt
   uint64_t bytes_up = 0;    // of messages, without what carries them
@@ -243,6 +248,7 @@ class Session {
   void Take(const v1::Draining& draining);
   void Take(const v1::Fault& fault);
   absl::Status ReadVerdict(const v1::Verdict& verdict, NodeId& leaf);
+  bool HasChildren(NodeId leaf, TokenId next) const;
   void Count(const v1::Verdict& verdict, NodeId leaf);
   bool IsToken(uint32_t wire) const;
   absl::Status ReadTokens(const google::protobuf::RepeatedField<uint32_t>& wire);
@@ -334,6 +340,7 @@ class Session {
   std::string drafter_error_;  // the newest, told once
 
   std::optional<OutcomePosterior::Hint> hint_;  // of the pass under way
+  bool was_grown_before_hint_ = false;          // what it names
 
   // Working memory.
   MonotonicTime now_ = {};

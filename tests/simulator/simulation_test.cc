@@ -93,6 +93,37 @@ TEST(Table4, FsdWithASlowDraftIsLate) {
   EXPECT_NEAR(figures.token_ms, expected, 0.01 * expected);
 }
 
+// --- thanks to whom a verdict found its root grown ---
+
+Figures Grown(std::string_view skill, const char* exits) {
+  Scenario scenario = Constant();
+  scenario.policy.kind = PolicyKind::kOurs;
+  scenario.skill = Skill(skill);
+  scenario.max_tokens = 500;
+  return FiguresOf(scenario, exits);
+}
+
+TEST(GrownRoots, AreTheDraftsWhereNobodyHints) {
+  const Figures figures = Grown("good", "none");
+  EXPECT_GT(figures.grown_by_draft, 0.5);
+  EXPECT_EQ(figures.grown_by_both, 0);
+  EXPECT_EQ(figures.grown_by_hint, 0);
+  EXPECT_EQ(Grown("good", "lying:0.3").grown_by_both, 0);
+}
+
+TEST(GrownRoots, AreTheHintsWhereTheDraftNeverThinksOfThem) {
+  const Figures figures = Grown("adversarial", "0.3:1");
+  EXPECT_EQ(figures.grown_by_draft, 0);
+  EXPECT_EQ(figures.grown_by_both, 0);
+  EXPECT_GT(figures.grown_by_hint, 0.9);
+}
+
+TEST(GrownRoots, AreOfBothWhereTheDraftIsAlwaysThereFirst) {
+  const Figures figures = Grown("perfect", "0.9:1");
+  EXPECT_GT(figures.grown_by_both, 0.9);
+  EXPECT_LT(figures.grown_by_hint, 0.05);
+}
+
 TEST(Simulation, TheSameSeedDoesTheSame) {
   const std::unique_ptr<World> world = MakeWorld();
   Scenario scenario;
