@@ -4,6 +4,7 @@
 // The simulator has to agree with the first, and is compared with the second.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -46,6 +47,18 @@ struct FsdMeasurement {
 
 // Averages over its benchmarks, and the robot.
 std::span<const FsdMeasurement> FsdMeasurements();
+
+// A benchmark of the paper's (Table 6), of a pair whose times are measured for all of them.
+struct FsdBenchmark {
+  std::string_view name;
+  size_t pair;  // index of its measurement
+  double tau;
+  double miss;
+  double alone_to_chain;
+  double chain_to_fsd;
+};
+
+std::span<const FsdBenchmark> FsdBenchmarks();
 
 // The hit time at which the formula gives the speedup from chain to FSD that was reported.
 double ImpliedHitMs(const FsdMeasurement& measured);

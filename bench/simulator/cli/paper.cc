@@ -99,6 +99,22 @@ absl::Status PrintFsd() {
   return absl::OkStatus();
 }
 
+// Every benchmark by Table 4, with its own tau and miss rate.
+void PrintBenchmarks() {
+  std::vector<std::vector<std::string>> rows = {
+      {"by benchmark", "alone to chain", "formula", "chain to FSD", "formula"}};
+  for (const FsdBenchmark& benchmark : FsdBenchmarks()) {
+    const FsdMeasurement& pair = FsdMeasurements()[benchmark.pair];
+    const double chain_ms = ChainMs(kTokens, benchmark.tau, pair.times);
+    rows.push_back(
+        {Concat(benchmark.name, ": ", NameOf(pair)), Decimals(benchmark.alone_to_chain, 2),
+         Decimals(TargetAloneMs(kTokens, pair.times) / chain_ms, 2),
+         Decimals(benchmark.chain_to_fsd, 2),
+         Decimals(chain_ms / FsdMs(kTokens, benchmark.tau, benchmark.miss, pair.times), 2)});
+  }
+  std::fputs(Table(rows).c_str(), stdout);
+}
+
 constexpr char kLegend[] =
     "formula      Table 4 with the measured T_p, T_q, T_c, tau and miss rate, and T_r = 0\n"
     "T_q implied  the target's time per token, alone, at which Table 4 gives the paper's speedup\n"
@@ -110,6 +126,8 @@ absl::Status Paper() {
   OUTRIDER_RETURN_IF_ERROR(PrintChains());
   std::fputs("\n", stdout);
   OUTRIDER_RETURN_IF_ERROR(PrintFsd());
+  std::fputs("\n", stdout);
+  PrintBenchmarks();
   std::fputs("\n", stdout);
   std::fputs(kLegend, stdout);
   return absl::OkStatus();
