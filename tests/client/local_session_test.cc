@@ -1,5 +1,8 @@
 // Real sessions in one process: a drafter on its thread, a target on the verifier's, and the
 // machine between them.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -11,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/stories_world.h"
+#include "tests/test_files.h"
 
 namespace outrider {
 namespace {
@@ -73,6 +77,43 @@ INSTANTIATE_TEST_SUITE_P(
              (std::get<1>(which.param) ? "_damaged" : "_same") +
              (std::get<2>(which.param) ? "_sampled" : "_greedy");
     });
+
+// Lines of real text, as tokens; what JSON adds to them is as good as any.
+std::vector<std::vector<TokenId>> PromptsOf(const std::string& path) {
+  constexpr size_t kLengthMax = 120;
+  std::vector<std::vector<TokenId>> prompts;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    prompts.push_back(TheTokenizer().Encode(line));
+    prompts.back().resize(std::min(prompts.back().size(), kLengthMax));
+  }
+  return prompts;
+}
+
+// Policies and drafts take turns; every prompt is greedy once and sampled once.
+TEST(LocalSessionTest, FiftyPromptsGoOnAsTheTargetAloneWould) {
+  static constexpr PolicyKind kPolicies[] = {
+      PolicyKind::kChain, PolicyKind::kFsd,  PolicyKind::kLlmcad, PolicyKind::kEdgellm,
+      PolicyKind::kLever, PolicyKind::kOurs, PolicyKind::kAwaited};
+  const std::string path = ExternalFile("prompts/mt_bench.jsonl");
+  OUTRIDER_SKIP_WITHOUT(path);
+  const std::vector<std::vector<TokenId>> prompts = PromptsOf(path);
+  ASSERT_EQ(prompts.size(), 50u);
+  for (size_t i = 0; i < 2 * prompts.size(); ++i) {
+    SessionOptions options;
+    options.prompt = prompts[i / 2];
+    options.stops.max_tokens = 32;
+    if (i % 2 == 1) options.sampling = Sampled(i);
+    const PolicyKind kind = kPolicies[i % std::size(kPolicies)];
+    LocalSession local(options, i % 3 == 0 ? Good() : Damaged(), kind);
+    Screen screen;
+    ASSERT_TRUE(local.driver().Run(Session::Start{}, screen).ok());
+    const auto committed = local.session().committed();
+    EXPECT_EQ(std::vector(committed.begin(), committed.end()),
+              Alone(options.prompt, options.sampling, options.stops, false).tokens)
+        << "prompt " << i / 2 << ", " << PolicyName(kind);
+  }
+}
 
 TEST(LocalSessionTest, TurnsFollowOneAnother) {
   SessionOptions options;
