@@ -12,6 +12,7 @@
 
 #include "CLI/CLI.hpp"
 #include "common/base/clock.h"
+#include "common/base/program.h"
 #include "common/base/random_bits.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -30,8 +31,6 @@
 namespace outrider {
 namespace {
 
-constexpr int kFailure = 1;
-constexpr int kUsage = 2;
 constexpr uint32_t kDefaultContext = 4096;
 
 constexpr char kDescription[] =
@@ -43,8 +42,7 @@ constexpr char kFooter[] =
     "SIGTERM or Ctrl-C drains: no new sessions, and those there are have --drain-seconds left; a "
     "second one ends at once.\n"
     "Every flag has an environment twin: --model is OUTRIDER_MODEL. Exit codes: 0 done, 1 failed, "
-    "2 "
-    "wrong usage.";
+    "2 wrong usage.";
 
 struct ServerFlags {
   std::string model;
@@ -125,7 +123,7 @@ void Drain(VerifierDriver& driver, const sigset_t& signals, uint32_t seconds) {
   while (!driver.WaitUntilDrained(RealClock().Now() + std::chrono::milliseconds(100))) {
     if (sigtimedwait(&signals, nullptr, &kNow) > 0) {
       std::fputs("ended before all sessions had\n", stderr);
-      std::_Exit(kFailure);
+      std::_Exit(kExitFailure);
     }
   }
 }
@@ -188,15 +186,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "outrider-server " OUTRIDER_VERSION);
   ServerFlags flags;
   AddFlags(app, flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
-  }
-  const absl::Status status = Serve(flags);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "outrider-server: %s\n", std::string(Message(status)).c_str());
-  return kFailure;
+  return RunProgram(app, argc, argv, [&] { return Serve(flags); });
 }
 
 }  // namespace

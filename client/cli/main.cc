@@ -1,22 +1,15 @@
 // outrider: large language models at the edge.
-#include <cstdio>
-#include <string>
-
 #include "CLI/CLI.hpp"
 #include "client/cli/command.h"
-#include "common/base/status.h"
+#include "common/base/program.h"
 
 namespace outrider {
 namespace {
 
-constexpr int kFailure = 1;
-constexpr int kUsage = 2;
-
 constexpr char kDescription[] =
     "Outrider: large language models at the edge. A small draft model on the device rides ahead, a "
-    "large target "
-    "model checks whole trees of its tokens at once, and the text is exactly what the target alone "
-    "would write.";
+    "large target model checks whole trees of its tokens at once, and the text is exactly what the "
+    "target alone would write.";
 
 constexpr char kFooter[] =
     "A model is a .gguf file or a Hugging Face directory (config.json, *.safetensors, "
@@ -36,15 +29,7 @@ int Main(int argc, char** argv) {
   AddConvertCommand(app, chosen);
   AddRunCommand(app, chosen);
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
-  }
-  const absl::Status status = chosen();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "outrider: %s\n", std::string(Message(status)).c_str());
-  return kFailure;
+  return RunProgram(app, argc, argv, chosen);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // simulate: the real session and verifier machines in virtual time.
-#include <cstdio>
 #include <fstream>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "bench/simulator/cli/command.h"
+#include "common/base/program.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -18,9 +18,6 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
 }
 
 namespace {
-
-constexpr int kFailure = 1;
-constexpr int kUsage = 2;
 
 constexpr char kDescription[] =
     "The real session and verifier machines in virtual time: devices, links and a server, with "
@@ -48,15 +45,7 @@ int Main(int argc, char** argv) {
   AddSweepCommand(app, chosen);
   AddPaperCommand(app, chosen);
   AddFaultsCommand(app, chosen);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
-  }
-  const absl::Status status = chosen();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "simulate: %s\n", std::string(Message(status)).c_str());
-  return kFailure;
+  return RunProgram(app, argc, argv, chosen);
 }
 
 }  // namespace
