@@ -138,14 +138,11 @@ TEST(Simulation, TheSameSeedDoesTheSame) {
   EXPECT_EQ(counts[0], counts[1]);
 }
 
-// Seed 97 once expanded a node twice, 571 and 1122 once lost the session to a late Open of its own.
+// Those that once failed: 97 expanded a node twice, the others lost the session to a late Open or
+// Resume of its own. The first thousands are simulator.faults.
 TEST(Faults, TheTextStaysTheSameAndNothingIsLeft) {
   const FaultTrials trials;
-  for (uint64_t seed = 0; seed < 400; ++seed) {
-    const absl::Status status = trials.Run(seed).status;
-    EXPECT_TRUE(status.ok()) << status;
-  }
-  for (const uint64_t seed : {571, 1122}) {
+  for (const uint64_t seed : {97, 571, 1122, 2021, 2712, 4781, 51214, 52480, 53255}) {
     const absl::Status status = trials.Run(seed).status;
     EXPECT_TRUE(status.ok()) << status;
   }
