@@ -71,7 +71,7 @@ void ScenarioFlags::AddTo(CLI::App& command) {
   command.add_flag("--clairvoyant", clairvoyant, "The draft knows where it is right: the bound")
       ->group(kDraft);
   constexpr const char* kPolicy = "Policy";
-  add(kPolicy, "--policy", policy, "chain, fsd, llmcad, edgellm, lever, ours");
+  add(kPolicy, "--policy", policy, "chain, fsd, llmcad, edgellm, lever, awaited, ours");
   add(kPolicy, "--gamma", gamma, "Tokens in a row, of chain and fsd");
   add(kPolicy, "--nodes", pass_nodes, "Drafted nodes of a pass (R)");
   add(kPolicy, "--sketch", sketch_nodes, "Drafted nodes altogether");

@@ -15,7 +15,7 @@ constexpr double kLeft = 64;
 constexpr double kRight = 640;  // names stand to the right of it
 constexpr double kTop = 96;
 constexpr double kBottom = 500;
-constexpr double kNameHeight = 14;  // of lower bands there is no name
+constexpr double kNameHeight = 9;  // of lower bands there is no name
 
 class Drawing {
  public:
@@ -56,9 +56,11 @@ class Drawing {
     svg_ += Concat("<path d=\"", top, bottom, "Z\" fill=\"", StyleOf(session.key).colour,
                    "\" fill-opacity=\"", i % 2 == 0 ? "0.55" : "0.3",
                    "\" stroke=\"#ffffff\" stroke-width=\"1.2\"/>\n");
-    if ((kBottom - kTop) * session.fair < kNameHeight) return;
+    const double height = (kBottom - kTop) * session.fair;
+    if (height < kNameHeight) return;
     svg_ += TextAt(
-        kRight + 14, Y(fair_below + session.fair / 2) + 4, "",
+        kRight + 14, Y(fair_below + session.fair / 2) + 4,
+        Concat("font-size=\"", Number(std::min(12.0, height)), "\""),
         Concat(session.name, ": ", Decimals(100 * session.mean(), 1), " % (",
                Decimals(100 * session.least(), 1), " to ", Decimals(100 * session.most(), 1), ")"));
   }

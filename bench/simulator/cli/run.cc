@@ -111,7 +111,8 @@ absl::Status Run(const RunFlags& flags) {
   std::printf("%llu tokens, the same as the target's alone; simulated in %.1f ms, %llu events\n",
               static_cast<unsigned long long>(figures.tokens), real.count(),
               static_cast<unsigned long long>(simulation.events().run_count()));
-  if (scenario.session_count > 1) OUTRIDER_RETURN_IF_ERROR(ReportShares(simulation, flags));
+  if (scenario.session_count > 1 || !flags.shares.empty())
+    OUTRIDER_RETURN_IF_ERROR(ReportShares(simulation, flags));
   return flags.timeline.empty() ? absl::OkStatus() : DrawTimeline(journal, simulation, flags);
 }
 
@@ -129,7 +130,7 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
   command->add_option("--shares", flags->shares,
                       "Draws whose the target's time is, window by window, to this file (SVG)");
   command->add_option("--window", flags->window_ms, "Of time, ms")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 3'600'000))
       ->capture_default_str();
   flags->scenario.AddTo(*command);
   command->callback([flags, &chosen] { chosen = [flags] { return Run(*flags); }; });
