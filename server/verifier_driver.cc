@@ -120,9 +120,8 @@ void VerifierDriver::Handle(Told& told) {
     case Told::What::kBroken:
       return End(connections_.at(told.stream), absl::OkStatus());
     case Told::What::kEnded:
-      HandOver(VerifierMachine::StreamClosed{told.stream});
-      connections_.erase(told.stream);
-      return;
+      connections_.erase(told.stream);  // before somebody hears that none is left
+      return HandOver(VerifierMachine::StreamClosed{told.stream});
     case Told::What::kTargetDone:
       return HandOver(VerifierMachine::TargetDone{});
     case Told::What::kDrain:

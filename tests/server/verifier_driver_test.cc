@@ -311,6 +311,7 @@ TEST_F(VerifierDriverTest, ADrainWaitsForWhatIsBeingWritten) {
     wire->Acknowledge();
   });
   EXPECT_TRUE(driver_->WaitUntilDrained(RealClock().Now() + seconds(10)));
+  EXPECT_FALSE(wire->is_there());
   reader.join();
   EXPECT_EQ("once" + TextOf(*wire), TextAfter("once", 3));
 }
