@@ -267,6 +267,9 @@ void VerifierMachine::TakeNext(Session& session, const v1::ClientMessage& messag
     case Kind::kTruncate:
       status = OnTruncate(session, message.truncate());
       break;
+    case Kind::kTune:
+      session.dry_policy = message.tune().dry_policy();
+      break;
     case Kind::kClose:
       return OnClose(session);
     default:

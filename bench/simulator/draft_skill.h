@@ -65,15 +65,17 @@ class SkilledDrafts final : public Drafts {
  public:
   // All outlive it. `seed` tells drafters of the same skill apart.
   SkilledDrafts(const DraftSkill& skill, uint64_t seed, const Text& text, const Chooser& chooser)
-      : skill_(skill), seed_(seed), text_(text), chooser_(chooser) {}
+      : skill_(&skill), seed_(seed), text_(text), chooser_(chooser) {}
 
   void Propose(const Place& place, uint32_t count, std::vector<Guess>& guesses) const override {
-    skill_.Propose(seed_, place.hash, text_.After(place, chooser_), text_.vocabulary_size(), count,
-                   guesses);
+    skill_->Propose(seed_, place.hash, text_.After(place, chooser_), text_.vocabulary_size(), count,
+                    guesses);
   }
 
+  void Become(const DraftSkill& skill) { skill_ = &skill; }
+
  private:
-  const DraftSkill& skill_;
+  const DraftSkill* skill_;
   const uint64_t seed_;
   const Text& text_;
   const Chooser& chooser_;

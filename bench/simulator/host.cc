@@ -134,7 +134,9 @@ void Host::Do(const VerifierMachine::RunTarget& action) {
   }
   runner_->Execute(run);
   run.prompt_time = static_cast<int64_t>(prompt_tokens) * options_.prompt_token_time;
-  run.pass_time = rows == 0 ? Duration(0) : options_.pass_time.At(static_cast<double>(rows));
+  run.pass_time = rows == 0
+                      ? Duration(0)
+                      : Scaled(options_.pass_time.At(static_cast<double>(rows)), pass_time_factor_);
   const Duration time = run.prompt_time + run.pass_time;
   busy_ += time;
   for (const TargetWork& work : run.works) {

@@ -57,6 +57,8 @@ class Host {
   // Everything is gone. Answers again after `down`.
   void Restart(Duration down);
   void Drain(Duration grace);
+  // Of all passes from the next on.
+  void ScalePasses(double factor) { pass_time_factor_ = factor; }
   bool drained() const { return drained_; }
 
   // A session's part of a run: its rows' and its prompt's share of the time, as its machine counts
@@ -114,6 +116,7 @@ class Host {
 
   EventQueue& events_;
   const Options options_;
+  double pass_time_factor_ = 1;
   const Parts parts_;
   Draw draw_;
   FakeClock clock_;  // stands still: a run takes no time of its own

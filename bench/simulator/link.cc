@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/simulator/time_profile.h"
 #include "common/base/check.h"
 
 namespace outrider {
-namespace {
-
-Duration Scaled(Duration duration, double factor) {
-  return Duration(static_cast<int64_t>(static_cast<double>(duration.count()) * factor));
-}
-
-}  // namespace
-
 Connection::Connection(EventQueue& events, const LinkShape& shape, uint64_t seed,
                        std::optional<Cut> cut)
     : events_(events), shape_(shape), draw_(seed), cut_(cut) {

@@ -49,6 +49,14 @@ class World {
   std::unique_ptr<const Exits> exits_;
 };
 
+// What happens to a link, a target and a draft in the middle of everything.
+struct Change {
+  uint32_t after_tokens = 0;  // shown by the first device
+  double link_delay = 1;      // factors
+  double pass_time = 1;
+  std::optional<DraftSkill> skill = {};
+};
+
 struct Scenario {
   // The way between.
   LinkShape link;
@@ -89,6 +97,8 @@ struct Scenario {
   bool hints = true;
   LinkOptions patience;
   std::optional<Duration> alone_time;  // Device::Options
+
+  std::optional<Change> change;
 
   uint64_t seed = 1;
 };

@@ -39,10 +39,24 @@ bool Simulation::Run(Duration time_max) {
                [this, i] { devices_[i]->Start(); });
   }
   const auto is_done = [](const auto& device) { return device->done(); };
+  bool is_to_change = scenario_.change.has_value();
   while (!std::ranges::all_of(devices_, is_done)) {
     if (events_.now() - begin_ > time_max || !events_.RunNext()) return false;
+    if (!is_to_change || devices_[0]->shown().size() < scenario_.change->after_tokens) continue;
+    is_to_change = false;
+    Apply(*scenario_.change);
   }
   return true;
+}
+
+void Simulation::Apply(const Change& change) {
+  LinkShape shape = scenario_.link;
+  shape.delay = Scaled(shape.delay, change.link_delay);
+  for (const std::unique_ptr<Connection>& connection : connections_) connection->Reshape(shape);
+  host_->ScalePasses(change.pass_time);
+  for (const Seat& seat : seats_) {
+    if (change.skill && seat.skilled != nullptr) seat.skilled->Become(*change.skill);
+  }
 }
 
 size_t Simulation::KeyNumberOf(size_t device) const {
@@ -152,8 +166,10 @@ void Simulation::AddDevice(size_t i) {
   if (world_.trace() != nullptr) {
     seat.drafts = std::make_unique<TracedDrafts>(*world_.trace(), world_.text(), *seat.chooser);
   } else {
-    seat.drafts = std::make_unique<SkilledDrafts>(scenario_.skill, SeedOf(scenario_, kDraftBits, i),
+    auto drafts = std::make_unique<SkilledDrafts>(scenario_.skill, SeedOf(scenario_, kDraftBits, i),
                                                   world_.text(), *seat.chooser);
+    seat.skilled = drafts.get();
+    seat.drafts = std::move(drafts);
   }
   seats_.push_back(std::move(seat));
 

@@ -69,12 +69,14 @@ class Simulation {
   struct Seat {
     std::unique_ptr<Chooser> chooser;
     std::unique_ptr<Drafts> drafts;
+    SkilledDrafts* skilled = nullptr;  // the same, if they are
     uint32_t dials = 0;
   };
 
   std::vector<TokenId> PromptOf(size_t i) const;
   uint32_t length_max() const;
   SamplingOptions SamplingOf(size_t i) const;
+  void Apply(const Change& change);
   void AddHost();
   void AddDevice(size_t i);
 

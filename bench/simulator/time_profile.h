@@ -37,6 +37,9 @@ class TimeProfile {
 inline Duration Milliseconds(double ms) {
   return Duration(static_cast<int64_t>(ms * 1e6 + 0.5));
 }
+inline Duration Scaled(Duration duration, double factor) {
+  return Duration(static_cast<int64_t>(static_cast<double>(duration.count()) * factor));
+}
 inline double ToMilliseconds(Duration time) {
   return static_cast<double>(time.count()) * 1e-6;
 }

@@ -40,7 +40,8 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags, CLI::Option
   server.needs(draft);
   command
       .add_option("--policy", flags.policy,
-                  "How the draft is grown: chain, fsd, llmcad, edgellm, lever, awaited or ours")
+                  "How the draft is grown: chain, fsd, llmcad, edgellm, lever, awaited, ours; "
+                  "or auto, by what is measured")
       ->check(CheckPolicy)
       ->capture_default_str()
       ->envname("OUTRIDER_POLICY");

@@ -13,7 +13,8 @@ namespace outrider {
 
 class Outbox {
  public:
-  // Edits (at most three at a time are written by one event), one batch of growth, a farewell.
+  // Edits (at most three at a time are written by one event), what the dry policy is to be, one
+  // batch of growth, a farewell.
   static constexpr size_t kCapacity = 16;
 
   Outbox() : messages_(kCapacity) {}
@@ -24,6 +25,7 @@ class Outbox {
   v1::Grow& AddGrow() { return Cleared(*Slot().mutable_grow()); }
   v1::Append& AddAppend() { return Cleared(*Slot().mutable_append()); }
   v1::Truncate& AddTruncate() { return Cleared(*Slot().mutable_truncate()); }
+  v1::Tune& AddTune() { return Cleared(*Slot().mutable_tune()); }
   void AddClose() { Slot().mutable_close(); }
 
   // The first message, which counts as being written until Written(); it stays until something is

@@ -7,12 +7,13 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/speculation/verdict_message.h"
+#include "common/speculation/wire_options.h"
 
 namespace outrider {
 namespace {
 
-// What one event may add: Truncate, Append, Append of a reply, growth.
-constexpr size_t kMessagesPerEvent = 4;
+// What one event may add: Truncate, Append, Append of a reply, Tune, growth.
+constexpr size_t kMessagesPerEvent = 5;
 
 double Seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -395,10 +396,20 @@ absl::Status Session::ReadTokens(const google::protobuf::RepeatedField<uint32_t>
 // --- after every event ---
 
 void Session::Advance() {
+  TellDryPolicy();
   DriveDrafter();
   SendGrowth();
   Flush();
   ArmTimer();
+}
+
+// What the policy would have the target do at a dry root. Whoever has attached anew may not know.
+void Session::TellDryPolicy() {
+  const std::optional<Dry> dry = policy_.dry();
+  if (!dry || dry == told_dry_ || !link_.attached() || !replying() || outbox_.room() == 0) return;
+  told_dry_ = dry;
+  outbox_.AddTune().set_dry_policy(ToWire(*dry));
+  sketcher_->SetTargetWaits(dry != Dry::kAlone);
 }
 
 void Session::DriveDrafter() {

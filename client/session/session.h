@@ -288,6 +288,7 @@ class Session {
 
   // After every event.
   void Advance();
+  void TellDryPolicy();
   void DriveDrafter();
   void SendGrowth();
   void Flush();
@@ -329,6 +330,7 @@ class Session {
   size_t asked_length_ = 0;        // of the tokens in the newest Open or Resume
   std::string numerics_id_;
   uint32_t verdicts_seen_ = 0;
+  std::optional<Dry> told_dry_;        // in this epoch
   uint32_t edits_ = 0;                 // of the session, sent or to be sent
   uint32_t edits_taken_in_ = 0;        // of them, as far as the verifier has told
   std::optional<size_t> edited_from_;  // length that no edit has touched of which it may not know

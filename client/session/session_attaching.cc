@@ -158,6 +158,7 @@ absl::Status Session::Take(const v1::Resumed& resumed) {
 // The verifier has answered. It has no growth, and is sent what there is.
 void Session::BeginEpoch() {
   ++stats_.attachments;
+  told_dry_.reset();
   times_.Attached(link_.asked_at(), now_);
   link_.Answered(now_);
   sketcher_->Renew(0);

@@ -162,6 +162,9 @@ void LocalVerifier::Take(const v1::ClientMessage& message) {
     case v1::ClientMessage::kTruncate:
       status = session_->Truncate(message.truncate());
       break;
+    case v1::ClientMessage::kTune:
+      alone_ = message.tune().dry_policy() == v1::DRY_POLICY_ALONE;
+      break;
     default:
       break;
   }

@@ -2,51 +2,71 @@
 
 #include <cmath>
 
-#include "common/base/check.h"
-
 namespace outrider {
+namespace {
 
-Controller::Controller(std::span<const Setting> arms) {
-  OUTRIDER_CHECK(!arms.empty(), "there is something to choose from");
-  for (const Setting& setting : arms) arms_.push_back({.setting = setting});
+// A border has to be crossed by so much, or it would be crossed back and forth.
+constexpr double kHysteresis = 0.05;
+
+// Drafting that saves less than this share of the time is no gain.
+constexpr double kGainMin = 0.01;
+// Verdicts until the mean time of a token is that of the way alone, and until it is judged.
+constexpr uint32_t kSettling = 32;
+constexpr uint32_t kTrial = 96;
+// Verdicts without drafting.
+constexpr uint32_t kRest = 256;
+// What a pass has to take more or less for drafting to be tried at once.
+constexpr double kChange = 0.25;
+
+// The border as it is for what is on the side of `below` or not.
+double Border(double at, bool below) {
+  return below ? at * (1 + kHysteresis) : at * (1 - kHysteresis);
 }
 
-double Controller::Optimistic(const Arm& arm) {
-  return arm.ms / arm.tokens * (1 - kWidth / std::sqrt(arm.verdicts));
-}
+}  // namespace
 
-bool Controller::HasChanged(const Arm& arm) {
-  const double usual_ms = arm.ms / arm.verdicts;
-  return std::abs(arm.last_ms.Value() - usual_ms) > kChange * usual_ms;
-}
-
-const Setting& Controller::Choose() {
-  chosen_ = 0;
-  for (size_t i = 0; i < arms_.size(); ++i) {
-    if (arms_[i].trials < kTrials) {
-      chosen_ = i;
-      break;
-    }
-    if (Optimistic(arms_[i]) < Optimistic(arms_[chosen_])) chosen_ = i;
+Controller::Way Controller::Choose(const CostModel& costs) {
+  ++verdicts_;
+  const Way before = way_;
+  way_ = Judged(costs);
+  const bool drafted = before != Way::kTargetAlone;
+  const bool drafts = way_ != Way::kTargetAlone;
+  if (way_ != before && (before == Way::kGoOn || drafts != drafted)) {
+    verdicts_ = judged_ = 0;
+    token_ms_ = 0;
+    alone_ms_ = costs.root_pass_ms();
   }
-  return arms_[chosen_].setting;
+  return way_;
 }
 
-void Controller::Learn(uint32_t token_count, double ms) {
-  OUTRIDER_CHECK(token_count > 0, "a verdict commits its next at the least");
-  for (Arm& arm : arms_) {
-    arm.verdicts *= kFading;
-    arm.tokens *= kFading;
-    arm.ms *= kFading;
+Controller::Way Controller::Judged(const CostModel& costs) {
+  const double pass_ms = costs.root_pass_ms();
+  if (way_ == Way::kTargetAlone) {
+    const bool has_changed = std::abs(pass_ms - alone_ms_) > kChange * alone_ms_;
+    return verdicts_ < kRest && !has_changed ? way_ : BestDrafting(costs);
   }
-  Arm& arm = arms_[chosen_];
-  ++arm.trials;
-  arm.verdicts += 1;
-  arm.tokens += token_count;
-  arm.ms += ms;
-  arm.last_ms.Add(ms);
-  if (arm.trials <= kTrials || !HasChanged(arm)) return;
-  for (Arm& any : arms_) any = {.setting = any.setting};
+  const Way best = BestDrafting(costs);
+  if (best != Way::kGoOn || way_ != Way::kGoOn) return best;
+  if (verdicts_ > kSettling) {
+    token_ms_ += 1 / costs.tokens_per_ms();
+    ++judged_;
+  }
+  if (verdicts_ < kTrial) return best;
+  const bool gains = token_ms_ / judged_ < (1 - kGainMin) * pass_ms;
+  verdicts_ = kSettling;
+  judged_ = 0;
+  token_ms_ = 0;
+  return gains ? best : Way::kTargetAlone;
+}
+
+Controller::Way Controller::BestDrafting(const CostModel& costs) const {
+  const double pass_ms = costs.recent_pass_ms();
+  const double delay_ms = costs.round_trip_ms() + costs.queue_ms() + costs.DraftMs(1);
+  const bool near = way_ == Way::kWait || way_ == Way::kAwait;
+  if (delay_ms > Border(kNear, near) * pass_ms) return Way::kGoOn;
+  if (costs.round_trip_ms() > Border(kVeryNear, way_ == Way::kAwait) * pass_ms) return Way::kWait;
+  const bool little = costs.tokens_per_pass() < Border(kLittleYield, way_ == Way::kAwait);
+  return little ? Way::kAwait : Way::kWait;
 }
 
 }  // namespace outrider

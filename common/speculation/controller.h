@@ -1,78 +1,58 @@
-// Which mode, policy and settings a session uses: the fastest, by what each has shown of late.
+// Which way a session decodes: the fastest, as far as the times tell that it has measured.
 //
-// Every arm is a way to decode, and has a time per token: what its verdicts took over what they
-// committed, old ones fading. Each is tried kTrials times, in the order given; from then on the one
-// runs that could be the fastest, the one with the least
+// There are four, of many that were tried over a grid of round trips, targets and drafts
+// (bench/README.md); no other won by more than a few percent anywhere. What divides them is how
+// long growth takes to answer a verdict, D, the round trip and a batch, against a pass, T:
 //
-//   time per token * (1 - kWidth / sqrt(verdicts, faded))
+//   D not above T         ours, and the target waits for growth: up to kNear to go on alone would
+//                         gain little or nothing, and take up to 40 % more passes
+//   and next to no round  the verdict is awaited too where a pass yields little, since a tree that
+//   trip                  is grown in its light is better
+//   D more                ours, and the target never waits: what arrives ahead of it is a gain
+//   whenever the last     the target alone: nothing is drafted. Then nothing tells whether a draft
+//   is no gain            would be one by now, so it is tried again, now and then and when T
+//   changes
 //
-// so an arm that has not run for long is tried again, the sooner the closer it is to the best, and
-// a change of the link, the load or the text is found out.
+// The first three are told apart by what is known of D and T from the first verdicts on: nothing
+// has to be tried to know it. Whether drafting gains anything at all is measured: the time of a
+// token, against that of a pass without drafted nodes.
 //
-// Where the running arm's verdicts come in another time than they used to, the last few of them by
-// kChange or more, the world has changed for all arms, and all are tried anew.
-//
-// A function of what it was told: no clock, no randomness, and no allocation after construction.
+// A function of what it was told: no clock, no randomness, no allocation.
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <vector>
 
-#include "common/speculation/policies.h"
-#include "common/speculation/recent_median.h"
+#include "common/speculation/cost_model.h"
 
 namespace outrider {
 
-enum class Mode {
-  kSplit,          // the draft here, the target there
-  kDraftOnServer,  // both there
-  kTargetAlone,    // no draft
-  kLocal,          // both here
-};
-
-// What the target does at a root that has no children: proto's DryPolicy.
-enum class Dry { kAdaptive, kWait, kAlone };
-
-struct Setting {
-  Mode mode = Mode::kSplit;
-  PolicyOptions policy;
-  uint32_t pass_node_count = 16;  // R
-  bool hints = true;
-  Dry dry = Dry::kAdaptive;
-};
-
 class Controller {
  public:
-  static constexpr double kWidth = 0.1;
-  static constexpr double kFading = 0.98;  // of what all arms have shown, with every verdict
-  static constexpr uint32_t kTrials = 3;
-  static constexpr double kChange = 0.25;
-
-  explicit Controller(std::span<const Setting> arms);
-
-  // What to use from the next root on. Valid as long as the controller.
-  const Setting& Choose();
-
-  // A verdict under the setting that was chosen last: what it committed, and how long after the one
-  // before it came.
-  void Learn(uint32_t token_count, double ms);
-
- private:
-  struct Arm {
-    Setting setting;
-    uint32_t trials = 0;
-    double verdicts = 0;
-    double tokens = 0;
-    double ms = 0;
-    RecentMedian<3> last_ms = {};
+  enum class Way {
+    kAwait,        // the verdict is awaited, and so is growth
+    kWait,         // drafted ahead; growth is awaited
+    kGoOn,         // drafted ahead; nothing is awaited
+    kTargetAlone,  // nothing is drafted
   };
 
-  static bool HasChanged(const Arm& arm);
-  static double Optimistic(const Arm& arm);
+  static constexpr double kNear = 1.2;         // D / T
+  static constexpr double kVeryNear = 0.1;     // the round trip / T
+  static constexpr double kLittleYield = 3.4;  // tokens of a pass
 
-  std::vector<Arm> arms_;
-  size_t chosen_ = 0;
+  // After a verdict that `costs` has been told of: the way from here on.
+  Way Choose(const CostModel& costs);
+
+  Way way() const { return way_; }
+
+ private:
+  Way BestDrafting(const CostModel& costs) const;
+  Way Judged(const CostModel& costs);
+
+  Way way_ = Way::kWait;
+  uint32_t verdicts_ = 0;  // since drafting began or ended
+  double alone_ms_ = 0;    // a pass when it ended
+  double token_ms_ = 0;    // sum over verdicts that count
+  uint32_t judged_ = 0;    // of them
 };
 
 }  // namespace outrider

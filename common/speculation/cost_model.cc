@@ -7,6 +7,12 @@ CostModel::CostModel(const Assumed& assumed)
       passes_(assumed.pass_ms, assumed.pass_node_ms),
       drafts_(assumed.draft_ms, assumed.draft_node_ms) {}
 
+void CostModel::MeasuredPass(const PassShape& shape, double ms) {
+  passes_.Add(shape, ms);
+  pass_.Add(ms);
+  if (shape.nodes == 0) root_pass_.Add(ms);
+}
+
 void CostModel::MeasuredVerdict(uint32_t token_count, double ms) {
   tokens_.Add(token_count);
   interval_.Add(ms);
@@ -18,6 +24,14 @@ double CostModel::round_trip_ms() const {
 
 double CostModel::queue_ms() const {
   return queue_.empty() ? 0 : queue_.Value();
+}
+
+double CostModel::recent_pass_ms() const {
+  return pass_.empty() ? assumed_.pass_ms : pass_.Value();
+}
+
+double CostModel::root_pass_ms() const {
+  return root_pass_.empty() ? recent_pass_ms() : root_pass_.Value();
 }
 
 double CostModel::tokens_per_pass() const {

@@ -31,7 +31,7 @@ class CostModel {
 
   // Up and down together, nothing else.
   void MeasuredRoundTrip(double ms) { round_trip_.Add(ms); }
-  void MeasuredPass(const PassShape& shape, double ms) { passes_.Add(shape, ms); }
+  void MeasuredPass(const PassShape& shape, double ms);
   // What a pass waited for others, once its root was known and it had growth.
   void MeasuredQueue(double ms) { queue_.Add(ms); }
   // Of a batch; one has a node.
@@ -41,6 +41,10 @@ class CostModel {
 
   double round_trip_ms() const;
   double queue_ms() const;
+  // Of whatever shape.
+  double recent_pass_ms() const;
+  // Of the root alone, if there have been such passes: else as above.
+  double root_pass_ms() const;
   double tokens_per_pass() const;
   // What all goes into: how fast text has been coming.
   double tokens_per_ms() const;
@@ -51,6 +55,8 @@ class CostModel {
   Assumed assumed_;
   RecentMedian<9> round_trip_;
   RecentMedian<9> queue_;
+  RecentMedian<9> pass_;
+  RecentMedian<9> root_pass_;
   RecentMean tokens_;
   RecentMean interval_;
   LatencyProfile passes_;

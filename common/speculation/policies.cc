@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/quote.h"
 #include "common/base/status.h"
+#include "common/speculation/auto_policy.h"
 #include "common/speculation/chain_policy.h"
 #include "common/speculation/edgellm_policy.h"
 #include "common/speculation/fsd_policy.h"
@@ -17,7 +18,7 @@
 namespace outrider {
 namespace {
 
-constexpr std::array<std::pair<PolicyKind, std::string_view>, 7> kNames = {{
+constexpr std::array<std::pair<PolicyKind, std::string_view>, 8> kNames = {{
     {PolicyKind::kChain, "chain"},
     {PolicyKind::kFsd, "fsd"},
     {PolicyKind::kLlmcad, "llmcad"},
@@ -25,6 +26,7 @@ constexpr std::array<std::pair<PolicyKind, std::string_view>, 7> kNames = {{
     {PolicyKind::kLever, "lever"},
     {PolicyKind::kOurs, "ours"},
     {PolicyKind::kAwaited, "awaited"},
+    {PolicyKind::kAuto, "auto"},
 }};
 
 }  // namespace
@@ -34,7 +36,7 @@ absl::StatusOr<PolicyKind> ParsePolicyKind(std::string_view name) {
     if (name == known) return kind;
   }
   return InvalidArgument("there is no tree policy ", Quote(name),
-                         "; there are chain, fsd, llmcad, edgellm, lever, ours and awaited");
+                         "; there are chain, fsd, llmcad, edgellm, lever, ours, awaited and auto");
 }
 
 std::string_view PolicyName(PolicyKind kind) {
@@ -59,6 +61,8 @@ std::unique_ptr<TreePolicy> MakePolicy(const PolicyOptions& options) {
       return std::make_unique<OursPolicy>(/*ahead=*/true);
     case PolicyKind::kAwaited:
       return std::make_unique<OursPolicy>(/*ahead=*/false);
+    case PolicyKind::kAuto:
+      return std::make_unique<AutoPolicy>();
   }
   OUTRIDER_CHECK(false, "every kind has a policy");
 }

@@ -10,15 +10,15 @@
 
 namespace outrider {
 
-enum class PolicyKind { kChain, kFsd, kLlmcad, kEdgellm, kLever, kOurs, kAwaited };
+enum class PolicyKind { kChain, kFsd, kLlmcad, kEdgellm, kLever, kOurs, kAwaited, kAuto };
 
 struct PolicyOptions {
   PolicyKind kind = PolicyKind::kOurs;
   uint32_t gamma = 4;  // chain and fsd: tokens in a row
 };
 
-// "chain", "fsd", "llmcad", "edgellm", "lever", "ours", "awaited". InvalidArgument, naming all of
-// them.
+// "chain", "fsd", "llmcad", "edgellm", "lever", "ours", "awaited", "auto". InvalidArgument, naming
+// all of them.
 absl::StatusOr<PolicyKind> ParsePolicyKind(std::string_view name);
 std::string_view PolicyName(PolicyKind kind);
 

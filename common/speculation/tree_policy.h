@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -87,6 +88,9 @@ struct DraftView {
   uint32_t room;                  // nodes that may still join
 };
 
+// What the target does at a root that has no children: proto's DryPolicy.
+enum class Dry : uint8_t { kAdaptive, kWait, kAlone };
+
 // A verdict, in terms of the draft as it was before the root moved.
 struct Walk {
   uint32_t leaf;  // index
@@ -113,6 +117,9 @@ class TreePolicy {
 
   // What the policies learn from.
   virtual void Learn(const DraftView& /*draft*/, const Walk& /*verdict*/) {}
+
+  // What the target is to do at a dry root from now on; none: as it was told at the beginning.
+  virtual std::optional<Dry> dry() const { return std::nullopt; }
 };
 
 }  // namespace outrider

@@ -97,4 +97,16 @@ absl::StatusOr<TokenId> TokenFromWire(uint32_t token, int32_t vocabulary_size) {
   return static_cast<TokenId>(token);
 }
 
+v1::DryPolicy ToWire(Dry dry) {
+  switch (dry) {
+    case Dry::kAdaptive:
+      return v1::DRY_POLICY_ADAPTIVE;
+    case Dry::kWait:
+      return v1::DRY_POLICY_WAIT;
+    case Dry::kAlone:
+      return v1::DRY_POLICY_ALONE;
+  }
+  return v1::DRY_POLICY_ADAPTIVE;
+}
+
 }  // namespace outrider

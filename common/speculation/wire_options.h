@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "common/speculation/tree_policy.h"
 #include "common/tokens/sampling.h"
 #include "common/tokens/stop_conditions.h"
 #include "proto/outrider/v1/verifier.pb.h"
@@ -15,6 +16,7 @@ namespace outrider {
 void ToWire(const SamplingOptions& options, v1::Sampling& wire);
 void ToWire(const StopOptions& options, v1::Stops& wire);  // but for continues_text
 v1::Finish ToWire(std::optional<FinishReason> finish);
+v1::DryPolicy ToWire(Dry dry);
 
 // InvalidArgument for what no SamplingOptions can hold; its own Validate() checks the rest.
 absl::StatusOr<SamplingOptions> FromWire(const v1::Sampling& wire);

@@ -44,6 +44,7 @@ int Main(int argc, char** argv) {
   AddCompareCommand(app, chosen);
   AddSweepCommand(app, chosen);
   AddPaperCommand(app, chosen);
+  AddRegretCommand(app, chosen);
   AddFaultsCommand(app, chosen);
   return RunProgram(app, argc, argv, chosen);
 }
