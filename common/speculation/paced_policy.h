@@ -8,6 +8,9 @@
 // next tree.
 //
 // What the papers leave open: a tree is not grown beyond what a pass takes.
+//
+// With one branch there is nothing to pace, and the two are one policy: so it is with any draft
+// whose second guess is never above 30 %. They part where branches differ in length and confidence.
 #pragma once
 
 #include <cstdint>

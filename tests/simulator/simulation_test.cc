@@ -93,6 +93,25 @@ TEST(Table4, FsdWithASlowDraftIsLate) {
   EXPECT_NEAR(figures.token_ms, expected, 0.01 * expected);
 }
 
+// --- the two pacers ---
+
+double TokenMs(PolicyKind policy, std::string_view skill) {
+  Scenario scenario = Constant();
+  scenario.policy.kind = policy;
+  scenario.skill = Skill(skill);
+  scenario.max_tokens = 500;
+  return FiguresOf(scenario).token_ms;
+}
+
+// Which branch is next is a question only where there are several.
+TEST(Pacers, AreTheSameWithOneBranchAndPartWherePlacesDiffer) {
+  const char* const one_branch = "0.7,0.12,0.05";  // no second guess above 30 %
+  EXPECT_EQ(TokenMs(PolicyKind::kLlmcad, one_branch), TokenMs(PolicyKind::kEdgellm, one_branch));
+  const char* const easy_and_hard = "0.6@0.9,0.05;0.4@0.45,0.35,0.1";
+  EXPECT_NE(TokenMs(PolicyKind::kLlmcad, easy_and_hard),
+            TokenMs(PolicyKind::kEdgellm, easy_and_hard));
+}
+
 // --- thanks to whom a verdict found its root grown ---
 
 Figures Grown(std::string_view skill, const char* exits) {

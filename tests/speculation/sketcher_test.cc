@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
+#include <vector>
 
 #include "common/speculation/policies.h"
 #include "tests/base/allocation_count.h"
@@ -234,6 +237,42 @@ void Drive(Sketcher& sketcher, int steps, uint32_t& state, std::vector<NodeId>& 
     sketcher.Decided(sketcher.nodes()[leaf].sent ? sketcher.nodes()[leaf].id : Sketch::kRoot, next,
                      now, committed);
   }
+}
+
+// The tokens whose children a policy asks for, one at a time and the root's first, of a draft whose
+// places differ in how sure they are:
+//
+//   root -+- 10 (.40) --- 11 (.9) --- 12 (.9)
+//         +- 20 (.35) --- 21 (.4)
+std::vector<TokenId> GrownBy(PolicyKind kind) {
+  static constexpr TokenId kRootToken = 0;
+  static const auto& children =
+      *new std::map<TokenId, std::vector<Proposal>>{{kRootToken, {{10, 0.40}, {20, 0.35}}},
+                                                    {10, {{11, 0.9}}},
+                                                    {20, {{21, 0.4}}},
+                                                    {11, {{12, 0.9}}},
+                                                    {21, {}},
+                                                    {12, {}}};
+  const auto policy = MakePolicy({kind});
+  const CostModel costs;
+  Sketcher sketcher({}, *policy, costs);
+  std::vector<TokenId> grown;
+  for (auto batch = sketcher.NextBatch(At(0)); batch.size() == 1;
+       batch = sketcher.NextBatch(At(0))) {
+    const auto asked = std::ranges::find(sketcher.nodes(), batch[0].node, &DraftNode::id);
+    grown.push_back(asked->token);
+    const std::span<const Proposal> answer[] = {children.at(asked->token)};
+    sketcher.Drafted(answer, At(0));
+  }
+  return grown;
+}
+
+// They agree as far as the draft is sure. Then the branches of .324 (three tokens) and .14 (two):
+// EdgeLLM has 5 * .324 - 3 = -1.38 and 5 * .14 - 2 = -1.3, and LLMCad, of a sum of .464,
+// 5 * .324 / .464 - 3 = .49 and 5 * .14 / .464 - 2 = -.49.
+TEST(Pacers, GrowTheSameDraftInOrdersOfTheirOwn) {
+  EXPECT_THAT(GrownBy(PolicyKind::kEdgellm), ElementsAre(0, 10, 20, 11, 21, 12));
+  EXPECT_THAT(GrownBy(PolicyKind::kLlmcad), ElementsAre(0, 10, 20, 11, 12, 21));
 }
 
 class EveryPolicy : public ::testing::TestWithParam<PolicyKind> {};
