@@ -100,11 +100,16 @@ class RemoteVerifier::Stream final
     if (ok) listener_.OnWritten(number_);
   }
 
-  // Its number is free before the listener hears that it is down, and may open another by it.
+  // Its number is free before the listener hears that it is down, and may open another by it. Its
+  // context goes before the verifier may: with the last hold on a channel, given up on one of
+  // gRPC's threads, gRPC would have that thread wait for its own end, and run on in freed memory.
   void OnDone(const grpc::Status& status) override {
-    const absl::Status why = FromGrpc(status, verifier_.address_);
-    const auto self = verifier_.Forget(number_);  // until the end of this function
+    RemoteVerifier& verifier = verifier_;
+    const absl::Status why = FromGrpc(status, verifier.address_);
+    std::shared_ptr<Stream> self = verifier.Forget(number_);
     listener_.OnDown(number_, why);
+    self.reset();
+    verifier.NoteLeft();
   }
 
   // False: it has none of its own any more, and may be gone.
@@ -148,7 +153,7 @@ RemoteVerifier::RemoteVerifier(std::string address, std::unique_ptr<Connection> 
 
 RemoteVerifier::~RemoteVerifier() {
   MutexLock lock(mu_);
-  while (!streams_.empty()) stream_ended_.Wait(mu_);
+  while (streams_there_ > 0) stream_left_.Wait(mu_);
 }
 
 absl::StatusOr<v1::DescribeResponse> RemoteVerifier::Describe() {
@@ -176,13 +181,18 @@ std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Find(uint64_t stream) {
   return at == streams_.end() ? nullptr : at->second;
 }
 
-// The verifier may be gone when this has returned.
 std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Forget(uint64_t stream) {
   MutexLock lock(mu_);
   std::shared_ptr<Stream> forgotten = std::move(streams_.at(stream));
   streams_.erase(stream);
-  stream_ended_.NotifyAll();
   return forgotten;
+}
+
+// The verifier may be gone when this has returned.
+void RemoteVerifier::NoteLeft() {
+  MutexLock lock(mu_);
+  --streams_there_;
+  stream_left_.NotifyAll();
 }
 
 void RemoteVerifier::Open(uint64_t stream, Listener& listener) {
@@ -190,6 +200,7 @@ void RemoteVerifier::Open(uint64_t stream, Listener& listener) {
   {
     MutexLock lock(mu_);
     streams_.emplace(stream, opened);
+    ++streams_there_;
   }
   opened->Start();
 }

@@ -10,6 +10,7 @@
 // Errors:  Unavailable names the address. What a server refuses keeps its code and sentence.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,7 +28,7 @@ class RemoteVerifier final : public Verifier {
  public:
   // `address` is host:port. InvalidArgument when it is not. Nothing is sent yet.
   static absl::StatusOr<std::unique_ptr<RemoteVerifier>> Connect(const std::string& address);
-  ~RemoteVerifier() override;  // waits until all streams are down
+  ~RemoteVerifier() override;  // waits until all streams are down, and listeners were told
 
   // What the server has. FailedPrecondition: something is there, but no verifier.
   absl::StatusOr<v1::DescribeResponse> Describe();
@@ -46,12 +47,14 @@ class RemoteVerifier final : public Verifier {
 
   std::shared_ptr<Stream> Find(uint64_t stream);
   std::shared_ptr<Stream> Forget(uint64_t stream);
+  void NoteLeft();
 
   const std::string address_;
   const std::unique_ptr<Connection> connection_;
   Mutex mu_;
-  CondVar stream_ended_;
-  std::map<uint64_t, std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mu_);
+  CondVar stream_left_;
+  std::map<uint64_t, std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mu_);  // that are up
+  size_t streams_there_ ABSL_GUARDED_BY(mu_) = 0;  // those, and what gRPC has not yet let go of
 };
 
 }  // namespace outrider

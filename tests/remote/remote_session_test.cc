@@ -1,6 +1,8 @@
 // Sessions over a real socket.
+#include <atomic>
 #include <chrono>
 #include <string>
+#include <thread>
 
 #include "bench/emulators/link_emulator.h"
 #include "client/verifier/remote_verifier.h"
@@ -75,6 +77,30 @@ TEST(RemoteSessionTest, AVerifierThatIsNotThereIsGivenUpInASentence) {
   const absl::Status status = drafted.driver().Run(Session::Start{}, screen);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("attempts"));
+}
+
+// Takes its time to hear that a stream is down.
+class SlowListener final : public Verifier::Listener {
+ public:
+  void OnMessage(uint64_t, v1::ServerMessage&&) override {}
+  void OnWritten(uint64_t) override {}
+  void OnDown(uint64_t, const absl::Status&) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    heard_ = true;
+  }
+
+  bool heard() const { return heard_; }
+
+ private:
+  std::atomic<bool> heard_ = false;
+};
+
+TEST(RemoteSessionTest, AVerifierIsGoneOnlyWhenItsThreadsHaveLeftIt) {
+  SlowListener listener;
+  auto verifier = OrDie(RemoteVerifier::Connect("127.0.0.1:1"));
+  verifier->Open(1, listener);
+  verifier.reset();
+  EXPECT_TRUE(listener.heard());
 }
 
 TEST(RemoteSessionTest, AnAddressIsAHostAndAPort) {
