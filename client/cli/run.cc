@@ -44,6 +44,7 @@ constexpr uint32_t kDefaultContext = 4096;
 struct RunFlags {
   std::string model;  // empty: the target is at the server
   std::string server;
+  std::string tokenizer;  // of a target at a server; empty: the draft's
   SpeculationFlags speculation;
   std::optional<std::string> prompt;
   bool chat = false;
@@ -123,12 +124,18 @@ absl::Status CheckInput(const RunFlags& flags) {
     return InvalidArgument(
         "nothing to continue: give --prompt TEXT, --chat, or a text on standard input");
   }
+  if (!flags.server.empty() && flags.tokenizer.empty() && !flags.speculation.draft_is_model()) {
+    return InvalidArgument("--draft ", flags.speculation.draft,
+                           ": brings no tokenizer, and a server does not hand out its own; give "
+                           "--tokenizer, a model of the same family or its tokenizer's file");
+  }
   return absl::OkStatus();
 }
 
 // Whose tokenizer is used: a server tells its own only by fingerprint.
 const std::string& TokenizerPath(const RunFlags& flags) {
-  return flags.model.empty() ? flags.speculation.draft : flags.model;
+  if (!flags.model.empty()) return flags.model;
+  return flags.tokenizer.empty() ? flags.speculation.draft : flags.tokenizer;
 }
 
 absl::Status RunPrompt(const RunFlags& flags, const Tokenizer& tokenizer, Generator& generator) {
@@ -170,14 +177,20 @@ absl::Status RunAlone(const RunFlags& flags, const Tokenizer& tokenizer, Target&
   return Write(flags, tokenizer, generator);
 }
 
+absl::StatusOr<std::unique_ptr<Draft>> LoadDraft(const RunFlags& flags, Isa isa,
+                                                 const Tokenizer& tokenizer, uint32_t context,
+                                                 ThreadPool& pool) {
+  if (!flags.speculation.draft_is_model()) return Draft::OfText(tokenizer, context);
+  return Draft::Load(flags.speculation, flags.sampling, context, KernelsFor(isa), pool);
+}
+
 // With a draft beside the verifier's target.
 absl::Status RunSession(const RunFlags& flags, Isa isa, const Tokenizer& tokenizer,
                         uint32_t context, uint32_t draft_threads, Verifier& verifier) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(draft_threads));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Draft> draft,
-      Draft::Load(flags.speculation, flags.sampling, context, KernelsFor(isa), *pool));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Draft> draft,
+                            LoadDraft(flags, isa, tokenizer, context, *pool));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<TreePolicy> policy,
                             MakePolicy(flags.speculation));
   SessionOptions options;
@@ -197,6 +210,9 @@ absl::Status RunAtServer(const RunFlags& flags, Isa isa) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                             OpenTokenizer(TokenizerPath(flags)));
   OUTRIDER_RETURN_IF_ERROR(flags.sampling.Validate(tokenizer->vocabulary_size()));
+  if (!flags.tokenizer.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(CheckFamily(flags.speculation, *tokenizer));
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const v1::DescribeResponse server, verifier->Describe());
   if (flags.context.value_or(0) > server.context_length()) {
     return InvalidArgument("--context ", *flags.context, " is more than the ",
@@ -210,7 +226,8 @@ absl::Status RunAtServer(const RunFlags& flags, Isa isa) {
   CatchInterrupt();
   const uint32_t context =
       flags.context.value_or(std::min(server.context_length(), kDefaultContext));
-  return RunSession(flags, isa, *tokenizer, context, flags.threads, *verifier);
+  const uint32_t draft_threads = flags.speculation.draft_is_model() ? flags.threads : 1;
+  return RunSession(flags, isa, *tokenizer, context, draft_threads, *verifier);
 }
 
 absl::Status RunHere(const RunFlags& flags, Isa isa) {
@@ -223,7 +240,7 @@ absl::Status RunHere(const RunFlags& flags, Isa isa) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(flags.threads));
   CatchInterrupt();
-  const bool drafts = !flags.speculation.draft.empty();
+  const bool drafts = flags.speculation.drafts();
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<CpuTarget> target,
       LoadTarget(*model, flags, isa, drafts ? flags.speculation.pass_nodes : 0, *pool));
@@ -231,7 +248,7 @@ absl::Status RunHere(const RunFlags& flags, Isa isa) {
   if (flags.verbose) PrintDetails(target->info(), isa, flags);
   if (!drafts) return RunAlone(flags, *tokenizer, *target);
 
-  OUTRIDER_RETURN_IF_ERROR(CheckFamily(flags.speculation.draft, *tokenizer));
+  OUTRIDER_RETURN_IF_ERROR(CheckFamily(flags.speculation, *tokenizer));
   LocalVerifier verifier(*target, *tokenizer, flags.speculation.sketch_nodes);
   // The draft works while the target does: it has a processor of its own at most.
   return RunSession(flags, isa, *tokenizer, target->info().context_length, /*draft_threads=*/1,
@@ -313,9 +330,12 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       "  outrider run --model model.gguf --temperature 0.8 --top-p 0.95 --seed 7 < prompt.txt\n"
       "  outrider run --model model.gguf --chat --system \"Answer in one sentence.\"\n"
       "  outrider run --server host:7373 --draft draft.gguf --prompt \"Once upon a time\"\n"
-      "With --draft a small model of the same family guesses ahead, and the target checks whole "
-      "trees\n"
-      "of its tokens at once: the text is the same, only sooner.");
+      "  outrider run --model model.gguf --draft ngram --prompt \"one, two, three, one, two,\"\n"
+      "With --draft a small model of the same family guesses ahead, or ngram, which says again "
+      "what the\n"
+      "text has said before; the target checks whole trees of its tokens at once: the text is the "
+      "same,\n"
+      "only sooner. A file called ngram is ./ngram.");
   CLI::Option_group* const target = command->add_option_group("Target", "One of these");
   target->add_option("--model", flags->model, "A .gguf file or a Hugging Face directory")
       ->envname("OUTRIDER_MODEL");
@@ -324,6 +344,13 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
           ->add_option("--server", flags->server, "An outrider-server, as host:port; needs --draft")
           ->envname("OUTRIDER_SERVER");
   target->require_option(1);
+  command
+      ->add_option(
+          "--tokenizer", flags->tokenizer,
+          "Of a target at a server: a model of its family, or its tokenizer's own file; by "
+          "default the draft's")
+      ->needs(server)
+      ->envname("OUTRIDER_TOKENIZER");
   AddSpeculationFlags(*command, flags->speculation, *server);
   CLI::Option* const prompt = command->add_option("--prompt", flags->prompt, "The text to continue")
                                   ->envname("OUTRIDER_PROMPT");

@@ -8,6 +8,8 @@
 #include "common/base/status.h"
 #include "common/formats/models/model_file.h"
 #include "common/model/model_spec.h"
+#include "common/speculation/lm_drafter.h"
+#include "common/speculation/ngram_drafter.h"
 #include "common/speculation/policies.h"
 #include "common/text/fingerprint.h"
 #include "common/text/tokenizer_source.h"
@@ -35,7 +37,8 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags, CLI::Option
   CLI::Option* const draft =
       command
           .add_option("--draft", flags.draft,
-                      "A small model of the target's family, which guesses ahead on this machine")
+                      "What guesses ahead on this machine: a small model of the target's family; "
+                      "or ngram, which needs no model and says again what the text has said before")
           ->envname("OUTRIDER_DRAFT");
   server.needs(draft);
   command
@@ -81,13 +84,21 @@ void SetSession(const SpeculationFlags& flags, SessionOptions& options) {
   options.sketch.pass_node_count_max = flags.pass_nodes;
 }
 
-absl::Status CheckFamily(const std::string& draft, const Tokenizer& target) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(draft));
+absl::Status CheckFamily(const SpeculationFlags& flags, const Tokenizer& target) {
+  if (!flags.draft_is_model()) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(flags.draft));
   if (tokenizer->fingerprint() == target.fingerprint()) return absl::OkStatus();
-  return FailedPrecondition(draft, ": its tokenizer has fingerprint ",
+  return FailedPrecondition(flags.draft, ": its tokenizer has fingerprint ",
                             FingerprintDigits(tokenizer->fingerprint()), " and the target's ",
                             FingerprintDigits(target.fingerprint()),
                             "; take a draft of the same family");
+}
+
+std::unique_ptr<Draft> Draft::OfText(const Tokenizer& tokenizer, uint32_t context) {
+  std::unique_ptr<Draft> draft(new Draft());
+  draft->vocabulary_size_ = tokenizer.vocabulary_size();
+  draft->drafter_ = std::make_unique<NgramDrafter>(context);
+  return draft;
 }
 
 absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const SpeculationFlags& flags,

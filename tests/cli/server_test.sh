@@ -32,6 +32,10 @@ for policy in chain fsd llmcad edgellm lever awaited ours; do
   equals "$sampled" "$(write --server "$address" --draft stories.gguf --policy $policy --temperature 0.9 --top-p 0.95 --seed 7)"
 done
 contains "$(cat summary.txt)" 'passes: '
+for draft in ngram stories.gguf; do
+  equals "$greedy" "$(write --server "$address" --draft $draft --tokenizer stories.gguf)"
+  equals "$sampled" "$(write --server "$address" --draft $draft --tokenizer stories.gguf --temperature 0.9 --top-p 0.95 --seed 7)"
+done
 write --server "$address" --draft stories.gguf --verbose >/dev/null
 contains "$(cat summary.txt)" "stories260k at $address: numerics id "
 
@@ -45,6 +49,8 @@ fails 1 'has no tokenizer' timeout 60 "$server" --model "$DATA/models/t5"
 fails 1 'ask for 512 at most' timeout 60 "$server" --model stories.gguf --context 513
 there() { timeout 60 "$OUTRIDER" run --server "$address" "$@"; }
 fails 1 'use a draft of the same family' there --draft "$DATA/models/llama" --prompt x
+fails 1 'use a draft of the same family' there --draft ngram --tokenizer "$DATA/models/llama" --prompt x
+fails 1 'take a draft of the same family' there --draft stories.gguf --tokenizer "$DATA/models/llama" --prompt x
 fails 1 'is more than the 512 that the verifier' there --draft stories.gguf --prompt x --context 513
 fails 1 'does not fit into a context of 3' there --draft stories.gguf --prompt 'Once upon a time' --context 3
 fails 1 'no chat template' there --draft stories.gguf --chat

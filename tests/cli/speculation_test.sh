@@ -16,6 +16,24 @@ for setting in "${settings[@]}"; do
     done
   done
 done
+
+# What the text has said before is a draft, too, and needs no model. Of a text that repeats itself some of it is right:
+# there are fewer passes than tokens.
+refrain='Lily said no no no no no no no no'
+for setting in '' '--temperature 0.5 --seed 5'; do
+  run() {
+    # shellcheck disable=SC2086
+    outrider run --model stories.gguf --prompt "$refrain" --max-tokens 80 $setting "$@" 2>summary.txt
+  }
+  text=$(run)
+  for policy in chain ours; do
+    equals "$text" "$(run --draft ngram --policy $policy)"
+    tokens=$(sed -n 's/.*generated: \([0-9]*\) tokens.*/\1/p' summary.txt)
+    passes=$(sed -n 's/^passes: \([0-9]*\) .*/\1/p' summary.txt)
+    [ "$passes" -lt "$tokens" ] || fail "nothing accepted, policy $policy $setting: $(cat summary.txt)"
+  done
+done
+
 run() { outrider run --model stories.gguf --draft damaged.gguf "$@" 2>summary.txt; }
 
 # So it is when nothing, or little, may be drafted, and when the target does not wait for it.
@@ -32,14 +50,23 @@ equals "$(outrider run --model stories.gguf --prompt 'Once upon a time' --max-to
 
 # A chat is the same chat.
 chat() { outrider run --model "$DATA/models/llama" --chat --max-tokens 8 "$@" 2>/dev/null; }
-equals "$(printf 'Hello there\nAnd again\n' | chat)" "$(printf 'Hello there\nAnd again\n' | chat --draft "$DATA/models/llama")"
+text=$(printf 'Hello there\nAnd again\n' | chat)
+for draft in "$DATA/models/llama" ngram; do
+  equals "$text" "$(printf 'Hello there\nAnd again\n' | chat --draft "$draft")"
+done
 
 fails 1 'cannot reach a verifier at 127.0.0.1:1' outrider run --server 127.0.0.1:1 --draft stories.gguf --prompt x
 fails 1 'give host:port' outrider run --server nonsense --draft stories.gguf --prompt x
 fails 1 'give host:port' outrider run --server host:66000 --draft stories.gguf --prompt x
 fails 1 'a draft of the same family' outrider run --model stories.gguf --draft "$DATA/models/llama" --prompt x
+cp -r "$DATA/models/llama" ngram  # which the word does not mean
+fails 1 './ngram: its tokenizer has fingerprint' outrider run --model stories.gguf --draft ./ngram --prompt x
+equals "$(outrider run --model stories.gguf --prompt x --max-tokens 4 2>/dev/null)" \
+  "$(outrider run --model stories.gguf --draft ngram --prompt x --max-tokens 4 2>/dev/null)"
+fails 1 'give --tokenizer' outrider run --server 127.0.0.1:1 --draft ngram --prompt x
 fails 1 'nowhere.gguf' outrider run --model stories.gguf --draft nowhere.gguf --prompt x
 fails 1 'does not fit into a context of 3' outrider run --model stories.gguf --draft stories.gguf --prompt 'Once upon a time' --context 3
 fails 2 '--draft' outrider run --server 127.0.0.1:1 --prompt x
 fails 2 '--model,--server' outrider run --model stories.gguf --server 127.0.0.1:1 --draft stories.gguf --prompt x
+fails 2 '--tokenizer requires --server' outrider run --model stories.gguf --draft ngram --tokenizer stories.gguf --prompt x
 fails 2 'there is no tree policy "best"' outrider run --model stories.gguf --draft stories.gguf --policy best --prompt x
