@@ -129,7 +129,7 @@ absl::Status CheckInput(const RunFlags& flags) {
                            ": brings no tokenizer, and a server does not hand out its own; give "
                            "--tokenizer, a model of the same family or its tokenizer's file");
   }
-  return absl::OkStatus();
+  return CheckSpeculation(flags.speculation);
 }
 
 // Whose tokenizer is used: a server tells its own only by fingerprint.

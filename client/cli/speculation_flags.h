@@ -42,6 +42,9 @@ struct SpeculationFlags {
 // `server` needs a draft; without one the other flags mean nothing.
 void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags, CLI::Option& server);
 
+// InvalidArgument when the policy and what the target does at a dry root make a draft useless.
+absl::Status CheckSpeculation(const SpeculationFlags& flags);
+
 // InvalidArgument when there is no such policy.
 absl::StatusOr<std::unique_ptr<TreePolicy>> MakePolicy(const SpeculationFlags& flags);
 

@@ -45,6 +45,10 @@ std::string_view PolicyName(PolicyKind kind) {
   return at->second;
 }
 
+bool SendsDuringPasses(PolicyKind kind) {
+  return kind == PolicyKind::kOurs || kind == PolicyKind::kAuto;
+}
+
 std::unique_ptr<TreePolicy> MakePolicy(const PolicyOptions& options) {
   switch (options.kind) {
     case PolicyKind::kChain:

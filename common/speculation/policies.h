@@ -22,6 +22,10 @@ struct PolicyOptions {
 absl::StatusOr<PolicyKind> ParsePolicyKind(std::string_view name);
 std::string_view PolicyName(PolicyKind kind);
 
+// Whether it shows the target growth while a pass runs. One that does not has nothing to show a
+// target that never waits (Dry::kAlone), since there a pass is always running.
+bool SendsDuringPasses(PolicyKind kind);
+
 std::unique_ptr<TreePolicy> MakePolicy(const PolicyOptions& options);
 
 }  // namespace outrider

@@ -302,16 +302,37 @@ TEST_P(EveryPolicy, SteadyStateAllocatesNothing) {
   EXPECT_EQ(AllocationCount(), before);
 }
 
+TEST_P(EveryPolicy, ShowsATargetThatNeverWaitsSomethingWhereItSendsDuringPasses) {
+  const auto policy = MakePolicy({GetParam()});
+  const CostModel costs;
+  Sketcher sketcher({}, *policy, costs);
+  sketcher.SetTargetWaits(false);
+  sketcher.Restart(0);
+  const std::vector<Proposal> children = {{10, 0.6}, {20, 0.35}};
+  std::vector<TokenId> committed;
+  size_t shown = 0;
+  for (int ms = 0; ms < 100; ++ms) {
+    if (const auto batch = sketcher.NextBatch(At(ms)); !batch.empty()) {
+      sketcher.Drafted(std::vector<std::span<const Proposal>>(batch.size(), children), At(ms));
+    }
+    if (const auto growth = sketcher.NextGrowth(At(ms))) shown += growth->nodes.size();
+    if (ms % 10 == 5)
+      sketcher.Hinted({.leaf = Sketch::kRoot, .next = 10, .probability = 0.6}, At(ms));
+    if (ms % 10 == 9) sketcher.Decided(Sketch::kRoot, 10, At(ms), committed);
+  }
+  EXPECT_EQ(shown > 0, SendsDuringPasses(GetParam())) << shown;
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
                          ::testing::Values(PolicyKind::kChain, PolicyKind::kFsd,
                                            PolicyKind::kLlmcad, PolicyKind::kEdgellm,
                                            PolicyKind::kLever, PolicyKind::kOurs,
-                                           PolicyKind::kAwaited),
+                                           PolicyKind::kAwaited, PolicyKind::kAuto),
                          [](const auto& of) { return std::string(PolicyName(of.param)); });
 
 TEST(Policies, NamesAreReadBackAndOthersRefused) {
   for (const std::string_view name :
-       {"chain", "fsd", "llmcad", "edgellm", "lever", "ours", "awaited"}) {
+       {"chain", "fsd", "llmcad", "edgellm", "lever", "ours", "awaited", "auto"}) {
     const auto kind = ParsePolicyKind(name);
     ASSERT_TRUE(kind.ok()) << name;
     EXPECT_EQ(PolicyName(*kind), name);
