@@ -29,7 +29,7 @@ inline constexpr std::string_view kNgramDraft = "ngram";
 
 struct SpeculationFlags {
   std::string draft;  // empty: none; kNgramDraft; or a model
-  std::string policy = "ours";
+  std::string policy = "auto";
   uint32_t gamma = 4;
   uint32_t pass_nodes = 16;
   uint32_t sketch_nodes = 256;

@@ -27,7 +27,7 @@ write() { outrider run "$@" --prompt 'Once upon a time' --max-tokens 80 2>summar
 serve
 greedy=$(write --model stories.gguf)
 sampled=$(write --model stories.gguf --temperature 0.9 --top-p 0.95 --seed 7)
-for policy in chain fsd llmcad edgellm lever awaited ours; do
+for policy in chain fsd llmcad edgellm lever awaited ours auto; do
   equals "$greedy" "$(write --server "$address" --draft stories.gguf --policy $policy)"
   equals "$sampled" "$(write --server "$address" --draft stories.gguf --policy $policy --temperature 0.9 --top-p 0.95 --seed 7)"
 done

@@ -9,7 +9,7 @@ for setting in "${settings[@]}"; do
     outrider run --model stories.gguf --prompt 'Once upon a time' --max-tokens 80 $setting "$@" 2>summary.txt
   }
   text=$(run)
-  for policy in chain fsd llmcad edgellm lever awaited ours; do
+  for policy in chain fsd llmcad edgellm lever awaited ours auto; do
     for draft in stories damaged; do
       equals "$text" "$(run --draft $draft.gguf --policy $policy)"
       contains "$(cat summary.txt)" 'passes: '

@@ -57,10 +57,10 @@ TEST_P(LosslessTest, WritesWhatTheTargetAloneWould) {
     EXPECT_EQ(screen.Take(), alone.text);
     EXPECT_EQ(local.driver().finish(), v1::FINISH_TOKEN_LIMIT);
     EXPECT_TRUE(screen.reports().empty());
-    // A draft that is the target is always right.
+    // A draft that is the target is always right; but it takes as long, and auto may do without.
     const SessionStats& stats = local.session().stats();
     EXPECT_EQ(stats.tokens, 100u);
-    if (!damaged && !sampled) {
+    if (!damaged && !sampled && kind != PolicyKind::kAuto) {
       EXPECT_LE(stats.passes, 50u) << PolicyName(kind);
     }
   }
@@ -70,7 +70,8 @@ INSTANTIATE_TEST_SUITE_P(
     Policies, LosslessTest,
     ::testing::Combine(::testing::Values(PolicyKind::kChain, PolicyKind::kFsd, PolicyKind::kLlmcad,
                                          PolicyKind::kEdgellm, PolicyKind::kLever,
-                                         PolicyKind::kOurs, PolicyKind::kAwaited),
+                                         PolicyKind::kOurs, PolicyKind::kAwaited,
+                                         PolicyKind::kAuto),
                        ::testing::Bool(), ::testing::Bool()),
     [](const auto& which) {
       return std::string(PolicyName(std::get<0>(which.param))) +
@@ -93,8 +94,8 @@ std::vector<std::vector<TokenId>> PromptsOf(const std::string& path) {
 // Policies and drafts take turns; every prompt is greedy once and sampled once.
 TEST(LocalSessionTest, FiftyPromptsGoOnAsTheTargetAloneWould) {
   static constexpr PolicyKind kPolicies[] = {
-      PolicyKind::kChain, PolicyKind::kFsd,  PolicyKind::kLlmcad, PolicyKind::kEdgellm,
-      PolicyKind::kLever, PolicyKind::kOurs, PolicyKind::kAwaited};
+      PolicyKind::kChain, PolicyKind::kFsd,  PolicyKind::kLlmcad,  PolicyKind::kEdgellm,
+      PolicyKind::kLever, PolicyKind::kOurs, PolicyKind::kAwaited, PolicyKind::kAuto};
   const std::string path = ExternalFile("prompts/mt_bench.jsonl");
   OUTRIDER_SKIP_WITHOUT(path);
   const std::vector<std::vector<TokenId>> prompts = PromptsOf(path);

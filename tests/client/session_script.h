@@ -23,7 +23,7 @@
 namespace outrider {
 
 // Whatever is drafted joins, and goes up at once; then the newest node is grown.
-class EagerPolicy final : public TreePolicy {
+class EagerPolicy : public TreePolicy {
  public:
   std::string_view name() const override { return "eager"; }
   void Join(const DraftView& draft, std::vector<uint32_t>& candidates) override {

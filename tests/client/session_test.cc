@@ -17,7 +17,7 @@ constexpr uint32_t kContext = 160;
 std::unique_ptr<TreePolicy> PolicyOf(uint64_t seed) {
   constexpr PolicyKind kKinds[] = {PolicyKind::kChain,   PolicyKind::kFsd,   PolicyKind::kLlmcad,
                                    PolicyKind::kEdgellm, PolicyKind::kLever, PolicyKind::kOurs,
-                                   PolicyKind::kAwaited};
+                                   PolicyKind::kAwaited, PolicyKind::kAuto};
   return MakePolicy({.kind = kKinds[seed % std::size(kKinds)], .gamma = 3});
 }
 

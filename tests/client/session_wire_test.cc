@@ -31,6 +31,34 @@ TEST_F(ScriptTest, EveryStreamSaysWhichAttemptItIs) {
   EXPECT_EQ(TakeUp().open().attempt(), 5u);
 }
 
+// A policy that has made up its mind about dry roots.
+class WaitingPolicy final : public EagerPolicy {
+ public:
+  void Learn(const DraftView&, const Walk&) override { dry_ = Dry::kWait; }
+  std::optional<Dry> dry() const override { return dry_; }
+
+ private:
+  std::optional<Dry> dry_;
+};
+
+TEST_F(ScriptTest, WhatThePolicyWantsAtADryRootIsSaidOnceToWhoeverAttaches) {
+  WaitingPolicy policy;
+  policy_ = &policy;
+  BeginAttached();
+  EXPECT_TRUE(up_.empty());
+  Down(VerdictMessage(0, "", 'd'));  // the policy learns from it
+  const v1::ClientMessage tune = TakeUp();
+  ASSERT_TRUE(tune.has_tune());
+  EXPECT_EQ(tune.tune().dry_policy(), v1::DRY_POLICY_WAIT);
+  Down(VerdictMessage(0, "", 'e'));
+  EXPECT_TRUE(up_.empty());  // it knows
+  Lose();
+  AwaitRetry();
+  ASSERT_TRUE(TakeUp().has_resume());
+  Down(ResumedMessage(Committed(), Committed().size()));
+  EXPECT_TRUE(TakeUp().has_tune());
+}
+
 TEST_F(ScriptTest, AnOpenThatWasNotAnsweredIsAskedAgainWithTheSameNonce) {
   SessionOptions options;
   options.sampling.temperature = 0.5;

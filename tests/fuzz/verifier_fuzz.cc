@@ -181,6 +181,9 @@ class Fuzz {
       case 4:
         message = MakeFirst(input_.Below(4));  // most likely late
         break;
+      case 7:
+        message.mutable_tune()->set_dry_policy(static_cast<v1::DryPolicy>(input_.Below(4)));
+        break;
       case 5:
         if (input_.Flip()) message.mutable_close();
         break;

@@ -25,9 +25,9 @@ constexpr uint32_t kTokens = 60;
 constexpr int kTrialsMax = 10;
 // Mostly they wait for one another's back-off.
 constexpr size_t kSessionsAtOnce = 8;
-constexpr std::array kPolicies = {PolicyKind::kOurs,   PolicyKind::kChain, PolicyKind::kFsd,
-                                  PolicyKind::kLlmcad, PolicyKind::kLever, PolicyKind::kEdgellm,
-                                  PolicyKind::kAwaited};
+constexpr std::array kPolicies = {PolicyKind::kOurs,    PolicyKind::kChain, PolicyKind::kFsd,
+                                  PolicyKind::kLlmcad,  PolicyKind::kLever, PolicyKind::kEdgellm,
+                                  PolicyKind::kAwaited, PolicyKind::kAuto};
 
 SessionOptions Story(bool sampled) {
   SessionOptions options;

