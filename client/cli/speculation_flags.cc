@@ -67,8 +67,8 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags, CLI::Option
       ->envname("OUTRIDER_SPEC_SKETCH_NODES");
   command
       .add_option("--spec-dry", flags.dry,
-                  "What the target does when nothing is drafted: wait, go on alone (policies ours "
-                  "and auto), or adaptive")
+                  "What the target does when nothing is drafted: wait, go on alone (policy ours), "
+                  "or adaptive; policy auto chooses itself")
       ->check(CLI::IsMember({"adaptive", "wait", "alone"}))
       ->capture_default_str()
       ->envname("OUTRIDER_SPEC_DRY");
@@ -76,10 +76,16 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags, CLI::Option
 
 absl::Status CheckSpeculation(const SpeculationFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const PolicyKind kind, ParsePolicyKind(flags.policy));
-  if (!flags.drafts() || flags.dry != "alone" || SendsDuringPasses(kind)) return absl::OkStatus();
+  if (!flags.drafts() || flags.dry == "adaptive") return absl::OkStatus();
+  if (kind == PolicyKind::kAuto) {
+    return InvalidArgument("--spec-dry ", flags.dry,
+                           ": policy auto chooses what the target does when nothing is drafted; "
+                           "take another --policy, such as ours, or leave it to auto");
+  }
+  if (flags.dry != "alone" || SendsDuringPasses(kind)) return absl::OkStatus();
   return InvalidArgument("--spec-dry alone: policy ", flags.policy,
                          " sends its draft between two passes, and a target that never waits is "
-                         "always in one; take --policy ours or auto, or --spec-dry wait");
+                         "always in one; take --policy ours, or --spec-dry wait");
 }
 
 absl::StatusOr<std::unique_ptr<TreePolicy>> MakePolicy(const SpeculationFlags& flags) {
