@@ -5,35 +5,28 @@
 namespace outrider {
 namespace {
 
-constexpr uint32_t kTokens = 800;
+// So many that two ways which are alike come out alike: where nearly all of the draft is right, a
+// verdict has a dozen tokens.
+constexpr uint32_t kTokens = 2400;
 
-// The aim, met at 35 of the 39 points here.
-constexpr double kBound = 0.05;
-
-// Where it is missed, and by what: LEVER drafts a better tree where a draft costs next to nothing
-// against a pass and there is no way to go (8 %); and where nearly all of the draft is right, two
-// ways that are alike come out 6 to 8 % apart on the hundred verdicts that there are.
-bool IsMissed(const Conditions& met, Shift shift) {
-  if (shift == Shift::kPassThreefold) return met.pass_ms == 100;
-  if (shift != Shift::kNone) return false;
-  if (met.round_trip_ms == 0 && met.pass_ms == 100) return met.acceptance == 0.8;
-  return met.acceptance == 0.95 && ((met.round_trip_ms == 0 && met.pass_ms == 20) ||
-                                    (met.round_trip_ms == 60 && met.pass_ms == 100));
-}
-constexpr double kMissedBound = 0.09;
+// The aim is met at all of the 39 points but three, by little.
+constexpr double kAim = 0.05;
+constexpr double kBound = 0.06;
 
 struct Summary {
   double sum = 0;
   int count = 0;
+  int missed = 0;
 
   void Add(const Conditions& met, Shift shift) {
     const absl::StatusOr<Regret> regret = RegretAt(met, shift, kTokens);
     ASSERT_TRUE(regret.ok()) << regret.status();
-    EXPECT_LE(regret->value(), IsMissed(met, shift) ? kMissedBound : kBound)
+    EXPECT_LE(regret->value(), kBound)
         << NameOf(shift) << ", round trip " << met.round_trip_ms << ", pass " << met.pass_ms
         << ", right " << met.acceptance << ": " << regret->controlled_ms << " ms, and "
         << regret->best_ms << " by " << regret->best;
     sum += regret->value();
+    if (regret->value() > kAim) ++missed;
     ++count;
   }
   double mean() const { return sum / count; }
@@ -49,7 +42,8 @@ TEST(Regret, IsSmallAfterTwentyVerdicts) {
     }
   }
   RecordProperty("mean", std::to_string(summary.mean()));
-  EXPECT_LE(summary.mean(), 0.02);
+  EXPECT_LE(summary.mean(), 0.01);
+  EXPECT_LE(summary.missed, 2);
 }
 
 TEST(Regret, IsSmallTwentyVerdictsAfterASuddenChange) {
@@ -60,7 +54,8 @@ TEST(Regret, IsSmallTwentyVerdictsAfterASuddenChange) {
     }
   }
   RecordProperty("mean", std::to_string(summary.mean()));
-  EXPECT_LE(summary.mean(), 0.025);
+  EXPECT_LE(summary.mean(), 0.015);
+  EXPECT_LE(summary.missed, 1);
 }
 
 }  // namespace
