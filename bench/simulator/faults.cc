@@ -55,9 +55,6 @@ std::vector<Turn> TurnsOf(Draw& draw, uint32_t prompt_length, uint32_t max_token
 }
 
 Scenario RandomScenario(Draw& draw, bool sampled) {
-  static constexpr PolicyKind kPolicies[] = {PolicyKind::kChain,  PolicyKind::kFsd,
-                                             PolicyKind::kLlmcad, PolicyKind::kEdgellm,
-                                             PolicyKind::kLever,  PolicyKind::kOurs};
   static constexpr std::string_view kSkills[] = {"perfect", "good", "bad", "adversarial",
                                                  "0.5@0.95,0.02;0.5@0.45,0.2,0.1"};
   static constexpr uint32_t kPassNodes[] = {1, 4, 16, 63};
@@ -73,7 +70,7 @@ Scenario RandomScenario(Draw& draw, bool sampled) {
   scenario.prompt_token_time = std::chrono::microseconds(300);
   scenario.draft_time = Profile("1:5,8:6");
   scenario.skill = *DraftSkill::Parse(OneOf<std::string_view>(draw, kSkills));
-  scenario.policy.kind = OneOf<PolicyKind>(draw, kPolicies);
+  scenario.policy.kind = OneOf<PolicyKind>(draw, kPolicyKinds);
   scenario.policy.gamma = 1 + static_cast<uint32_t>(draw.Below(8));
   scenario.sketch.pass_node_count_max = OneOf<uint32_t>(draw, kPassNodes);
   scenario.sketch.node_count_max = draw.Happens(0.3) ? 24 : 128;

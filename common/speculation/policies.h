@@ -1,6 +1,7 @@
 // The tree policies there are, by name.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -11,6 +12,11 @@
 namespace outrider {
 
 enum class PolicyKind { kChain, kFsd, kLlmcad, kEdgellm, kLever, kOurs, kAwaited, kAuto };
+
+// All of them.
+inline constexpr std::array kPolicyKinds = {
+    PolicyKind::kChain, PolicyKind::kFsd,  PolicyKind::kLlmcad,  PolicyKind::kEdgellm,
+    PolicyKind::kLever, PolicyKind::kOurs, PolicyKind::kAwaited, PolicyKind::kAuto};
 
 struct PolicyOptions {
   PolicyKind kind = PolicyKind::kOurs;

@@ -66,18 +66,14 @@ TEST_P(LosslessTest, WritesWhatTheTargetAloneWould) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Policies, LosslessTest,
-    ::testing::Combine(::testing::Values(PolicyKind::kChain, PolicyKind::kFsd, PolicyKind::kLlmcad,
-                                         PolicyKind::kEdgellm, PolicyKind::kLever,
-                                         PolicyKind::kOurs, PolicyKind::kAwaited,
-                                         PolicyKind::kAuto),
-                       ::testing::Bool(), ::testing::Bool()),
-    [](const auto& which) {
-      return std::string(PolicyName(std::get<0>(which.param))) +
-             (std::get<1>(which.param) ? "_damaged" : "_same") +
-             (std::get<2>(which.param) ? "_sampled" : "_greedy");
-    });
+INSTANTIATE_TEST_SUITE_P(Policies, LosslessTest,
+                         ::testing::Combine(::testing::ValuesIn(kPolicyKinds), ::testing::Bool(),
+                                            ::testing::Bool()),
+                         [](const auto& which) {
+                           return std::string(PolicyName(std::get<0>(which.param))) +
+                                  (std::get<1>(which.param) ? "_damaged" : "_same") +
+                                  (std::get<2>(which.param) ? "_sampled" : "_greedy");
+                         });
 
 // Lines of real text, as tokens; what JSON adds to them is as good as any.
 std::vector<std::vector<TokenId>> PromptsOf(const std::string& path) {
@@ -93,9 +89,6 @@ std::vector<std::vector<TokenId>> PromptsOf(const std::string& path) {
 
 // Policies and drafts take turns; every prompt is greedy once and sampled once.
 TEST(LocalSessionTest, FiftyPromptsGoOnAsTheTargetAloneWould) {
-  static constexpr PolicyKind kPolicies[] = {
-      PolicyKind::kChain, PolicyKind::kFsd,  PolicyKind::kLlmcad,  PolicyKind::kEdgellm,
-      PolicyKind::kLever, PolicyKind::kOurs, PolicyKind::kAwaited, PolicyKind::kAuto};
   const std::string path = ExternalFile("prompts/mt_bench.jsonl");
   OUTRIDER_SKIP_WITHOUT(path);
   const std::vector<std::vector<TokenId>> prompts = PromptsOf(path);
@@ -105,7 +98,7 @@ TEST(LocalSessionTest, FiftyPromptsGoOnAsTheTargetAloneWould) {
     options.prompt = prompts[i / 2];
     options.stops.max_tokens = 32;
     if (i % 2 == 1) options.sampling = Sampled(i);
-    const PolicyKind kind = kPolicies[i % std::size(kPolicies)];
+    const PolicyKind kind = kPolicyKinds[i % kPolicyKinds.size()];
     LocalSession local(options, i % 3 == 0 ? Good() : Damaged(), kind);
     Screen screen;
     ASSERT_TRUE(local.driver().Run(Session::Start{}, screen).ok());

@@ -15,10 +15,7 @@ namespace {
 constexpr uint32_t kContext = 160;
 
 std::unique_ptr<TreePolicy> PolicyOf(uint64_t seed) {
-  constexpr PolicyKind kKinds[] = {PolicyKind::kChain,   PolicyKind::kFsd,   PolicyKind::kLlmcad,
-                                   PolicyKind::kEdgellm, PolicyKind::kLever, PolicyKind::kOurs,
-                                   PolicyKind::kAwaited, PolicyKind::kAuto};
-  return MakePolicy({.kind = kKinds[seed % std::size(kKinds)], .gamma = 3});
+  return MakePolicy({.kind = kPolicyKinds[seed % kPolicyKinds.size()], .gamma = 3});
 }
 
 SessionWorld::Options World(uint64_t seed) {

@@ -25,9 +25,6 @@ constexpr uint32_t kTokens = 60;
 constexpr int kTrialsMax = 10;
 // Mostly they wait for one another's back-off.
 constexpr size_t kSessionsAtOnce = 8;
-constexpr std::array kPolicies = {PolicyKind::kOurs,    PolicyKind::kChain, PolicyKind::kFsd,
-                                  PolicyKind::kLlmcad,  PolicyKind::kLever, PolicyKind::kEdgellm,
-                                  PolicyKind::kAwaited, PolicyKind::kAuto};
 
 SessionOptions Story(bool sampled) {
   SessionOptions options;
@@ -74,7 +71,7 @@ Result WriteThrough(const LinkEmulator::Options& options, bool sampled, PolicyKi
 // before its cut is tried again with a sooner one.
 Result WriteThroughCut(uint16_t port, size_t number, const StoriesModel& draft) {
   const bool sampled = number % 4 >= 2;
-  const PolicyKind policy = kPolicies[number % kPolicies.size()];
+  const PolicyKind policy = kPolicyKinds[number % kPolicyKinds.size()];
   const Way way = number % 2 == 0 ? Way::kUp : Way::kDown;
   const auto which = static_cast<size_t>(way);
   Result result = WriteThrough({.server_port = port}, sampled, policy, draft);

@@ -32,9 +32,7 @@ TEST(RemoteSessionTest, WritesWhatTheTargetAloneWould) {
     const Text alone = Alone(options.prompt, options.sampling, options.stops, true);
     const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
     EXPECT_EQ(OrDie(verifier->Describe()).model_name(), "stories260k");
-    for (const PolicyKind kind :
-         {PolicyKind::kChain, PolicyKind::kFsd, PolicyKind::kLlmcad, PolicyKind::kEdgellm,
-          PolicyKind::kLever, PolicyKind::kOurs, PolicyKind::kAwaited, PolicyKind::kAuto}) {
+    for (const PolicyKind kind : kPolicyKinds) {
       DraftedSession drafted(options, Damaged(), kind, *verifier);
       Screen screen;
       const absl::Status status = drafted.driver().Run(Session::Start{}, screen);

@@ -25,9 +25,6 @@ constexpr size_t kPromptCount = 50;
 constexpr uint32_t kReplyTokens = 64;
 constexpr double kTemperature = 0.9;
 
-constexpr std::array kPolicies = {PolicyKind::kChain,   PolicyKind::kFsd,   PolicyKind::kLlmcad,
-                                  PolicyKind::kEdgellm, PolicyKind::kLever, PolicyKind::kAwaited,
-                                  PolicyKind::kOurs,    PolicyKind::kAuto};
 constexpr std::array<std::string_view, 4> kDrafters = {"perfect", "good", "bad", "adversarial"};
 constexpr std::array<uint32_t, 4> kPassNodes = {1, 4, 16, 63};
 struct NamedExits {
@@ -65,13 +62,13 @@ void PrintTo(const Combination& combination, std::ostream* out) {
 }
 
 std::vector<Combination> CoveringSet() {
-  constexpr std::array<size_t, 7> kCounts = {kPolicies.size(), kDrafters.size(), kPassNodes.size(),
-                                             kExits.size(),    kDry.size(),      kWayNames.size(),
-                                             kSessions.size()};
+  constexpr std::array<size_t, 7> kCounts = {
+      kPolicyKinds.size(), kDrafters.size(), kPassNodes.size(), kExits.size(),
+      kDry.size(),         kWayNames.size(), kSessions.size()};
   std::vector<Combination> set;
   for (const std::vector<size_t>& row : AllPairs(kCounts)) {
     for (const bool sampled : {false, true}) {
-      set.push_back({kPolicies[row[0]], kDrafters[row[1]], kPassNodes[row[2]], kExits[row[3]],
+      set.push_back({kPolicyKinds[row[0]], kDrafters[row[1]], kPassNodes[row[2]], kExits[row[3]],
                      row[4], static_cast<Way>(row[5]), kSessions[row[6]], sampled});
     }
   }
@@ -221,7 +218,7 @@ SessionStats StatsOf(PolicyKind policy, std::string_view drafter, const char* ex
 }
 
 TEST(Misled, TheTargetRunsOverWhatAnAdversaryDraftsAndTakesNothingOfIt) {
-  for (const PolicyKind policy : kPolicies) {
+  for (const PolicyKind policy : kPolicyKinds) {
     SCOPED_TRACE(PolicyName(policy));
     if (policy == PolicyKind::kAuto) continue;  // it may choose to draft nothing here
     const SessionStats good = StatsOf(policy, "good", "none");
@@ -234,7 +231,7 @@ TEST(Misled, TheTargetRunsOverWhatAnAdversaryDraftsAndTakesNothingOfIt) {
 }
 
 TEST(Misled, ALyingExitIsHeardAndNeverRight) {
-  for (const PolicyKind policy : kPolicies) {
+  for (const PolicyKind policy : kPolicyKinds) {
     SCOPED_TRACE(PolicyName(policy));
     const SessionStats honest = StatsOf(policy, "good", "0.3:0.8,0.8:0.9");
     const SessionStats lying = StatsOf(policy, "good", "lying:0.3,0.8");

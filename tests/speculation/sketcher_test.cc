@@ -323,11 +323,7 @@ TEST_P(EveryPolicy, ShowsATargetThatNeverWaitsSomethingWhereItSendsDuringPasses)
   EXPECT_EQ(shown > 0, SendsDuringPasses(GetParam())) << shown;
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
-                         ::testing::Values(PolicyKind::kChain, PolicyKind::kFsd,
-                                           PolicyKind::kLlmcad, PolicyKind::kEdgellm,
-                                           PolicyKind::kLever, PolicyKind::kOurs,
-                                           PolicyKind::kAwaited, PolicyKind::kAuto),
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, ::testing::ValuesIn(kPolicyKinds),
                          [](const auto& of) { return std::string(PolicyName(of.param)); });
 
 TEST(Policies, NamesAreReadBackAndOthersRefused) {
