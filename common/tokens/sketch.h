@@ -30,8 +30,7 @@
 // Cost:    growing a node, or finding a child, looks at a few others; a commit or prune at each a
 //          few times.
 // Memory:  taken when it is made, for `node_count_max` nodes, as many second ids, a way of
-//          node_count_max + 1 tokens, and indices of four to eight words a
-//          node.
+//          node_count_max + 1 tokens, and indices of four to eight words a node.
 // Threads: as a vector.
 #pragma once
 
