@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "bench/simulator/figures.h"
-#include "bench/simulator/svg.h"
 #include "bench/simulator/time_profile.h"
 #include "common/base/status.h"
+#include "common/drawing/svg.h"
 
 namespace outrider {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "CLI/CLI.hpp"
 #include "client/cli/command.h"
-#include "client/cli/progress_bar.h"
-#include "client/cli/units.h"
+#include "common/base/progress_bar.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 #include "common/formats/models/convert.h"
 #include "common/formats/models/model_file.h"
 

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "client/cli/model_summary.h"
-#include "client/cli/units.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 #include "common/text/fingerprint.h"
 #include "nlohmann/json.hpp"
 

@@ -6,7 +6,7 @@
 #include <iostream>
 #include <vector>
 
-#include "client/cli/interrupt.h"
+#include "common/base/interrupt.h"
 #include "common/base/status.h"
 #include "common/text/chat_template.h"
 

@@ -6,12 +6,12 @@
 #include <optional>
 #include <utility>
 
-#include "client/cli/interrupt.h"
-#include "client/cli/progress_bar.h"
-#include "client/cli/units.h"
 #include "common/base/clock.h"
+#include "common/base/interrupt.h"
+#include "common/base/progress_bar.h"
 #include "common/base/random_bits.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "client/cli/interrupt.h"
-#include "client/cli/progress_bar.h"
 #include "common/base/clock.h"
+#include "common/base/interrupt.h"
+#include "common/base/progress_bar.h"
 #include "common/base/status.h"
 
 namespace outrider {

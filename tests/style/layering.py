@@ -16,6 +16,7 @@ import tempfile
 ROOMS = [
     "proto",
     "common/base",
+    "common/drawing",
     "common/formats/tensors",
     "common/formats/containers",
     "common/formats/tokenizers",

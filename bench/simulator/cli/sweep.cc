@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "bench/simulator/chart.h"
 #include "bench/simulator/cli/command.h"
 #include "bench/simulator/contenders.h"
 #include "bench/simulator/figures.h"
 #include "bench/simulator/parse.h"
 #include "common/base/status.h"
+#include "common/drawing/chart.h"
 
 namespace outrider {
 namespace {

@@ -1,5 +1,5 @@
 // Ctrl-C as something a loop can look at, so that a command ends between two tokens and still says
-// what it did.
+// what it did. SIGTERM, with which a machine that shuts down asks the same, counts as one.
 #pragma once
 
 namespace outrider {

@@ -1,10 +1,10 @@
-#include "bench/simulator/svg.h"
+#include "common/drawing/svg.h"
 
 #include <array>
 #include <cstddef>
 
-#include "bench/simulator/figures.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 namespace {
@@ -31,7 +31,7 @@ constexpr double kMarkSize = 4;
 }  // namespace
 
 std::string Number(double value) {
-  std::string text = Decimals(value, 2);
+  std::string text = Fixed(value, 2);
   text.erase(text.find_last_not_of('0') + 1);
   if (text.back() == '.') text.pop_back();
   return text;

@@ -1,4 +1,4 @@
-#include "bench/simulator/chart.h"
+#include "common/drawing/chart.h"
 
 #include <algorithm>
 #include <regex>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "bench/simulator/svg.h"
+#include "common/drawing/svg.h"
 #include "gtest/gtest.h"
 
 namespace outrider {

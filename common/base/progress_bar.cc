@@ -1,4 +1,4 @@
-#include "client/cli/progress_bar.h"
+#include "common/base/progress_bar.h"
 
 #include <unistd.h>
 
@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <utility>
 
-#include "client/cli/units.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 namespace {

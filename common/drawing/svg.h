@@ -1,4 +1,4 @@
-// The few pieces of SVG that the simulator's pictures are made of: dark text on white, and colours
+// The few pieces of SVG that our pictures are made of: dark text on white, and colours
 // and marks that can be told apart by those who do not see colours too.
 #pragma once
 

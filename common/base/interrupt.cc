@@ -1,4 +1,4 @@
-#include "client/cli/interrupt.h"
+#include "common/base/interrupt.h"
 
 #include <signal.h>
 
@@ -19,6 +19,7 @@ void CatchInterrupt() {
   // Not SA_RESTART: a read from the terminal ends too.
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
 }
 
 bool Interrupted() {

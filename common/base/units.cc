@@ -1,4 +1,4 @@
-#include "client/cli/units.h"
+#include "common/base/units.h"
 
 #include <array>
 #include <cstddef>

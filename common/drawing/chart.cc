@@ -1,11 +1,11 @@
-#include "bench/simulator/chart.h"
+#include "common/drawing/chart.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
-#include "bench/simulator/svg.h"
 #include "common/base/status.h"
+#include "common/drawing/svg.h"
 
 namespace outrider {
 namespace {
