@@ -1,4 +1,4 @@
-// Readers of every file a tokenizer comes in, and the writer back to GGUF metadata.
+// Readers of every file a tokenizer comes in, and writers of GGUF metadata and tokenizer.json.
 //
 // All of them check what they read: ids inside the vocabulary, unique token texts where the
 // algorithm needs them, merges whose parts and result are tokens, scores that are numbers. Errors
@@ -59,5 +59,14 @@ absl::StatusOr<TokenizerSpec> TokenizerFromDirectory(const std::string& director
 
 // Adds the tokenizer.ggml.* keys llama.cpp expects.
 void AddTokenizerMetadata(const TokenizerSpec& spec, GgufWriter& writer);
+
+// The texts of a tokenizer.json and of the tokenizer_config.json that names its special tokens, for
+// byte-level BPE with GPT-2's pre-tokeniser, which is what adapters/ trains. Unimplemented for
+// anything else.
+struct TokenizerJson {
+  std::string tokenizer;
+  std::string config;
+};
+absl::StatusOr<TokenizerJson> TokenizerToJson(const TokenizerSpec& spec);
 
 }  // namespace outrider
