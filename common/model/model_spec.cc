@@ -62,12 +62,16 @@ uint32_t ModelSpec::kv_head_count_max() const {
 }
 
 absl::StatusOr<ModelSpec> ModelSpec::From(const ModelFile& model, const std::string& path) {
-  const Hyperparameters& numbers = model.hyperparameters();
-  if (const std::string missing = Unsupported(numbers); !missing.empty()) {
-    return Unimplemented(path, ": running ", missing, " is not supported");
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, From(model.hyperparameters(), path));
   if (model.tensors().empty()) {
     return InvalidArgument(path, ": holds a vocabulary and no weights; it cannot be run");
+  }
+  return spec;
+}
+
+absl::StatusOr<ModelSpec> ModelSpec::From(const Hyperparameters& numbers, const std::string& path) {
+  if (const std::string missing = Unsupported(numbers); !missing.empty()) {
+    return Unimplemented(path, ": running ", missing, " is not supported");
   }
   ModelSpec spec;
   spec.name = numbers.name;

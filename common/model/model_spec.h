@@ -61,6 +61,8 @@ struct ModelSpec {
   // `path` starts every message. Unimplemented, naming it, for what this forward pass does not do:
   // experts, encoders, longrope, other activations. InvalidArgument for a file without weights.
   static absl::StatusOr<ModelSpec> From(const ModelFile& model, const std::string& path);
+  // Of a model that has no file yet.
+  static absl::StatusOr<ModelSpec> From(const Hyperparameters& model, const std::string& path);
 };
 
 }  // namespace outrider

@@ -1,0 +1,90 @@
+// What transformers says of the tiny models: logits after some positions of a text, and what it
+// writes itself. Made by tests/golden/logits.py, which says what is in the files.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
+#include "tests/test_files.h"
+
+namespace outrider {
+
+inline constexpr size_t kGreedyTokens = 64;
+
+struct Golden {
+  std::vector<TokenId> tokens;
+  std::vector<uint32_t> positions;
+  std::vector<std::vector<float>> exact;   // by position
+  std::vector<std::vector<float>> halves;  // with keys and values rounded as our cache has them
+  std::vector<TokenId> greedy;
+};
+
+class GoldenReader {
+ public:
+  explicit GoldenReader(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  template <typename T>
+  std::vector<T> Take(size_t count) {
+    std::vector<T> values(count);
+    OUTRIDER_CHECK(count * sizeof(T) <= bytes_.size() - at_, "the golden file is whole");
+    std::memcpy(values.data(), bytes_.data() + at_, count * sizeof(T));
+    at_ += count * sizeof(T);
+    return values;
+  }
+  uint32_t Count() { return Take<uint32_t>(1)[0]; }
+
+ private:
+  std::string bytes_;
+  size_t at_ = 0;
+};
+
+inline Golden ReadGolden(const std::string& model) {
+  GoldenReader reader(ReadFile(TestFile("logits/" + model + ".bin")));
+  Golden golden;
+  golden.tokens = reader.Take<TokenId>(reader.Count());
+  golden.positions = reader.Take<uint32_t>(reader.Count());
+  const uint32_t vocabulary = reader.Count();
+  for (auto* rows : {&golden.exact, &golden.halves}) {
+    for (size_t i = 0; i < golden.positions.size(); ++i) {
+      rows->push_back(reader.Take<float>(vocabulary));
+    }
+  }
+  golden.greedy = reader.Take<TokenId>(kGreedyTokens + 1);
+  return golden;
+}
+
+// |a - b| / |b|; NaN when a has one.
+inline double Distance(std::span<const float> a, std::span<const float> b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    norm += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+struct GoldenModel {
+  const char* name;
+  const char* directory;  // under tests/data
+};
+
+inline constexpr GoldenModel kGoldenModels[] = {
+    {"llama", "models/llama"},                // grouped heads, llama3 scaling
+    {"llama_biased", "models/llama_biased"},  // biases everywhere
+    {"llama_linear", "logits/llama_linear"},  // tied, all heads, linear scaling
+    {"mistral", "models/mistral"},            // window of 16
+    {"mistral_short_window", "logits/mistral_short_window"},
+    {"qwen2", "models/qwen2"},  // yarn
+    {"qwen3", "models/qwen3"},  // tied, norms of queries and keys
+    {"gpt2", "models/gpt2"},    // tied
+    {"gpt2_untied", "logits/gpt2_untied"},
+};
+
+}  // namespace outrider
