@@ -1,0 +1,349 @@
+#include "common/torch/torch_transformer.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/formats/models/tensor_layout.h"
+#include "common/formats/tensors/dequantize.h"
+#include "common/kernels/rope_table.h"
+#include "common/model/content_hash.h"
+#include "common/torch/torch_attention.h"
+#include "common/torch/torch_status.h"
+
+namespace outrider {
+namespace {
+
+constexpr char kRopeDivisors[] = "rope_freqs.weight";
+
+// Read and decoded together.
+constexpr uint64_t kBandBytes = 4 << 20;
+
+std::vector<int64_t> Shape(std::span<const uint64_t> dims) {
+  return {dims.rbegin(), dims.rend()};
+}
+
+// A file's tensors, one after another.
+class Reader {
+ public:
+  Reader(const ModelFile& model, const std::string& path, const LoadProgress& progress)
+      : model_(model), path_(path), progress_(progress) {
+    for (const ModelTensor& tensor : model.tensors()) bytes_total_ += tensor.bytes;
+  }
+
+  absl::StatusOr<at::Tensor> Read(const ModelTensor& tensor) {
+    if (!CanDequantize(tensor.type)) {
+      return Unimplemented(path_, ": tensor ", tensor.name, " is ", Name(tensor.type),
+                           ", which is not supported for running; take a file of another type");
+    }
+    hash_.Add(tensor.name);
+    hash_.Add(static_cast<uint32_t>(tensor.type));
+    for (const uint64_t dim : tensor.dims) hash_.Add(dim);
+    at::Tensor values = at::empty(Shape(tensor.dims), at::kFloat);
+    const uint64_t length = tensor.dims[0];
+    const uint64_t row_bytes = RowBytes(tensor.type, length);
+    const uint64_t band_rows = std::max<uint64_t>(1, kBandBytes / row_bytes);
+    for (uint64_t first = 0; first < tensor.row_count(); first += band_rows) {
+      const uint64_t count = std::min(band_rows, tensor.row_count() - first);
+      band_.resize(count * row_bytes);
+      OUTRIDER_RETURN_IF_ERROR(model_.ReadRows(tensor, first, count, band_));
+      model_.Forget(tensor, first, count);
+      hash_.Add(HashBytes(band_, 0));
+      OUTRIDER_RETURN_IF_ERROR(Dequantize(
+          tensor.type, band_, {values.data_ptr<float>() + first * length, count * length}));
+      bytes_done_ += band_.size();
+      if (progress_) progress_(bytes_done_, bytes_total_, tensor.name);
+    }
+    return values;
+  }
+
+  uint64_t content_hash() const { return hash_.value(); }
+
+ private:
+  const ModelFile& model_;
+  const std::string& path_;
+  const LoadProgress& progress_;
+  std::vector<std::byte> band_;
+  uint64_t bytes_done_ = 0;
+  uint64_t bytes_total_ = 0;
+  ContentHash hash_;
+};
+
+// The matrices whose products are added to the residual stream start smaller, so that it does not
+// grow with the depth (GPT-2's rule).
+float InitialDeviation(const std::string& name, uint32_t layer_count) {
+  const bool ends_a_half =
+      name.ends_with("attn_output.weight") || name.ends_with("ffn_down.weight");
+  return ends_a_half ? 0.02f / std::sqrt(2.0f * static_cast<float>(layer_count)) : 0.02f;
+}
+
+at::Tensor InitialValue(const ExpectedTensor& tensor, uint32_t layer_count,
+                        const at::Generator& random) {
+  const std::vector<int64_t> shape = Shape(tensor.dims);
+  if (tensor.name.ends_with(".bias")) return at::zeros(shape, at::kFloat);
+  if (shape.size() == 1) return at::ones(shape, at::kFloat);  // norms
+  return at::empty(shape, at::kFloat)
+      .normal_(0.0, InitialDeviation(tensor.name, layer_count), random);
+}
+
+// Where each row stands in its document: [B, T].
+at::Tensor PositionsWithin(const at::Tensor& documents) {
+  const at::Tensor at = at::arange(documents.size(1), documents.options()).expand_as(documents);
+  const at::Tensor continues = documents.slice(1, 1).eq(documents.slice(1, 0, -1));
+  at::Tensor starts = at.clone();
+  starts.slice(1, 1).masked_fill_(continues, 0);
+  return at - std::get<0>(starts.cummax(1));
+}
+
+// [B or 1, T, T]: which keys each row sees.
+at::Tensor MaskOf(const at::Tensor& tokens, const at::Tensor& documents,
+                  std::optional<uint32_t> window, at::ScalarType type) {
+  const at::Tensor at = at::arange(tokens.size(1), tokens.options());
+  const at::Tensor distance = at.unsqueeze(1) - at.unsqueeze(0);
+  at::Tensor hidden = distance.lt(0).unsqueeze(0);
+  if (window) hidden = hidden.logical_or(distance.ge(int64_t{*window}));
+  if (documents.defined()) {
+    hidden = hidden.logical_or(documents.unsqueeze(2).ne(documents.unsqueeze(1)));
+  }
+  return at::zeros(hidden.sizes(), tokens.options().dtype(type))
+      .masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+}
+
+}  // namespace
+
+// Cosines and sines [..., 1, pairs], as the heads of a row share them.
+struct TorchTransformer::Turns {
+  RopeStyle style = RopeStyle::kNone;
+  at::Tensor cos;
+  at::Tensor sin;
+
+  // x: [..., heads, length]; its first 2 * pairs dimensions turn.
+  at::Tensor Apply(const at::Tensor& x) const {
+    if (style == RopeStyle::kNone) return x;
+    const int64_t pairs = cos.size(-1);
+    const at::Tensor turning = x.narrow(-1, 0, 2 * pairs);
+    at::Tensor turned;
+    if (style == RopeStyle::kInterleaved) {
+      const at::Tensor both = turning.unflatten(-1, {pairs, 2});
+      const at::Tensor a = both.select(-1, 0), b = both.select(-1, 1);
+      turned = at::stack({a * cos - b * sin, a * sin + b * cos}, -1).flatten(-2);
+    } else {
+      const at::Tensor a = turning.narrow(-1, 0, pairs), b = turning.narrow(-1, pairs, pairs);
+      turned = at::cat({a * cos - b * sin, a * sin + b * cos}, -1);
+    }
+    const int64_t rest = x.size(-1) - 2 * pairs;
+    return rest == 0 ? turned : at::cat({turned, x.narrow(-1, 2 * pairs, rest)}, -1);
+  }
+};
+
+// --- making one ---
+
+absl::StatusOr<TorchTransformer> TorchTransformer::Load(const ModelFile& model,
+                                                        const std::string& path, at::Device device,
+                                                        const LoadProgress& progress) {
+  return CatchTorch(path, [&]() -> absl::StatusOr<TorchTransformer> {
+    OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(model, path));
+    TorchTransformer transformer(std::move(spec), device);
+    Reader reader(model, path, progress);
+    at::Tensor divisors = at::empty({0}, at::kFloat);
+    for (const ExpectedTensor& expected : TensorLayout(model.hyperparameters())) {
+      const ModelTensor* const tensor = model.Find(expected.name);
+      if (tensor == nullptr) continue;  // one it can do without
+      OUTRIDER_ASSIGN_OR_RETURN(const at::Tensor values, reader.Read(*tensor));
+      if (expected.name == kRopeDivisors) {
+        divisors = values;
+      } else {
+        transformer.parameters_.push_back({expected.name, values.to(device)});
+      }
+    }
+    transformer.content_hash_ = reader.content_hash();
+    OUTRIDER_RETURN_IF_ERROR(transformer.MakeFrequencies(
+        {divisors.data_ptr<float>(), static_cast<size_t>(divisors.numel())}));
+    transformer.FindParameters();
+    return transformer;
+  });
+}
+
+absl::StatusOr<TorchTransformer> TorchTransformer::Initialise(const Hyperparameters& model,
+                                                              uint64_t seed, at::Device device) {
+  return CatchTorch(model.name, [&]() -> absl::StatusOr<TorchTransformer> {
+    OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(model, model.name));
+    TorchTransformer transformer(std::move(spec), device);
+    OUTRIDER_RETURN_IF_ERROR(transformer.MakeFrequencies({}));
+    // One generator, on the CPU: the same numbers on every device.
+    const at::Generator random = at::detail::createCPUGenerator(seed);
+    for (const ExpectedTensor& expected : TensorLayout(model)) {
+      if (!expected.required) continue;
+      transformer.parameters_.push_back(
+          {expected.name, InitialValue(expected, model.block_count, random).to(device)});
+    }
+    transformer.FindParameters();
+    return transformer;
+  });
+}
+
+absl::Status TorchTransformer::MakeFrequencies(std::span<const float> divisors) {
+  absl::StatusOr<RopeTable> rope = RopeTable::Create(spec_.rope, divisors);
+  if (!rope.ok()) return Annotate(rope.status(), spec_.name);
+  if (rope->pair_count() == 0) return absl::OkStatus();
+  const std::span<const float> frequencies = rope->frequencies();
+  frequencies_ = at::empty({static_cast<int64_t>(frequencies.size())}, at::kFloat);
+  std::ranges::copy(frequencies, frequencies_.data_ptr<float>());
+  frequencies_ = frequencies_.to(device_);
+  return absl::OkStatus();
+}
+
+void TorchTransformer::FindParameters() {
+  embeddings_ = Find("token_embd.weight");
+  positions_ = Find("position_embd.weight");
+  for (uint32_t n = 0; n < spec_.layer_count(); ++n) {
+    const std::string block = Concat("blk.", n, ".");
+    layers_.push_back({.attention_norm = FindNorm(block + "attn_norm"),
+                       .query_key_value = FindLinear(block + "attn_qkv"),
+                       .query = FindLinear(block + "attn_q"),
+                       .key = FindLinear(block + "attn_k"),
+                       .value = FindLinear(block + "attn_v"),
+                       .query_norm = Find(block + "attn_q_norm.weight"),
+                       .key_norm = Find(block + "attn_k_norm.weight"),
+                       .attention_output = FindLinear(block + "attn_output"),
+                       .feed_forward_norm = FindNorm(block + "ffn_norm"),
+                       .gate = FindLinear(block + "ffn_gate"),
+                       .up = FindLinear(block + "ffn_up"),
+                       .down = FindLinear(block + "ffn_down")});
+  }
+  output_norm_ = FindNorm("output_norm");
+  head_ = spec_.tied_embeddings ? embeddings_ : Find("output.weight");
+}
+
+TorchTransformer::Parameter TorchTransformer::Find(const std::string& name) const {
+  const auto found = std::ranges::find(parameters_, name, &NamedParameter::name);
+  return found == parameters_.end() ? nullptr : &found->value;
+}
+
+TorchTransformer::Norm TorchTransformer::FindNorm(const std::string& name) const {
+  return {Find(name + ".weight"), Find(name + ".bias")};
+}
+
+TorchTransformer::Linear TorchTransformer::FindLinear(const std::string& name) const {
+  return {Find(name + ".weight"), Find(name + ".bias")};
+}
+
+// --- a pass ---
+
+TorchOutput TorchTransformer::Forward(const at::Tensor& tokens,
+                                      const TorchForwardOptions& options) const {
+  const at::Tensor positions = options.documents.defined()
+                                   ? PositionsWithin(options.documents)
+                                   : at::arange(tokens.size(1), tokens.options());
+  const at::Tensor mask =
+      MaskOf(tokens, options.documents, spec_.window, embeddings_->scalar_type());
+  TorchOutput output;
+  const auto attend = [&](uint32_t, const at::Tensor& query, const at::Tensor& key,
+                          const at::Tensor& value) {
+    return outrider::Attend(query, key, value, spec_.attention_scale, mask);
+  };
+  const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
+    if (std::ranges::binary_search(options.hidden_layers, layer)) output.hidden.push_back(hidden);
+  };
+  output.logits = Head(Layers(tokens, positions, attend, observe));
+  return output;
+}
+
+at::Tensor TorchTransformer::Head(const at::Tensor& hidden) const {
+  return at::linear(Normalize(output_norm_, hidden), *head_);
+}
+
+at::Tensor TorchTransformer::Layers(const at::Tensor& tokens, const at::Tensor& positions,
+                                    const Attend& attend, const Observe& observe) const {
+  at::Tensor hidden = at::embedding(*embeddings_, tokens);
+  if (positions_ != nullptr) hidden = hidden + at::embedding(*positions_, positions);
+  const Turns turns = TurnsAt(positions);
+  for (uint32_t n = 0; n < layers_.size(); ++n) {
+    hidden = hidden + Attention(layers_[n], n, hidden, turns, attend);
+    hidden = hidden + FeedForward(layers_[n], hidden);
+    if (observe) observe(n, hidden);
+  }
+  return hidden;
+}
+
+TorchTransformer::Turns TorchTransformer::TurnsAt(const at::Tensor& positions) const {
+  if (!frequencies_.defined()) return {};
+  const at::Tensor angles = positions.to(at::kFloat).unsqueeze(-1).mul(frequencies_).unsqueeze(-2);
+  const float factor =
+      spec_.rope.scaling == RopeScaling::kYarn ? spec_.rope.attention_factor : 1.0f;
+  return {spec_.rope.style, angles.cos() * factor, angles.sin() * factor};
+}
+
+at::Tensor TorchTransformer::Normalize(const Norm& norm, const at::Tensor& x) const {
+  if (spec_.norm == NormKind::kRms) return NormalizeRms(*norm.weight, x);
+  return at::layer_norm(x, {x.size(-1)}, *norm.weight, *norm.bias, spec_.norm_epsilon);
+}
+
+at::Tensor TorchTransformer::NormalizeRms(const at::Tensor& weight, const at::Tensor& x) const {
+  return x * x.square().mean(-1, true).add(spec_.norm_epsilon).rsqrt() * weight;
+}
+
+at::Tensor TorchTransformer::Attention(const Layer& weights, uint32_t layer,
+                                       const at::Tensor& hidden, const Turns& turns,
+                                       const Attend& attend) const {
+  const AttentionShape& shape = spec_.layers[layer];
+  const int64_t heads = shape.head_count, kv_heads = shape.kv_head_count;
+  const at::Tensor normed = Normalize(weights.attention_norm, hidden);
+  at::Tensor query, key, value;
+  if (weights.query_key_value.weight != nullptr) {
+    const at::Tensor all = Multiply(weights.query_key_value, normed);
+    const int64_t queries = heads * spec_.key_length, keys = kv_heads * spec_.key_length;
+    query = all.narrow(-1, 0, queries);
+    key = all.narrow(-1, queries, keys);
+    value = all.narrow(-1, queries + keys, kv_heads * spec_.value_length);
+  } else {
+    query = Multiply(weights.query, normed);
+    key = Multiply(weights.key, normed);
+    value = Multiply(weights.value, normed);
+  }
+  query = query.unflatten(-1, {heads, spec_.key_length});
+  key = key.unflatten(-1, {kv_heads, spec_.key_length});
+  value = value.unflatten(-1, {kv_heads, spec_.value_length});
+  if (weights.query_norm != nullptr) query = NormalizeRms(*weights.query_norm, query);
+  if (weights.key_norm != nullptr) key = NormalizeRms(*weights.key_norm, key);
+  const at::Tensor attended = attend(layer, turns.Apply(query), turns.Apply(key), value);
+  return Multiply(weights.attention_output, attended.flatten(-2));
+}
+
+at::Tensor TorchTransformer::FeedForward(const Layer& weights, const at::Tensor& hidden) const {
+  const at::Tensor normed = Normalize(weights.feed_forward_norm, hidden);
+  const at::Tensor up = Multiply(weights.up, normed);
+  switch (spec_.gate) {
+    case GateKind::kSiluGated:
+      return Multiply(weights.down, at::silu(Multiply(weights.gate, normed)) * up);
+    case GateKind::kGeluTanhGated:
+      return Multiply(weights.down, at::gelu(Multiply(weights.gate, normed), "tanh") * up);
+    case GateKind::kGeluTanh:
+      return Multiply(weights.down, at::gelu(up, "tanh"));
+  }
+  OUTRIDER_CHECK(false, "every kind of gate is above");
+}
+
+at::Tensor TorchTransformer::Multiply(const Linear& linear, const at::Tensor& x) {
+  return at::linear(x, *linear.weight,
+                    linear.bias == nullptr ? c10::optional<at::Tensor>() : *linear.bias);
+}
+
+}  // namespace outrider

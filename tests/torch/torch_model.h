@@ -1,0 +1,41 @@
+// A model loaded into libtorch for a test, and its logits as the tests of the core have theirs.
+#pragma once
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/torch/torch_transformer.h"
+#include "tests/model/engine.h"
+
+namespace outrider {
+
+inline TorchTransformer LoadTorch(const std::string& path) {
+  return OrDie(TorchTransformer::Load(*OrDie(ModelFile::Open(path)), path, at::kCPU));
+}
+
+// [1, T]
+inline at::Tensor TokenRow(std::span<const TokenId> tokens) {
+  at::Tensor row = at::empty({1, static_cast<int64_t>(tokens.size())}, at::kLong);
+  std::ranges::copy(tokens, row.data_ptr<int64_t>());
+  return row;
+}
+
+// [..., length] as a vector for each row.
+inline std::vector<std::vector<float>> RowsOf(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.flatten(0, -2).to(at::kFloat).contiguous();
+  std::vector<std::vector<float>> rows;
+  for (int64_t i = 0; i < flat.size(0); ++i) {
+    const float* const row = flat.data_ptr<float>() + i * flat.size(1);
+    rows.emplace_back(row, row + flat.size(1));
+  }
+  return rows;
+}
+
+}  // namespace outrider
