@@ -11,16 +11,14 @@
 namespace outrider {
 namespace {
 
-// An id is a running number and, in its low bits, which sequence of the table it is.
-constexpr uint32_t kIndexBits = 16;
-constexpr uint32_t kSequencesMax = 1 << kIndexBits;
-
 // Rows whose logits are kept at once: the largest pass, and a good band of small ones.
 constexpr uint32_t kLogitRows = 32;
 
 uint64_t PagesFor(uint64_t positions) {
   return (positions + kChunk - 1) / kChunk;
 }
+
+constexpr uint32_t kSequencesMax = SequenceTable<TargetSequence>::kSequencesMax;
 
 absl::Status CheckOptions(const ModelSpec& spec, const CpuTargetOptions& options) {
   if (options.context_length > spec.context_length) {
@@ -57,10 +55,7 @@ absl::StatusOr<uint32_t> CountPages(const KvPageLayout& layout, const CpuTargetO
 }  // namespace
 
 CpuTarget::Sequence::Sequence(KvCache& cache, const TargetInfo& info)
-    : kv(cache, info.context_length, info.node_count_max) {
-  tokens.reserve(info.context_length + 1);
-  drafted.reserve(info.node_count_max);
-}
+    : TargetSequence(info), kv(cache, info.context_length, info.node_count_max) {}
 
 absl::StatusOr<std::unique_ptr<CpuTarget>> CpuTarget::Load(const ModelFile& model,
                                                            const std::string& path,
@@ -101,45 +96,42 @@ absl::StatusOr<std::unique_ptr<CpuTarget>> CpuTarget::Create(
       Batch batch, Batch::Create(options.row_count_max, context_length, target->spec_.window));
   target->batch_ = std::make_unique<Batch>(std::move(batch));
   target->admitted_.reserve(options.row_count_max);
-  target->depths_.reserve(options.node_count_max);
   target->logit_rows_.reserve(logit_rows);
   for (uint32_t worker = 0; worker < pool.thread_count(); ++worker) {
     target->scratch_.emplace_back(static_cast<int32_t>(spec.vocabulary_size));
     target->paths_.emplace_back().reserve(options.node_count_max);
   }
   for (uint32_t i = 0; i < options.sequence_count_max; ++i) {
-    target->sequences_.push_back(std::make_unique<Sequence>(*target->cache_, target->info_));
+    target->sequences_.Add(std::make_unique<Sequence>(*target->cache_, target->info_));
   }
   return target;
 }
 
 CpuTarget::CpuTarget(const ModelSpec& spec, std::unique_ptr<WeightStore> weights, TargetInfo info,
                      ThreadPool& pool)
-    : spec_(spec), weights_(std::move(weights)), info_(std::move(info)), pool_(pool) {}
+    : spec_(spec),
+      weights_(std::move(weights)),
+      info_(std::move(info)),
+      rules_(info_),
+      pool_(pool) {}
 
 // --- sequences ---
 
 absl::StatusOr<SequenceId> CpuTarget::CreateSequence() {
-  const auto unused = std::ranges::find(sequences_, 0u, [](const auto& s) { return s->id; });
-  if (unused == sequences_.end()) {
-    return ResourceExhausted("all ", sequences_.size(), " sequences are in use; close one");
-  }
-  const auto index = static_cast<uint64_t>(unused - sequences_.begin());
-  (*unused)->id = ++sequences_created_ << kIndexBits | index;
-  return SequenceId{(*unused)->id};
+  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, sequences_.Create());
+  return SequenceId{sequence->id};
 }
 
 absl::StatusOr<SequenceId> CpuTarget::Fork(SequenceId id) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, Find(id));
-  OUTRIDER_ASSIGN_OR_RETURN(const SequenceId fork_id, CreateSequence());
-  Sequence& fork = **Find(fork_id);
-  fork.tokens.assign(sequence->tokens.begin(), sequence->tokens.end());
-  fork.kv.ForkFrom(sequence->kv);
-  return fork_id;
+  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, sequences_.Find(id));
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const fork, sequences_.Create());
+  fork->tokens.assign(sequence->tokens.begin(), sequence->tokens.end());
+  fork->kv.ForkFrom(sequence->kv);
+  return SequenceId{fork->id};
 }
 
 absl::Status CpuTarget::Close(SequenceId id) {
-  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(id));
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, sequences_.Find(id));
   sequence->id = 0;
   sequence->tokens.clear();
   sequence->kv.Clear();
@@ -148,56 +140,26 @@ absl::Status CpuTarget::Close(SequenceId id) {
 }
 
 absl::Status CpuTarget::Truncate(SequenceId id, uint32_t length) {
-  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(id));
-  if (length > sequence->tokens.size()) {
-    return InvalidArgument("a sequence of ", sequence->tokens.size(),
-                           " tokens cannot be truncated to ", length);
-  }
-  sequence->tokens.resize(length);
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, sequences_.Find(id));
+  OUTRIDER_RETURN_IF_ERROR(TargetRules::Truncate(*sequence, length));
   const uint32_t computed = length > 0 ? length - 1 : 0;
   sequence->kv.Truncate(std::min(sequence->kv.length(), computed));
-  sequence->has_pass = false;
   return absl::OkStatus();
 }
 
 absl::StatusOr<uint32_t> CpuTarget::Length(SequenceId id) const {
-  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, Find(id));
+  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, sequences_.Find(id));
   return static_cast<uint32_t>(sequence->tokens.size());
-}
-
-absl::StatusOr<CpuTarget::Sequence*> CpuTarget::Find(SequenceId id) const {
-  const auto number = static_cast<uint64_t>(id);
-  const uint64_t index = number & (kSequencesMax - 1);
-  if (number == 0 || index >= sequences_.size() || sequences_[index]->id != number) {
-    return NotFound("sequence ", number, " was never created, or is closed");
-  }
-  return sequences_[index].get();
-}
-
-absl::Status CpuTarget::CheckTokens(std::span<const TokenId> tokens) const {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] < 0 || static_cast<uint32_t>(tokens[i]) >= spec_.vocabulary_size) {
-      return InvalidArgument("token ", i, " is ", tokens[i], ", and the vocabulary of ", spec_.name,
-                             " has ", spec_.vocabulary_size, " tokens");
-    }
-  }
-  return absl::OkStatus();
 }
 
 // --- prompts ---
 
 absl::Status CpuTarget::Prefill(SequenceId id, std::span<const TokenId> tokens,
                                 const PromptProgress& progress) {
-  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(id));
-  OUTRIDER_RETURN_IF_ERROR(CheckTokens(tokens));
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, sequences_.Find(id));
+  OUTRIDER_RETURN_IF_ERROR(rules_.CheckPrompt(*sequence, tokens));
   KvSequence& kv = sequence->kv;
   const size_t before = sequence->tokens.size();
-  if (tokens.size() > info_.context_length || before > info_.context_length - tokens.size()) {
-    return InvalidArgument("a sequence of ", before, " tokens and a prompt of ", tokens.size(),
-                           " do not fit into a context of ", info_.context_length,
-                           "; shorten the prompt, truncate the sequence, or make the target for a "
-                           "longer context");
-  }
   if (tokens.empty()) return absl::OkStatus();
   const auto total = static_cast<uint32_t>(before + tokens.size()) - 1 - kv.length();
   OUTRIDER_RETURN_IF_ERROR(kv.Reserve(total, 0));
@@ -226,7 +188,7 @@ absl::Status CpuTarget::Prefill(SequenceId id, std::span<const TokenId> tokens,
 
 void CpuTarget::Run(std::span<const Pass> passes, std::span<PassResult> results) {
   OUTRIDER_CHECK(passes.size() == results.size(), "every pass has a result");
-  ++calls_;
+  rules_.BeginCall();
   batch_->Clear();
   admitted_.clear();
   for (size_t i = 0; i < passes.size(); ++i) {
@@ -243,68 +205,14 @@ void CpuTarget::Run(std::span<const Pass> passes, std::span<PassResult> results)
   RunBatch(passes, results);
 }
 
-// Everything that can be wrong with a pass, and room for its rows and for what may be committed.
+// Nothing is wrong with the pass, and there is room for its rows and for what may be committed.
 absl::StatusOr<CpuTarget::Sequence*> CpuTarget::Admit(const Pass& pass) {
-  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(pass.sequence));
-  if (sequence->last_call == calls_) {
-    return InvalidArgument("a sequence can have one pass at a time, and this one has two");
-  }
-  if (sequence->tokens.empty()) {
-    return InvalidArgument("a sequence without tokens has no root; give it a prompt first");
-  }
-  if (pass.chooser == nullptr || pass.history == nullptr) {
-    return InvalidArgument("a pass needs a chooser and the history it goes by");
-  }
-  if (pass.chooser->vocabulary_size() != static_cast<int32_t>(spec_.vocabulary_size)) {
-    return InvalidArgument("the chooser is for a vocabulary of ", pass.chooser->vocabulary_size(),
-                           " tokens, and ", spec_.name, " has ", spec_.vocabulary_size);
-  }
-  if (pass.chooser->options().penalizes() && !pass.history->counts_tokens()) {
-    return InvalidArgument("the chooser penalises tokens, and the history does not count them");
-  }
-  if (pass.history->size() != sequence->tokens.size()) {
-    return InvalidArgument("the history has ", pass.history->size(), " tokens, the sequence ",
-                           sequence->tokens.size());
-  }
-  OUTRIDER_RETURN_IF_ERROR(CheckNodes(*sequence, pass.nodes));
-  const uint32_t depth = depths_.empty() ? 0 : *std::ranges::max_element(depths_);
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, sequences_.Find(pass.sequence));
+  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t depth, rules_.CheckPass(pass, *sequence));
   OUTRIDER_RETURN_IF_ERROR(
       sequence->kv.Reserve(1 + depth, static_cast<uint32_t>(pass.nodes.size())));
-  sequence->has_pass = false;
-  sequence->last_call = calls_;
+  rules_.Admit(*sequence);
   return sequence;
-}
-
-absl::Status CpuTarget::CheckNodes(const Sequence& sequence, std::span<const DraftedNode> nodes) {
-  if (nodes.size() > info_.node_count_max) {
-    return InvalidArgument("a pass of ", nodes.size(), " nodes is larger than the ",
-                           info_.node_count_max, " this target takes");
-  }
-  const size_t root_position = sequence.tokens.size() - 1;
-  if (root_position >= info_.context_length) {
-    return InvalidArgument("the context of ", info_.context_length,
-                           " tokens is full; truncate the sequence to go on");
-  }
-  depths_.clear();
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const DraftedNode& node = nodes[i];
-    const bool below_root = node.parent == DraftedNode::kRoot;
-    if (!below_root && node.parent >= i) {
-      return InvalidArgument("node ", i, " has node ", node.parent,
-                             " as its parent, which does not come before it");
-    }
-    if (absl::Status status = CheckTokens({&node.token, 1}); !status.ok()) {
-      return InvalidArgument("node ", i, " is token ", node.token, ", and the vocabulary of ",
-                             spec_.name, " has ", spec_.vocabulary_size, " tokens");
-    }
-    depths_.push_back(below_root ? 1 : depths_[node.parent] + 1);
-    if (root_position + depths_.back() >= info_.context_length) {
-      return InvalidArgument("node ", i, " is at position ", root_position + depths_.back(),
-                             ", and the context ends at ", info_.context_length,
-                             "; draft no deeper than that");
-    }
-  }
-  return absl::OkStatus();
 }
 
 // The transformer over all that has been admitted, then the choices, a band of whole passes at a
@@ -342,59 +250,25 @@ void CpuTarget::ChooseBand(std::span<const Pass> passes, std::span<const Admitte
       const Admitted& admitted = band[i];
       Sequence& sequence = *admitted.sequence;
       const Pass& pass = passes[admitted.pass];
-      const absl::StatusOr<Outcome> outcome =
-          Walk(pass, sequence, logits, admitted.root_row - first_row, worker);
+      const uint32_t root_row = admitted.root_row - first_row;
+      const absl::StatusOr<Outcome> outcome = rules_.Walk(
+          pass, sequence, [&](uint32_t row) { return logits.row(root_row + row); }, paths_[worker],
+          scratch_[worker]);
       results[admitted.pass].status = outcome.status();
       if (!outcome.ok()) continue;  // what it wrote is dropped when the sequence is used next
       results[admitted.pass].outcome = *outcome;
-      sequence.drafted.assign(pass.nodes.begin(), pass.nodes.end());
-      sequence.has_pass = true;
+      TargetRules::Keep(pass, sequence);
     }
   });
 }
 
-absl::StatusOr<Outcome> CpuTarget::Walk(const Pass& pass, const Sequence& sequence,
-                                        const LogitRows& logits, uint32_t root_row,
-                                        uint32_t worker) {
-  const auto choose = [&](uint32_t node, std::span<const TokenId> path) -> absl::StatusOr<TokenId> {
-    const uint32_t row = node == DraftedNode::kRoot ? root_row : root_row + 1 + node;
-    const auto position = static_cast<uint32_t>(sequence.tokens.size() + path.size());
-    absl::StatusOr<TokenId> chosen =
-        pass.chooser->Choose(logits.row(row), position, {*pass.history, path}, scratch_[worker]);
-    if (!chosen.ok()) {
-      return FailedPrecondition(spec_.name, ": no token can be chosen for position ", position,
-                                ": ", Message(chosen.status()));
-    }
-    return chosen;
-  };
-  return WalkDown(pass.nodes, paths_[worker], choose);
-}
-
 absl::Status CpuTarget::Commit(SequenceId id, const Outcome& outcome) {
-  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, Find(id));
-  if (!sequence->has_pass) {
-    return FailedPrecondition("there is no pass to commit; run one first");
-  }
-  const std::vector<DraftedNode>& drafted = sequence->drafted;
-  if (outcome.node != DraftedNode::kRoot && outcome.node >= drafted.size()) {
-    return InvalidArgument("node ", outcome.node, " is none of the ", drafted.size(),
-                           " of the last pass");
-  }
-  OUTRIDER_RETURN_IF_ERROR(CheckTokens({&outcome.next, 1}));
-
-  std::vector<uint32_t>& path = depths_;  // free until the next pass is checked
-  path.clear();
-  for (uint32_t node = outcome.node; node != DraftedNode::kRoot; node = drafted[node].parent) {
-    path.push_back(node);
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const sequence, sequences_.Find(id));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::span<const uint32_t> path,
+                            rules_.Commit(*sequence, outcome));
   sequence->kv.Advance(1);  // the root
-  for (size_t i = path.size(); i > 0; --i) {
-    sequence->kv.CommitScratch(path[i - 1]);
-    sequence->tokens.push_back(drafted[path[i - 1]].token);
-  }
-  sequence->tokens.push_back(outcome.next);
+  for (const uint32_t node : path) sequence->kv.CommitScratch(node);
   sequence->kv.DropScratch();
-  sequence->has_pass = false;
   return absl::OkStatus();
 }
 

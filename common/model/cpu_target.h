@@ -28,6 +28,7 @@
 #include "common/model/model_spec.h"
 #include "common/model/resident_weights.h"
 #include "common/model/target.h"
+#include "common/model/target_rules.h"
 #include "common/model/transformer.h"
 #include "common/model/weight_store.h"
 #include "common/tokens/chooser.h"
@@ -72,15 +73,10 @@ class CpuTarget final : public Target {
 
  private:
   // All but the last of its tokens are in the cache.
-  struct Sequence {
+  struct Sequence : TargetSequence {
     Sequence(KvCache& cache, const TargetInfo& info);
 
-    uint64_t id = 0;  // 0: nobody's
-    std::vector<TokenId> tokens;
-    KvSequence kv;
-    bool has_pass = false;             // and its rows are in the cache, behind the committed ones
-    std::vector<DraftedNode> drafted;  // the nodes of that pass
-    uint64_t last_call = 0;            // of Run()
+    KvSequence kv;  // after a pass its rows are there too, behind the committed ones
   };
 
   // What a pass has in the batch: its root's row, and its nodes' after that.
@@ -94,30 +90,23 @@ class CpuTarget final : public Target {
   CpuTarget(const ModelSpec& spec, std::unique_ptr<WeightStore> weights, TargetInfo info,
             ThreadPool& pool);
 
-  absl::StatusOr<Sequence*> Find(SequenceId id) const;
-  absl::Status CheckTokens(std::span<const TokenId> tokens) const;
-  absl::Status CheckNodes(const Sequence& sequence, std::span<const DraftedNode> nodes);
   absl::StatusOr<Sequence*> Admit(const Pass& pass);
   void RunBatch(std::span<const Pass> passes, std::span<PassResult> results);
   void ChooseBand(std::span<const Pass> passes, std::span<const Admitted> band,
                   std::span<PassResult> results);
-  absl::StatusOr<Outcome> Walk(const Pass& pass, const Sequence& sequence, const LogitRows& logits,
-                               uint32_t root_row, uint32_t worker);
 
   const ModelSpec spec_;
   const std::unique_ptr<WeightStore> weights_;
   const TargetInfo info_;
+  TargetRules rules_;
   ThreadPool& pool_;
   std::unique_ptr<KvCache> cache_;
   std::unique_ptr<Transformer> transformer_;
   std::unique_ptr<Batch> batch_;
-  std::vector<std::unique_ptr<Sequence>> sequences_;
-  uint64_t sequences_created_ = 0;
-  uint64_t calls_ = 0;  // of Run()
+  SequenceTable<Sequence> sequences_;
 
   // Working memory of Run(), by pass of the batch, by row and by worker.
   std::vector<Admitted> admitted_;
-  std::vector<uint32_t> depths_;  // of the nodes of the pass being checked
   std::vector<uint32_t> logit_rows_;
   std::vector<ChooserScratch> scratch_;
   std::vector<std::vector<TokenId>> paths_;
