@@ -18,5 +18,6 @@ namespace outrider {
 using CommandBody = std::function<absl::Status()>;
 
 void AddTrainTokenizerCommand(CLI::App& app, CommandBody& chosen);
+void AddTrainLmCommand(CLI::App& app, CommandBody& chosen);  // no_torch.cc where it is absent
 
 }  // namespace outrider

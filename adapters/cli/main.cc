@@ -22,6 +22,7 @@ int Main(int argc, char** argv) {
 
   CommandBody chosen;
   AddTrainTokenizerCommand(app, chosen);
+  AddTrainLmCommand(app, chosen);
 
   return RunProgram(app, argc, argv, [&chosen] { return chosen(); });
 }
