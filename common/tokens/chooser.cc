@@ -99,6 +99,32 @@ absl::Status Chooser::Rank(std::span<const float> logits, uint32_t position,
   return absl::OkStatus();
 }
 
+absl::Status Chooser::RankAmong(std::span<const TokenId> tokens, std::span<const float> logits,
+                                uint32_t position, const NodeHistory& history, size_t count,
+                                ChooserScratch& scratch, std::vector<Ranked>& ranked) const {
+  OUTRIDER_CHECK(count > 0 && !tokens.empty() && tokens.size() == logits.size(),
+                 "somebody comes first, and each has a logit");
+  const ScopedIeeeMode ieee_mode;
+  // Below, a token is its place among them until the race, whose noise goes by its id.
+  const std::span<const float> adjusted = AdjustAmong(tokens, logits, history, scratch);
+  OUTRIDER_ASSIGN_OR_RETURN(const Maximum maximum, CheckedMaximum(adjusted, position));
+  ranked.clear();
+  if (options_.greedy()) {
+    RankLogits(adjusted, maximum.value, count, scratch.candidates_, ranked);
+    for (Ranked& one : ranked) one.token = tokens[static_cast<size_t>(one.token)];
+    return absl::OkStatus();
+  }
+  std::vector<Candidate>& candidates = scratch.candidates_;
+  KeepCandidates(adjusted, maximum, candidates);
+  for (Candidate& one : candidates) one.token = tokens[static_cast<size_t>(one.token)];
+  const Noise noise(options_.seed, options_.sample, position);
+  RankOfCandidates(candidates, options_.min_p, noise, count, scratch.finishers_);
+  for (const auto& [token, time] : scratch.finishers_) {
+    ranked.push_back({token, static_cast<float>(-portable::Log(time))});
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Maximum> Chooser::CheckedMaximum(std::span<const float> adjusted,
                                                 uint32_t position) const {
   const Maximum maximum = FindMaximum(adjusted);
@@ -118,7 +144,8 @@ bool Chooser::LeavesAll() const {
 void Chooser::KeepCandidates(std::span<const float> adjusted, const Maximum& maximum,
                              std::vector<Candidate>& candidates) const {
   const bool all = options_.top_k == 0 || options_.top_k >= vocabulary_size_;
-  const size_t k = all ? adjusted.size() : static_cast<size_t>(options_.top_k);
+  const size_t k =
+      all ? adjusted.size() : std::min(adjusted.size(), static_cast<size_t>(options_.top_k));
   KeepTopK(adjusted, k, maximum.value, options_.temperature, candidates);
   if (options_.top_p < 1) KeepTopP(options_.top_p, candidates);
 }
@@ -136,6 +163,32 @@ std::span<const float> Chooser::Adjust(std::span<const float> logits, const Node
     logit = static_cast<float>(static_cast<double>(logit) + static_cast<double>(bias));
   }
   return scratch.logits_;
+}
+
+std::span<const float> Chooser::AdjustAmong(std::span<const TokenId> tokens,
+                                            std::span<const float> logits,
+                                            const NodeHistory& history,
+                                            ChooserScratch& scratch) const {
+  if (!options_.penalizes() && options_.logit_bias.empty()) return logits;
+  const std::span<float> adjusted = std::span(scratch.logits_).first(tokens.size());
+  std::ranges::copy(logits, adjusted.begin());
+  if (options_.penalizes()) {
+    std::vector<uint32_t>& extra = scratch.extra_counts_;
+    for (const TokenId token : history.ancestors) ++extra[static_cast<size_t>(token)];
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const uint32_t ancestors = extra[static_cast<size_t>(tokens[i])];
+      if (ancestors == 0 && history.committed.CountOf(tokens[i]) == 0) continue;
+      adjusted[i] = Penalized(adjusted[i], history.committed.ReplyCountOf(tokens[i]) + ancestors);
+    }
+    for (const TokenId token : history.ancestors) extra[static_cast<size_t>(token)] = 0;
+  }
+  for (const auto& [token, bias] : options_.logit_bias) {
+    const auto found = std::ranges::lower_bound(tokens, token);
+    if (found == tokens.end() || *found != token) continue;
+    float& logit = adjusted[static_cast<size_t>(found - tokens.begin())];
+    logit = static_cast<float>(static_cast<double>(logit) + static_cast<double>(bias));
+  }
+  return adjusted;
 }
 
 // Each token of the history once, with its count in all of it.

@@ -91,6 +91,12 @@ class Chooser {
   absl::Status Rank(std::span<const float> logits, uint32_t position, const NodeHistory& history,
                     size_t count, ChooserScratch& scratch, std::vector<Ranked>& ranked) const;
 
+  // Rank() where only some tokens' logits are known: as if all others were minus infinity. `tokens`
+  // rise, and `logits` are theirs.
+  absl::Status RankAmong(std::span<const TokenId> tokens, std::span<const float> logits,
+                         uint32_t position, const NodeHistory& history, size_t count,
+                         ChooserScratch& scratch, std::vector<Ranked>& ranked) const;
+
   const SamplingOptions& options() const { return options_; }
   int32_t vocabulary_size() const { return vocabulary_size_; }
 
@@ -103,6 +109,8 @@ class Chooser {
                       std::vector<Candidate>& candidates) const;
   std::span<const float> Adjust(std::span<const float> logits, const NodeHistory& history,
                                 ChooserScratch& scratch) const;
+  std::span<const float> AdjustAmong(std::span<const TokenId> tokens, std::span<const float> logits,
+                                     const NodeHistory& history, ChooserScratch& scratch) const;
   void Penalize(const NodeHistory& history, ChooserScratch& scratch) const;
   float Penalized(float logit, uint32_t reply_count) const;
 

@@ -240,6 +240,55 @@ TEST(Chooser, RanksWhatItWouldChoose) {
   }
 }
 
+// Who knows some tokens' logits ranks as if the others could not be, to the bit.
+TEST(Chooser, RanksAmongSomeAsIfTheOthersCouldNotBe) {
+  std::mt19937 random(11);
+  const auto one_of = [&](std::initializer_list<double> values) {
+    return *(values.begin() + random() % values.size());
+  };
+  std::vector<Ranked> ranked;
+  std::vector<Ranked> expected;
+  for (const size_t size : {1, 40, 300}) {
+    Bench bench(size);
+    ChooserScratch scratch(static_cast<int32_t>(size));
+    const std::vector<TokenId> ancestors =
+        size > 5 ? std::vector<TokenId>{5, 4} : std::vector<TokenId>{};
+    const TokenHistory history =
+        size > 5 ? bench.HistoryOf({1, 2}, {3, 4, 4}) : bench.HistoryOf({0});
+    for (int round = 0; round < 500; ++round) {
+      SamplingOptions options = Sampled(one_of({0, 0.5, 1.3}));
+      options.top_k = static_cast<int32_t>(one_of({0, 0, 1, 5, 1000}));
+      options.top_p = one_of({0.5, 0.9, 1, 1});
+      options.min_p = one_of({0, 0, 0.3});
+      options.repetition_penalty = one_of({1, 1.5});
+      options.frequency_penalty = one_of({0, 0.5});
+      if (random() % 2 == 0 && size > 7) options.logit_bias = {{3, 0.5f}, {7, 1.5f}};
+      const std::vector<float> logits = RandomLogits(random, size);
+      std::vector<float> masked(size, -INFINITY);
+      std::vector<TokenId> tokens;
+      std::vector<float> known;
+      for (size_t i = 0; i < size; ++i) {
+        if (random() % 3 == 0 && i > 0) continue;
+        tokens.push_back(static_cast<TokenId>(i));
+        known.push_back(masked[i] = logits[i]);
+      }
+      const auto chooser = Chooser::Create(options, static_cast<int32_t>(size));
+      const size_t count = 1 + random() % 40;
+      const absl::Status status =
+          chooser->RankAmong(tokens, known, 6, {history, ancestors}, count, scratch, ranked);
+      const absl::Status should =
+          chooser->Rank(masked, 6, {history, ancestors}, count, scratch, expected);
+      ASSERT_EQ(status.code(), should.code()) << status;
+      if (!status.ok()) continue;
+      ASSERT_EQ(ranked.size(), expected.size());
+      for (size_t i = 0; i < ranked.size(); ++i) {
+        ASSERT_EQ(ranked[i].token, expected[i].token);
+        ASSERT_EQ(ranked[i].score, expected[i].score);
+      }
+    }
+  }
+}
+
 TEST(Chooser, TopKKeepsExactlyThatManyEvenOfEqualTokens) {
   Bench bench(100);
   SamplingOptions options = Sampled(1);
