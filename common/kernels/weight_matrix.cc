@@ -120,6 +120,31 @@ void DecodePacked(const WeightMatrix& matrix, uint32_t output, std::span<float> 
   }
 }
 
+// Elements of one output, each in a place of its own: from lane to lane, `stride` bytes apart.
+template <size_t kBytes>
+void CopyLane(const std::byte* from, std::byte* to, size_t stride, size_t count) {
+  for (size_t i = 0; i < count; ++i) std::memcpy(to + i * stride, from + i * stride, kBytes);
+}
+
+// Output `n` of a panel becomes output `m` of another of the same type.
+void CopyOutput(TensorType type, uint32_t inputs, const std::byte* from, uint32_t n, std::byte* to,
+                uint32_t m) {
+  const QuantPanel* const shape = FindQuantPanel(type);
+  if (shape == nullptr) {
+    if (Info(type).block_bytes == 4) {
+      CopyLane<4>(from + 4 * n, to + 4 * m, 4 * kPanelOutputs, inputs);
+    } else {
+      CopyLane<2>(from + 2 * n, to + 2 * m, 2 * kPanelOutputs, inputs);
+    }
+    return;
+  }
+  const size_t block_count = inputs / shape->block;
+  const size_t halves = HalvesOffset(*shape, inputs);
+  CopyLane<4>(from + 4 * n, to + 4 * m, kLineBytes, block_count * shape->lines);
+  CopyLane<2>(from + halves + 2 * n, to + halves + 2 * m, kHalvesBytes,
+              block_count * shape->halves);
+}
+
 }  // namespace
 
 bool HasPanels(TensorType type) {
@@ -198,6 +223,38 @@ void DecodeRow(const WeightMatrix& matrix, uint32_t output, std::span<float> out
   const size_t row_bytes = RowBytes(matrix.type, matrix.inputs);
   OUTRIDER_CHECK_OK(
       Dequantize(matrix.type, std::span(matrix.data + output * row_bytes, row_bytes), out));
+}
+
+uint64_t GatheredBytes(const WeightMatrix& matrix, uint32_t row_count) {
+  return matrix.layout == WeightLayout::kPanels ? PackedBytes(matrix.type, row_count, matrix.inputs)
+                                                : row_count * RowBytes(matrix.type, matrix.inputs);
+}
+
+WeightMatrix GatherRows(const WeightMatrix& matrix, std::span<const uint32_t> rows,
+                        std::span<std::byte> memory) {
+  const auto count = static_cast<uint32_t>(rows.size());
+  OUTRIDER_CHECK(memory.size() == GatheredBytes(matrix, count), "the rows get what they need");
+  const bool in_panels = matrix.layout == WeightLayout::kPanels;
+  const size_t panel_bytes = in_panels ? PanelBytes(matrix.type, matrix.inputs) : 0;
+  const size_t row_bytes = RowBytes(matrix.type, matrix.inputs);
+  if (in_panels && count % kPanelOutputs != 0) {  // what no row fills is padding
+    std::ranges::fill(memory.last(panel_bytes), std::byte{0});
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    OUTRIDER_CHECK(rows[i] < matrix.outputs, "the matrix has the row");
+    if (in_panels) {
+      CopyOutput(matrix.type, matrix.inputs, matrix.data + rows[i] / kPanelOutputs * panel_bytes,
+                 rows[i] % kPanelOutputs, memory.data() + i / kPanelOutputs * panel_bytes,
+                 i % kPanelOutputs);
+    } else {
+      std::memcpy(memory.data() + i * row_bytes, matrix.data + rows[i] * row_bytes, row_bytes);
+    }
+  }
+  return {.type = matrix.type,
+          .layout = matrix.layout,
+          .outputs = count,
+          .inputs = matrix.inputs,
+          .data = memory.data()};
 }
 
 }  // namespace outrider

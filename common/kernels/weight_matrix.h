@@ -54,4 +54,10 @@ void DecodePanel(TensorType type, uint32_t inputs, std::span<const std::byte> ro
 // Row `output` as floats, from either layout: embeddings are looked up so.
 void DecodeRow(const WeightMatrix& matrix, uint32_t output, std::span<float> out);
 
+// Rows of a matrix as a matrix of their own, of the same type and layout, in `memory` of exactly
+// GatheredBytes(), aligned as `data` is. A product with it gives the bits of a product with all.
+uint64_t GatheredBytes(const WeightMatrix& matrix, uint32_t row_count);
+WeightMatrix GatherRows(const WeightMatrix& matrix, std::span<const uint32_t> rows,
+                        std::span<std::byte> memory);
+
 }  // namespace outrider

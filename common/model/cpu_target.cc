@@ -84,7 +84,8 @@ absl::StatusOr<std::unique_ptr<CpuTarget>> CpuTarget::Create(
                      .context_length = context_length,
                      .node_count_max = options.node_count_max,
                      .sequence_count_max = options.sequence_count_max};
-  std::unique_ptr<CpuTarget> target(new CpuTarget(spec, std::move(weights), std::move(info), pool));
+  std::unique_ptr<CpuTarget> target(
+      new CpuTarget(spec, std::move(weights), content_hash, std::move(info), pool));
 
   OUTRIDER_ASSIGN_OR_RETURN(target->cache_, KvCache::Create(target->spec_, page_count));
   const uint32_t logit_rows = std::max(kLogitRows, options.node_count_max + 1);
@@ -96,6 +97,7 @@ absl::StatusOr<std::unique_ptr<CpuTarget>> CpuTarget::Create(
       Batch batch, Batch::Create(options.row_count_max, context_length, target->spec_.window));
   target->batch_ = std::make_unique<Batch>(std::move(batch));
   target->admitted_.reserve(options.row_count_max);
+  target->running_.reserve(options.row_count_max);
   target->logit_rows_.reserve(logit_rows);
   for (uint32_t worker = 0; worker < pool.thread_count(); ++worker) {
     target->scratch_.emplace_back(static_cast<int32_t>(spec.vocabulary_size));
@@ -107,10 +109,11 @@ absl::StatusOr<std::unique_ptr<CpuTarget>> CpuTarget::Create(
   return target;
 }
 
-CpuTarget::CpuTarget(const ModelSpec& spec, std::unique_ptr<WeightStore> weights, TargetInfo info,
-                     ThreadPool& pool)
+CpuTarget::CpuTarget(const ModelSpec& spec, std::unique_ptr<WeightStore> weights,
+                     uint64_t content_hash, TargetInfo info, ThreadPool& pool)
     : spec_(spec),
       weights_(std::move(weights)),
+      content_hash_(content_hash),
       info_(std::move(info)),
       rules_(info_),
       pool_(pool) {}
@@ -219,7 +222,7 @@ absl::StatusOr<CpuTarget::Sequence*> CpuTarget::Admit(const Pass& pass) {
 // time.
 void CpuTarget::RunBatch(std::span<const Pass> passes, std::span<PassResult> results) {
   if (admitted_.empty()) return;
-  if (const absl::Status status = transformer_->Forward(*batch_, nullptr); status.ok()) {
+  if (const absl::Status status = Forward(passes); status.ok()) {
     for (size_t begin = 0, end = 0; begin < admitted_.size(); begin = end) {
       uint32_t rows = 0;
       while (end < admitted_.size() &&
@@ -233,6 +236,18 @@ void CpuTarget::RunBatch(std::span<const Pass> passes, std::span<PassResult> res
   }
   batch_->Clear();
   admitted_.clear();
+}
+
+absl::Status CpuTarget::Forward(std::span<const Pass> passes) {
+  if (observer_ == nullptr) return transformer_->Forward(*batch_, nullptr);
+  running_.clear();
+  for (const Admitted& admitted : admitted_) {
+    running_.push_back({admitted.pass, &passes[admitted.pass],
+                        static_cast<uint32_t>(admitted.sequence->tokens.size()),
+                        admitted.root_row});
+  }
+  observer_->BeginRun(running_);
+  return transformer_->Forward(*batch_, observer_);
 }
 
 void CpuTarget::ChooseBand(std::span<const Pass> passes, std::span<const Admitted> band,

@@ -26,6 +26,7 @@
 #include "common/model/kv_cache.h"
 #include "common/model/kv_sequence.h"
 #include "common/model/model_spec.h"
+#include "common/model/pass_observer.h"
 #include "common/model/resident_weights.h"
 #include "common/model/target.h"
 #include "common/model/target_rules.h"
@@ -69,6 +70,13 @@ class CpuTarget final : public Target {
   void Run(std::span<const Pass> passes, std::span<PassResult> results) override;
   absl::Status Commit(SequenceId sequence, const Outcome& outcome) override;
 
+  // Of the runs to come; null: nobody. It outlives them.
+  void Observe(PassObserver* observer) { observer_ = observer; }
+
+  const ModelSpec& spec() const { return spec_; }
+  uint64_t content_hash() const { return content_hash_; }
+  const OuterWeights& outer_weights() const { return weights_->outer(); }
+  uint32_t row_count_max() const { return transformer_->row_count_max(); }
   uint32_t free_page_count() const { return cache_->free_page_count(); }
 
  private:
@@ -87,16 +95,18 @@ class CpuTarget final : public Target {
     uint32_t row_count;
   };
 
-  CpuTarget(const ModelSpec& spec, std::unique_ptr<WeightStore> weights, TargetInfo info,
-            ThreadPool& pool);
+  CpuTarget(const ModelSpec& spec, std::unique_ptr<WeightStore> weights, uint64_t content_hash,
+            TargetInfo info, ThreadPool& pool);
 
   absl::StatusOr<Sequence*> Admit(const Pass& pass);
+  absl::Status Forward(std::span<const Pass> passes);
   void RunBatch(std::span<const Pass> passes, std::span<PassResult> results);
   void ChooseBand(std::span<const Pass> passes, std::span<const Admitted> band,
                   std::span<PassResult> results);
 
   const ModelSpec spec_;
   const std::unique_ptr<WeightStore> weights_;
+  const uint64_t content_hash_;
   const TargetInfo info_;
   TargetRules rules_;
   ThreadPool& pool_;
@@ -104,9 +114,11 @@ class CpuTarget final : public Target {
   std::unique_ptr<Transformer> transformer_;
   std::unique_ptr<Batch> batch_;
   SequenceTable<Sequence> sequences_;
+  PassObserver* observer_ = nullptr;
 
   // Working memory of Run(), by pass of the batch, by row and by worker.
   std::vector<Admitted> admitted_;
+  std::vector<RunningPass> running_;  // the same, for the observer
   std::vector<uint32_t> logit_rows_;
   std::vector<ChooserScratch> scratch_;
   std::vector<std::vector<TokenId>> paths_;

@@ -50,6 +50,8 @@ struct Pass {
   std::span<const DraftedNode> nodes;
   const Chooser* chooser;
   const TokenHistory* history;  // of the sequence's committed tokens
+  // What the draft thought of besides: exits look for the target's choice among these too.
+  std::span<const TokenId> candidates = {};
 };
 
 struct PassResult {

@@ -1,0 +1,424 @@
+// What exits say of passes: the target's own words where nothing comes after them, a plain walk
+// elsewhere; and that nobody notices them.
+#include "common/model/exit_heads.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/hidden_recorder.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/base/allocation_count.h"
+#include "tests/base/scratch_dir.h"
+#include "tests/model/engine.h"
+#include "tests/model/exits.h"
+#include "tests/model/random_model.h"
+
+namespace outrider {
+
+// For assertions: what a pass was told.
+static bool operator==(const Outcome& a, const Outcome& b) {
+  return a.node == b.node && a.next == b.next;
+}
+
+namespace {
+
+constexpr int32_t kVocabulary = 200;
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+struct Model {
+  std::string family;
+  TensorType type;
+};
+
+Hyperparameters FourLayers(const std::string& family) {
+  Hyperparameters model = SmallModel(family);
+  model.block_count = 4;
+  model.head_count.assign(4, model.head_count[0]);
+  model.head_count_kv.assign(4, model.head_count_kv[0]);
+  return model;
+}
+
+// Layers from `first` on add nothing to the residual stream.
+void SilenceLayers(const std::string& path, uint32_t first) {
+  const auto model = OrDie(ModelFile::Open(path));
+  std::string bytes = Contents(path);
+  for (const ModelTensor& tensor : model->tensors()) {
+    for (uint32_t layer = first; layer < 4; ++layer) {
+      for (const char* const output : {"attn_output.", "ffn_down."}) {
+        if (!tensor.name.starts_with(Concat("blk.", layer, ".", output))) continue;
+        std::memset(bytes.data() + tensor.place->offset, 0, tensor.bytes);
+      }
+    }
+  }
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+SamplingOptions Sampled(uint64_t seed) {
+  SamplingOptions options;
+  options.temperature = 0.9;
+  options.seed = seed;
+  return options;
+}
+
+SamplingOptions Penalised(uint64_t seed) {
+  SamplingOptions options = Sampled(seed);
+  options.top_p = 0.95;
+  options.repetition_penalty = 1.2;
+  options.presence_penalty = 0.4;
+  options.logit_bias = {{7, 0.5f}};
+  return options;
+}
+
+std::vector<TokenId> RandomTokens(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random() % kVocabulary);
+  return tokens;
+}
+
+// Of tokens from a few, so that whoever chooses among those few goes down it.
+std::vector<DraftedNode> BushyTree(uint32_t seed, uint32_t count) {
+  std::mt19937 random(seed);
+  std::vector<DraftedNode> nodes;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t above = random() % (i / 2 + 1);
+    const DraftedNode node = {static_cast<TokenId>(10 * (random() % 5) + 4),
+                              above == 0 ? DraftedNode::kRoot : above - 1};
+    const bool taken = std::ranges::any_of(nodes, [&](const DraftedNode& other) {
+      return other.parent == node.parent && other.token == node.token;
+    });
+    if (!taken || i == 0) nodes.push_back(node);
+    if (taken) --i, --count;
+  }
+  return nodes;
+}
+
+// One sequence, with what a pass over it needs.
+struct Session {
+  Session(Target& target, const SamplingOptions& sampling, const std::vector<TokenId>& prompt)
+      : chooser(OrDie(Chooser::Create(sampling, kVocabulary))),
+        history({.vocabulary_size = kVocabulary, .capacity = 256, .counts_tokens = true}),
+        id(OrDie(target.CreateSequence())) {
+    OUTRIDER_CHECK_OK(target.Prefill(id, prompt, nullptr));
+    OUTRIDER_CHECK_OK(history.Append(prompt));
+  }
+  Pass Over(std::span<const DraftedNode> nodes, std::span<const TokenId> candidates = {}) const {
+    return {id, nodes, &chooser, &history, candidates};
+  }
+
+  Chooser chooser;
+  TokenHistory history;
+  SequenceId id;
+};
+
+class ExitHeadsTest : public testing::Test {
+ protected:
+  void Write(const std::string& family, TensorType type, uint32_t silent_from = 4) {
+    WriteRandomModel(FourLayers(family), type, path_);
+    SilenceLayers(path_, silent_from);
+    target_ =
+        OrDie(CpuTarget::Load(*OrDie(ModelFile::Open(path_)), path_, {.sequence_count_max = 8},
+                              KernelsFor(BestIsa()), *pool_, nullptr));
+  }
+
+  TrainedExits Exits(float strength, const std::vector<uint32_t>& layers = {0, 1, 2}) const {
+    return RandomExits(target_->spec(), target_->content_hash(), layers, 16, strength);
+  }
+
+  // Guesses go to guesses_.
+  std::unique_ptr<ExitHeads> Attach(const TrainedExits& exits,
+                                    ExitScope scope = ExitScope::kCandidates) {
+    guesses_.reserve(1000);
+    auto heads = OrDie(
+        ExitHeads::Create(exits, "exits", *target_, KernelsFor(BestIsa()), *pool_, {.scope = scope},
+                          [this](const ExitGuess& guess) { guesses_.push_back(guess); }));
+    target_->Observe(heads.get());
+    return heads;
+  }
+
+  std::vector<PassResult> Run(const std::vector<Pass>& passes) {
+    guesses_.clear();
+    std::vector<PassResult> results(passes.size());
+    target_->Run(passes, results);
+    return results;
+  }
+
+  ScratchDir dir_;
+  std::string path_ = dir_.File("model.gguf");
+  std::unique_ptr<ThreadPool> pool_ = OrDie(ThreadPool::Create(2));
+  std::unique_ptr<CpuTarget> target_;
+  std::vector<ExitGuess> guesses_;
+};
+
+TEST_F(ExitHeadsTest, IdentitiesBeforeSilentLayersSayTheVerdict) {
+  for (const Model& model : {Model{"llama", TensorType::kQ8_0}, Model{"qwen2", TensorType::kF32},
+                             Model{"qwen3", TensorType::kQ4_K}, Model{"gpt2", TensorType::kF16},
+                             Model{"gpt2", TensorType::kQ8_0}}) {
+    SCOPED_TRACE(model.family);
+    Write(model.family, model.type, 1);
+    const auto heads = Attach(Exits(0), ExitScope::kFull);
+    const std::vector<DraftedNode> nodes = BushyTree(3, 12);
+    const Session greedy(*target_, {}, RandomTokens(9, 1));
+    const Session sampled(*target_, Sampled(5), RandomTokens(12, 2));
+    const Session penalised(*target_, Penalised(6), RandomTokens(20, 3));
+    const auto results = Run({greedy.Over(nodes), sampled.Over(nodes), penalised.Over(nodes)});
+    ASSERT_EQ(guesses_.size(), 9u);
+    for (const ExitGuess& guess : guesses_) {
+      ASSERT_TRUE(results[guess.pass].status.ok()) << results[guess.pass].status;
+      EXPECT_TRUE(guess.outcome == results[guess.pass].outcome);
+      EXPECT_EQ(guess.layer, guess.exit);
+      EXPECT_EQ(guess.evidence.agrees_with_previous, guess.exit > 0);
+      EXPECT_GT(guess.probability, 0);
+      EXPECT_LE(guess.probability, 1);
+    }
+    target_->Observe(nullptr);
+  }
+}
+
+// Logits of candidates alone, walked without any of the machinery.
+Outcome PlainWalk(const std::function<std::vector<float>(uint32_t)>& logits_of,
+                  const std::vector<TokenId>& candidates, const Pass& pass, uint32_t length) {
+  ChooserScratch scratch(kVocabulary);
+  uint32_t node = DraftedNode::kRoot;
+  std::vector<TokenId> path;
+  for (;;) {
+    std::vector<float> logits = logits_of(node);
+    for (TokenId token = 0; token < kVocabulary; ++token) {
+      if (std::ranges::find(candidates, token) == candidates.end()) {
+        logits[static_cast<size_t>(token)] = kMinusInfinity;
+      }
+    }
+    const auto position = static_cast<uint32_t>(length + path.size());
+    const TokenId chosen =
+        OrDie(pass.chooser->Choose(logits, position, {*pass.history, path}, scratch));
+    uint32_t child = DraftedNode::kRoot;
+    for (uint32_t i = 0; i < pass.nodes.size(); ++i) {
+      if (pass.nodes[i].parent == node && pass.nodes[i].token == chosen) child = i;
+    }
+    if (child == DraftedNode::kRoot) return {node, chosen};
+    node = child;
+    path.push_back(chosen);
+  }
+}
+
+// The hidden states come from another transformer on the same weights, their logits from a scorer
+// of all tokens.
+TEST_F(ExitHeadsTest, AGuessIsAPlainWalkOverItsCandidates) {
+  for (const Model& model : {Model{"llama", TensorType::kQ4_0}, Model{"qwen3", TensorType::kQ8_0},
+                             Model{"gpt2", TensorType::kF32}}) {
+    SCOPED_TRACE(model.family);
+    Write(model.family, model.type);
+    TrainedExits exits = Exits(0.2f, {1});
+    exits.frequent_tokens = {4, 33};
+    const auto heads = Attach(exits);
+    Engine engine(path_);
+    const auto scorer = OrDie(ExitScorer::Create(
+        exits, "exits", engine.spec, engine.weights->content_hash(), engine.weights->outer(),
+        KernelsFor(BestIsa()), *engine.pool, {.scope = ExitScope::kFull}));
+    HiddenRecorder recorder({1}, engine.spec.embedding_length, 64);
+
+    uint32_t steps = 0;
+    for (uint32_t seed = 0; seed < 6; ++seed) {
+      const std::vector<TokenId> prompt = RandomTokens(5 + seed, seed);
+      const Session session(*target_,
+                            seed % 3 == 0   ? SamplingOptions{}
+                            : seed % 3 == 1 ? Sampled(seed)
+                                            : Penalised(seed),
+                            prompt);
+      const std::vector<DraftedNode> nodes = BushyTree(seed, 24);
+      const std::vector<TokenId> wider = {77, 78, 14, 77, -1, kVocabulary};
+      const Pass pass = session.Over(nodes, wider);
+      ASSERT_TRUE(Run({pass})[0].status.ok());
+      ASSERT_EQ(guesses_.size(), 1u);
+
+      const auto sequence = engine.NewSequence();
+      engine.Read(*sequence, std::span(prompt).first(prompt.size() - 1));
+      OUTRIDER_CHECK_OK(sequence->Reserve(1, static_cast<uint32_t>(nodes.size())));
+      engine.batch.Clear();
+      const uint32_t root = engine.batch.AddChain(*sequence, {&prompt.back(), 1});
+      engine.batch.AddNodes(*sequence, root, nodes);
+      OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, &recorder));
+      const auto logits_of = [&](uint32_t node) {
+        const size_t row = node == DraftedNode::kRoot ? 0 : 1 + node;
+        const float* const hidden = recorder.hidden(0).data() + row * engine.spec.embedding_length;
+        const std::span<const float> logits = scorer->Score(0, {&hidden, 1}).row(0);
+        return std::vector<float>(logits.begin(), logits.end());
+      };
+      std::vector<TokenId> candidates = {4, 33, 77, 78, 14};
+      for (const DraftedNode& node : nodes) candidates.push_back(node.token);
+      const Outcome expected =
+          PlainWalk(logits_of, candidates, pass, static_cast<uint32_t>(prompt.size()));
+      EXPECT_TRUE(guesses_[0].outcome == expected)
+          << guesses_[0].outcome.node << " " << guesses_[0].outcome.next << ", expected "
+          << expected.node << " " << expected.next;
+      EXPECT_EQ(guesses_[0].evidence.agrees_with_first_draft,
+                FollowsFirstDraft(nodes, expected.node));
+      steps += expected.node != DraftedNode::kRoot ? 1 : 0;
+      OUTRIDER_CHECK_OK(target_->Close(session.id));
+    }
+    EXPECT_GE(steps, 2u);  // the trees were worth walking
+    target_->Observe(nullptr);
+  }
+}
+
+TEST_F(ExitHeadsTest, NeighboursChangeNothing) {
+  Write("llama", TensorType::kQ8_0);
+  const auto heads = Attach(Exits(0.2f));
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<std::vector<DraftedNode>> trees;
+  for (uint32_t i = 0; i < 7; ++i) {
+    sessions.push_back(std::make_unique<Session>(
+        *target_, i % 2 == 0 ? SamplingOptions{} : Penalised(i), RandomTokens(3 + 5 * i, i)));
+    trees.push_back(BushyTree(i, 3 * i));
+  }
+  std::vector<Pass> together;
+  std::map<std::pair<uint32_t, size_t>, ExitGuess> alone;  // by exit and session
+  for (uint32_t i = 0; i < 7; ++i) {
+    together.push_back(sessions[i]->Over(trees[i]));
+    ASSERT_TRUE(Run({together.back()})[0].status.ok());
+    for (const ExitGuess& guess : guesses_) alone[{guess.exit, i}] = guess;
+  }
+  Run(together);
+  ASSERT_EQ(guesses_.size(), 21u);
+  for (const ExitGuess& guess : guesses_) {
+    const ExitGuess& expected = alone.at({guess.exit, guess.pass});
+    EXPECT_TRUE(guess.outcome == expected.outcome);
+    EXPECT_EQ(guess.probability, expected.probability);
+    EXPECT_EQ(guess.evidence.largest_softmax, expected.evidence.largest_softmax);
+  }
+}
+
+TEST_F(ExitHeadsTest, NobodyNoticesThem) {
+  Write("llama", TensorType::kQ4_K);
+  Engine engine(path_);
+  const auto heads = OrDie(ExitHeads::Create(Exits(0.2f), "exits", *target_, KernelsFor(BestIsa()),
+                                             *engine.pool, {}, nullptr));
+  const std::vector<TokenId> prompt = RandomTokens(40, 1);
+  const std::vector<DraftedNode> nodes = BushyTree(2, 20);
+  const Session session(*target_, Sampled(1), prompt);
+  const Pass pass = session.Over(nodes);
+  const auto sequence = engine.NewSequence();
+  engine.Read(*sequence, std::span(prompt).first(prompt.size() - 1));
+  OUTRIDER_CHECK_OK(sequence->Reserve(1, static_cast<uint32_t>(nodes.size())));
+  engine.batch.Clear();
+  const uint32_t root = engine.batch.AddChain(*sequence, {&prompt.back(), 1});
+  engine.batch.AddNodes(*sequence, root, nodes);
+  OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, nullptr));
+  const auto expected = engine.Logits();
+
+  const RunningPass running = {0, &pass, static_cast<uint32_t>(prompt.size()), root};
+  heads->BeginRun({&running, 1});
+  OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, heads.get()));
+  const auto actual = engine.Logits();
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_EQ(std::memcmp(actual[i].data(), expected[i].data(), sizeof(float) * kVocabulary), 0);
+  }
+}
+
+TEST_F(ExitHeadsTest, CalibrationMakesTheProbability) {
+  Write("llama", TensorType::kQ8_0);
+  TrainedExits exits = Exits(0.2f, {0, 2});
+  const ExitCalibration greedy = {.kappa = 0.5f,
+                                  .bias = 0.25f,
+                                  .doubt = {.knots = {0, 3}, .slopes = {-0.5f}},
+                                  .entropy = {},
+                                  .margin = {.knots = {0, 1}, .slopes = {1}},
+                                  .agrees_with_previous = 2,
+                                  .agrees_with_first_draft = 1};
+  ExitCalibration sampled = greedy;
+  sampled.bias = -3;
+  exits.exits[1].greedy = greedy;
+  exits.exits[1].sampled = sampled;
+  const auto heads = Attach(exits);
+  const Session one(*target_, {}, RandomTokens(9, 1));
+  const Session other(*target_, Sampled(3), RandomTokens(9, 1));
+  const std::vector<DraftedNode> nodes = BushyTree(1, 12);
+  Run({one.Over(nodes), other.Over(nodes)});
+  ASSERT_EQ(guesses_.size(), 4u);
+  for (const ExitGuess& guess : guesses_) {
+    const float expected = guess.exit == 0   ? UncalibratedProbabilityOf(guess.evidence)
+                           : guess.pass == 0 ? ProbabilityOf(guess.evidence, greedy)
+                                             : ProbabilityOf(guess.evidence, sampled);
+    EXPECT_EQ(guess.probability, expected);
+  }
+  // Kappa is in the evidence: without it there is less of a margin, and more doubt.
+  const float margin = guesses_[2].evidence.margin;
+  const float doubt = guesses_[2].evidence.doubt;
+  exits.exits[1].greedy.reset();
+  const auto plain = Attach(exits);
+  Run({one.Over(nodes)});
+  EXPECT_NEAR(guesses_[1].evidence.margin, margin / 2, 1e-6);
+  EXPECT_GT(guesses_[1].evidence.doubt, doubt);
+}
+
+TEST_F(ExitHeadsTest, AnExitThatIsOffSaysNothing) {
+  Write("llama", TensorType::kQ8_0);
+  const auto heads = Attach(Exits(0.2f));
+  const Session session(*target_, {}, RandomTokens(4, 1));
+  heads->Switch(1, false);
+  Run({session.Over({})});
+  ASSERT_EQ(guesses_.size(), 2u);
+  EXPECT_EQ(guesses_[0].layer, 0u);
+  EXPECT_EQ(guesses_[1].layer, 2u);
+  heads->Switch(1, true);
+  Run({session.Over({})});
+  EXPECT_EQ(guesses_.size(), 3u);
+}
+
+TEST_F(ExitHeadsTest, APassOfNoNumbersIsToldNothing) {
+  Write("llama", TensorType::kF32);
+  const auto model = OrDie(ModelFile::Open(path_));
+  std::string bytes = Contents(path_);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr TokenId kBad = 77;
+  std::memcpy(bytes.data() + model->Find("token_embd.weight")->place->offset +
+                  static_cast<size_t>(kBad) * 256 * 4,
+              &nan, sizeof(nan));
+  path_ = dir_.Write("nan.gguf", bytes);
+  target_ = OrDie(CpuTarget::Load(*OrDie(ModelFile::Open(path_)), path_, {.sequence_count_max = 8},
+                                  KernelsFor(BestIsa()), *pool_, nullptr));
+  const auto heads = Attach(Exits(0.2f));
+  const Session bad(*target_, {}, {1, kBad});
+  const Session good(*target_, {}, {1, 2});
+  const auto results = Run({bad.Over({}), good.Over({})});
+  EXPECT_FALSE(results[0].status.ok());
+  EXPECT_TRUE(results[1].status.ok());
+  ASSERT_EQ(guesses_.size(), 3u);
+  for (const ExitGuess& guess : guesses_) EXPECT_EQ(guess.pass, 1u);
+}
+
+TEST_F(ExitHeadsTest, NothingAllocatesInSteadyState) {
+  Write("llama", TensorType::kQ4_K);
+  for (const ExitScope scope : {ExitScope::kCandidates, ExitScope::kFull}) {
+    const auto heads = Attach(Exits(0.2f), scope);
+    const Session greedy(*target_, {}, RandomTokens(9, 1));
+    const Session sampled(*target_, Penalised(4), RandomTokens(12, 2));
+    const std::vector<DraftedNode> nodes = BushyTree(3, 14);
+    const std::vector<TokenId> candidates = RandomTokens(300, 8);
+    const std::vector<Pass> passes = {greedy.Over(nodes, candidates), sampled.Over(nodes)};
+    std::vector<PassResult> results(2);
+    target_->Run(passes, results);  // warms up
+    guesses_.clear();
+    const uint64_t before = AllocationCount();
+    for (int i = 0; i < 20; ++i) target_->Run(passes, results);
+    EXPECT_EQ(AllocationCount(), before);
+    EXPECT_EQ(guesses_.size(), 120u);
+    OUTRIDER_CHECK_OK(target_->Close(greedy.id));
+    OUTRIDER_CHECK_OK(target_->Close(sampled.id));
+    target_->Observe(nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace outrider
