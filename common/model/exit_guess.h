@@ -53,6 +53,8 @@ struct ExitGuess {
   Outcome outcome;  // guessed
   ExitEvidence evidence;
   float probability;  // that the verdict is the same
+  // What was ranked at each node of the walk, from the root down; valid while the guess is told.
+  std::span<const std::span<const Ranked>> ranked;
 };
 
 float Evaluate(const PiecewiseLinear& function, float x);

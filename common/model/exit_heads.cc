@@ -53,6 +53,8 @@ void ExitHeads::TakeMemory(const CpuTarget& target) {
   own_ends_.reserve(rows);
   own_columns_.reserve(own_tokens);
   round_tokens_.reserve(own_tokens);
+  ranked_.resize(rows * ExitEvidence::kRankedMax);
+  rankings_.resize(rows);
   hidden_.reserve(scorer_->options().row_count_max);
   const bool full = options_.scope == ExitScope::kFull;
   const size_t scored =
@@ -158,18 +160,22 @@ void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, const LayerVie
 }
 
 void ExitHeads::Guess(uint32_t exit, Watched& watched, const ExitLogits& logits, size_t root_row,
-                      Worker& worker) const {
+                      Worker& worker) {
   const RunningPass& running = *watched.running;
   const Pass& pass = *running.pass;
   const std::optional<ExitCalibration>& calibration =
       pass.chooser->options().greedy() ? exits_[exit].greedy : exits_[exit].sampled;
   const float kappa = calibration ? calibration->kappa : 1.0f;
   ExitEvidence evidence;
+  size_t ranking_count = 0;
   const auto choose = [&](uint32_t node, std::span<const TokenId> path) -> absl::StatusOr<TokenId> {
     const size_t row = node == DraftedNode::kRoot ? root_row : root_row + 1 + node;
     const auto position = running.length + static_cast<uint32_t>(path.size());
     OUTRIDER_RETURN_IF_ERROR(
         RankRow(watched, logits.row(row), position, {*pass.history, path}, worker));
+    const size_t place = running.root_row + ranking_count++;
+    const auto copy = ranked_.begin() + static_cast<ptrdiff_t>(place * ExitEvidence::kRankedMax);
+    rankings_[place] = {copy, std::ranges::copy(worker.ranked, copy).out};
     evidence.AddChoice(worker.ranked, kappa);
     evidence.largest_softmax *= LargestSoftmax(worker);
     return worker.ranked[0].token;
@@ -186,7 +192,8 @@ void ExitHeads::Guess(uint32_t exit, Watched& watched, const ExitLogits& logits,
                    .outcome = *outcome,
                    .evidence = evidence,
                    .probability = calibration ? ProbabilityOf(evidence, *calibration)
-                                              : UncalibratedProbabilityOf(evidence)};
+                                              : UncalibratedProbabilityOf(evidence),
+                   .ranked = std::span(rankings_).subspan(running.root_row, ranking_count)};
 }
 
 // Into worker.ranked; the logits scored for this pass into worker.logits.

@@ -102,7 +102,7 @@ class ExitHeads final : public PassObserver {
   void CollectTokens(const Pass& pass);
   void ScoreBand(uint32_t exit, std::span<Watched> band, const LayerView& view);
   void Guess(uint32_t exit, Watched& watched, const ExitLogits& logits, size_t root_row,
-             Worker& worker) const;
+             Worker& worker);
   absl::Status RankRow(const Watched& watched, std::span<const float> logits, uint32_t position,
                        const NodeHistory& history, Worker& worker) const;
   float LargestSoftmax(Worker& worker) const;
@@ -121,6 +121,9 @@ class ExitHeads final : public PassObserver {
   std::vector<uint32_t> own_columns_;  // of those
   std::vector<TokenId> round_tokens_;  // of all
   size_t candidate_count_ = 0;
+  // A walk has no more nodes than its pass has rows: by row of the run, those of a pass in a row.
+  std::vector<Ranked> ranked_;                     // kRankedMax places for each
+  std::vector<std::span<const Ranked>> rankings_;  // what is in them
 
   std::vector<const float*> hidden_;  // of a band
   std::vector<Worker> workers_;

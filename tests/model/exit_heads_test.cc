@@ -362,6 +362,35 @@ TEST_F(ExitHeadsTest, CalibrationMakesTheProbability) {
   EXPECT_GT(guesses_[1].evidence.doubt, doubt);
 }
 
+// For whoever wants to weigh it again.
+TEST_F(ExitHeadsTest, AGuessTellsWhatItIsMadeOf) {
+  Write("llama", TensorType::kQ8_0);
+  uint32_t choices = 0;
+  const auto check = [&](const ExitGuess& guess) {
+    ExitEvidence again;
+    for (const std::span<const Ranked> ranked : guess.ranked) again.AddChoice(ranked, 1);
+    EXPECT_EQ(again.doubt, guess.evidence.doubt);
+    EXPECT_EQ(again.entropy, guess.evidence.entropy);
+    EXPECT_EQ(again.margin, guess.evidence.margin);
+    EXPECT_EQ(guess.ranked.back()[0].token, guess.outcome.next);
+    choices += static_cast<uint32_t>(guess.ranked.size());
+  };
+  const auto heads = OrDie(
+      ExitHeads::Create(Exits(0.2f), "exits", *target_, KernelsFor(BestIsa()), *pool_, {}, check));
+  target_->Observe(heads.get());
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<std::vector<DraftedNode>> trees;
+  std::vector<Pass> passes;
+  for (uint32_t i = 0; i < 6; ++i) {
+    sessions.push_back(std::make_unique<Session>(
+        *target_, i % 2 == 0 ? SamplingOptions{} : Sampled(i), RandomTokens(9, i)));
+    trees.push_back(BushyTree(i, 24));
+  }
+  for (uint32_t i = 0; i < 6; ++i) passes.push_back(sessions[i]->Over(trees[i]));
+  Run(passes);
+  EXPECT_GT(choices, 3u * 6);  // some walks are longer than a node
+}
+
 TEST_F(ExitHeadsTest, AnExitThatIsOffSaysNothing) {
   Write("llama", TensorType::kQ8_0);
   const auto heads = Attach(Exits(0.2f));
