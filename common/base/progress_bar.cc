@@ -68,7 +68,8 @@ void ProgressBar::Draw(std::string_view what) {
 }
 
 std::string ProgressBar::Amount(uint64_t amount) const {
-  return unit_ == ProgressUnit::kBytes ? HumanBytes(amount) : Concat(amount, " tokens");
+  if (unit_ == ProgressUnit::kBytes) return HumanBytes(amount);
+  return Concat(amount, unit_ == ProgressUnit::kTokens ? " tokens" : " passes");
 }
 
 double ProgressBar::Seconds() const {

@@ -17,7 +17,7 @@
 
 namespace outrider {
 
-enum class ProgressUnit { kBytes, kTokens };
+enum class ProgressUnit { kBytes, kTokens, kPasses };
 
 class ProgressBar {
  public:
