@@ -19,6 +19,7 @@ namespace {
 constexpr auto kCheckpointEvery = std::chrono::minutes(3);
 constexpr uint64_t kValidations = 50;  // of a run, about
 constexpr uint64_t kValidationTokens = 16384;
+constexpr uint64_t kRowsPerValidated = 4;  // are learned from, so that short runs mostly learn
 
 std::string CheckpointPath(const std::string& out) {
   return out + ".checkpoint";
@@ -68,9 +69,13 @@ class Runner {
 
   absl::Status Validate() {
     const uint64_t steps = run_.options.schedule.steps;
-    const uint64_t every = std::max<uint64_t>(1, steps / kValidations);
-    if (validation_ == nullptr || (step() % every != 0 && step() != steps)) return absl::OkStatus();
-    const uint64_t row_count = std::max<uint64_t>(1, kValidationTokens / validation_->row_length());
+    if (validation_ == nullptr) return absl::OkStatus();
+    const uint64_t row_count =
+        std::min<uint64_t>(validation_->row_count(),
+                           std::max<uint64_t>(1, kValidationTokens / validation_->row_length()));
+    const uint64_t every = std::max({uint64_t{1}, steps / kValidations,
+                                     kRowsPerValidated * row_count / run_.options.rows_per_step});
+    if (step() % every != 0 && step() != steps) return absl::OkStatus();
     OUTRIDER_ASSIGN_OR_RETURN(const float loss,
                               trainer_.Evaluate(*validation_, static_cast<uint32_t>(row_count)));
     trainer_.mutable_state().validations.push_back({step(), loss});
