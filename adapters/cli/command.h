@@ -19,6 +19,7 @@ using CommandBody = std::function<absl::Status()>;
 
 void AddCalibrateExitsCommand(CLI::App& app, CommandBody& chosen);
 void AddTrainTokenizerCommand(CLI::App& app, CommandBody& chosen);
-void AddTrainLmCommand(CLI::App& app, CommandBody& chosen);  // no_torch.cc where it is absent
+void AddTrainLmCommand(CLI::App& app, CommandBody& chosen);
+void AddTrainExitsCommand(CLI::App& app, CommandBody& chosen);  // no_torch.cc where it is absent
 
 }  // namespace outrider

@@ -23,6 +23,7 @@ int Main(int argc, char** argv) {
   CommandBody chosen;
   AddTrainTokenizerCommand(app, chosen);
   AddTrainLmCommand(app, chosen);
+  AddTrainExitsCommand(app, chosen);
   AddCalibrateExitsCommand(app, chosen);
 
   return RunProgram(app, argc, argv, [&chosen] { return chosen(); });

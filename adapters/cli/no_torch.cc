@@ -24,4 +24,8 @@ void AddTrainLmCommand(CLI::App& app, CommandBody& chosen) {
   AddAbsent(app, chosen, "train-lm");
 }
 
+void AddTrainExitsCommand(CLI::App& app, CommandBody& chosen) {
+  AddAbsent(app, chosen, "train-exits");
+}
+
 }  // namespace outrider

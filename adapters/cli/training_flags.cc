@@ -113,10 +113,14 @@ void AddTrainingFlags(CLI::App& command, TrainingFlags& flags) {
       ->envname("OUTRIDER_THREADS");
 }
 
+uint32_t ThreadsOf(const TrainingFlags& flags) {
+  if (flags.threads > 0) return static_cast<uint32_t>(flags.threads);
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
 absl::Status PrepareToTrain(const TrainingFlags& flags) {
   OUTRIDER_RETURN_IF_ERROR(AtomicFile::Create(flags.out).status());
-  const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  SetTorchThreads(flags.threads > 0 ? flags.threads : processors);
+  SetTorchThreads(static_cast<int>(ThreadsOf(flags)));
   if (!HasOpenBlas()) {
     std::fprintf(stderr,
                  "libtorch multiplies with the reference BLAS here, many times slower than "

@@ -51,6 +51,9 @@ struct TrainingFlags {
 
 void AddTrainingFlags(CLI::App& command, TrainingFlags& flags);
 
+// The processors of this machine, unless the user said how many.
+uint32_t ThreadsOf(const TrainingFlags& flags);
+
 // Checks that the output can be written, before hours are spent on it, and sets the threads.
 absl::Status PrepareToTrain(const TrainingFlags& flags);
 

@@ -56,6 +56,18 @@ class Bfloat16Products {
 
 }  // namespace
 
+RowBatch ReadRows(TokenRows& rows, uint64_t first, uint64_t count) {
+  const std::vector<int64_t> shape = {static_cast<int64_t>(count),
+                                      static_cast<int64_t>(rows.row_length())};
+  RowBatch batch{at::empty(shape, at::kLong), at::empty(shape, at::kLong),
+                 at::empty(shape, at::kLong)};
+  for (int64_t row = 0; row < shape[0]; ++row) {
+    rows.Get(first + static_cast<uint64_t>(row), Row(batch.tokens, row), Row(batch.targets, row),
+             Row(batch.documents, row));
+  }
+  return batch;
+}
+
 Loss LanguageLoss(const TorchTransformer& model) {
   return [&model](const RowBatch& batch) {
     TorchForwardOptions options;
@@ -140,14 +152,7 @@ uint64_t Trainer::RowsPerPass(const TokenRows& rows) const {
 }
 
 RowBatch Trainer::Read(TokenRows& rows, uint64_t first, uint64_t count) const {
-  const std::vector<int64_t> shape = {static_cast<int64_t>(count),
-                                      static_cast<int64_t>(rows.row_length())};
-  RowBatch batch{at::empty(shape, at::kLong), at::empty(shape, at::kLong),
-                 at::empty(shape, at::kLong)};
-  for (int64_t row = 0; row < shape[0]; ++row) {
-    rows.Get(first + static_cast<uint64_t>(row), Row(batch.tokens, row), Row(batch.targets, row),
-             Row(batch.documents, row));
-  }
+  RowBatch batch = ReadRows(rows, first, count);
   for (at::Tensor* tensor : {&batch.tokens, &batch.targets, &batch.documents}) {
     *tensor = tensor->to(device_);
   }

@@ -32,6 +32,8 @@ struct RowBatch {
   at::Tensor documents;
 };
 
+RowBatch ReadRows(TokenRows& rows, uint64_t first, uint64_t count);
+
 // In nats, summed over the targets. It holds on to the models it needs; the trainer knows none.
 using Loss = std::function<at::Tensor(const RowBatch& batch)>;
 
