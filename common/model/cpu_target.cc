@@ -18,24 +18,11 @@ uint64_t PagesFor(uint64_t positions) {
   return (positions + kChunk - 1) / kChunk;
 }
 
-constexpr uint32_t kSequencesMax = SequenceTable<TargetSequence>::kSequencesMax;
-
 absl::Status CheckOptions(const ModelSpec& spec, const CpuTargetOptions& options) {
-  if (options.context_length > spec.context_length) {
-    return InvalidArgument("a context of ", options.context_length, " tokens is more than the ",
-                           spec.context_length, " ", spec.name, " was made for; ask for ",
-                           spec.context_length, " at most");
-  }
-  if (options.sequence_count_max == 0 || options.sequence_count_max > kSequencesMax) {
-    return InvalidArgument("a target holds 1 to ", kSequencesMax, " sequences, not ",
-                           options.sequence_count_max);
-  }
-  if (options.row_count_max <= options.node_count_max) {
-    return InvalidArgument("a pass of ", options.node_count_max,
-                           " nodes and their root does not fit into ", options.row_count_max,
-                           " rows; allow fewer nodes or more rows");
-  }
-  return absl::OkStatus();
+  return CheckLimits(spec, {.context_length = options.context_length,
+                            .sequence_count_max = options.sequence_count_max,
+                            .node_count_max = options.node_count_max,
+                            .row_count_max = options.row_count_max});
 }
 
 absl::StatusOr<uint32_t> CountPages(const KvPageLayout& layout, const CpuTargetOptions& options,

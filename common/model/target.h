@@ -19,7 +19,8 @@
 //
 // What a pass says is a function of the sequence's tokens, the chooser and the history. It does not
 // depend on the tree, on who else is in the call, or on how the tokens got here (in one prompt,
-// chunk by chunk, drafted and accepted, forked, truncated and read again).
+// chunk by chunk, drafted and accepted, forked, truncated and read again): to the bit, or to
+// rounding where TargetInfo::batch_invariant says no.
 //
 // Threads: one call at a time.
 // Memory:  taken when the target is made. Prefill(), Run() and Commit() do not allocate.
@@ -66,6 +67,9 @@ struct TargetInfo {
   uint32_t context_length;      // tokens of one sequence
   uint32_t node_count_max;      // drafted nodes of one pass
   uint32_t sequence_count_max;  // at a time
+  // Whether a pass says the same to the bit whoever else is in the call and however many threads
+  // run. Where it does not, tokens may differ wherever two are all but equally likely.
+  bool batch_invariant = true;
 };
 
 // Told after every chunk how many of the tokens that had to be computed are; false stops.

@@ -2,6 +2,24 @@
 
 namespace outrider {
 
+absl::Status CheckLimits(const ModelSpec& spec, const TargetLimits& limits) {
+  if (limits.context_length > spec.context_length) {
+    return InvalidArgument("a context of ", limits.context_length, " tokens is more than the ",
+                           spec.context_length, " ", spec.name, " was made for; ask for ",
+                           spec.context_length, " at most");
+  }
+  if (limits.sequence_count_max == 0 || limits.sequence_count_max > kSequencesMax) {
+    return InvalidArgument("a target holds 1 to ", kSequencesMax, " sequences, not ",
+                           limits.sequence_count_max);
+  }
+  if (limits.row_count_max <= limits.node_count_max) {
+    return InvalidArgument("a pass of ", limits.node_count_max,
+                           " nodes and their root does not fit into ", limits.row_count_max,
+                           " rows; allow fewer nodes or more rows");
+  }
+  return absl::OkStatus();
+}
+
 TargetRules::TargetRules(const TargetInfo& info) : info_(info) {
   depths_.reserve(info.node_count_max);
   path_.reserve(info.node_count_max);

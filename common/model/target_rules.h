@@ -22,10 +22,26 @@
 #include "absl/status/statusor.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/model/model_spec.h"
 #include "common/model/target.h"
 #include "common/tokens/chooser.h"
 
 namespace outrider {
+
+// How much a target is made for.
+struct TargetLimits {
+  uint32_t context_length = 0;      // of one sequence; 0: what the model was made for
+  uint32_t sequence_count_max = 1;  // at a time
+  uint32_t node_count_max = 63;     // drafted nodes of one pass
+  uint32_t row_count_max = 256;     // of one run of the transformer, and so of a prompt's chunk
+};
+
+// InvalidArgument when they contradict the model or each other, naming what would work.
+absl::Status CheckLimits(const ModelSpec& spec, const TargetLimits& limits);
+
+// An id is a running number and, in its low bits, which sequence of the table it is.
+inline constexpr uint32_t kSequenceIndexBits = 16;
+inline constexpr uint32_t kSequencesMax = 1 << kSequenceIndexBits;
 
 // What any target knows of a sequence; each adds what its cache has.
 struct TargetSequence {
@@ -45,10 +61,6 @@ struct TargetSequence {
 template <typename Sequence>
 class SequenceTable {
  public:
-  // An id is a running number and, in its low bits, which sequence of the table it is.
-  static constexpr uint32_t kIndexBits = 16;
-  static constexpr uint32_t kSequencesMax = 1 << kIndexBits;
-
   void Add(std::unique_ptr<Sequence> sequence) {
     OUTRIDER_CHECK(sequences_.size() < kSequencesMax, "the options are checked");
     sequences_.push_back(std::move(sequence));
@@ -60,7 +72,7 @@ class SequenceTable {
       return ResourceExhausted("all ", sequences_.size(), " sequences are in use; close one");
     }
     const auto index = static_cast<uint64_t>(unused - sequences_.begin());
-    (*unused)->id = ++created_ << kIndexBits | index;
+    (*unused)->id = ++created_ << kSequenceIndexBits | index;
     return unused->get();
   }
 
