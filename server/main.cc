@@ -23,6 +23,7 @@
 #include "common/model/cpu_target.h"
 #include "common/text/fingerprint.h"
 #include "common/text/tokenizer_source.h"
+#include "common/torch/torch_target.h"
 #include "server/decode_service.h"
 #include "server/listener.h"
 #include "server/verifier_driver.h"
@@ -44,8 +45,11 @@ constexpr char kFooter[] =
     "Every flag has an environment twin: --model is OUTRIDER_MODEL. Exit codes: 0 done, 1 failed, "
     "2 wrong usage.";
 
+constexpr char kTorchDevice[] = "torch";
+
 struct ServerFlags {
   std::string model;
+  std::string device = "cpu";
   std::string listen = "127.0.0.1:7373";
   std::optional<uint32_t> context;
   uint32_t sessions = 8;
@@ -74,24 +78,41 @@ class LoadLog {
   uint64_t quarter_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<CpuTarget>> LoadTarget(const ServerFlags& flags, ThreadPool& pool) {
+// This processor, by our own arithmetic, or what libtorch calls the rest of "torch:..." .
+absl::StatusOr<std::unique_ptr<Target>> LoadTarget(const ServerFlags& flags, ThreadPool& pool) {
   OUTRIDER_ASSIGN_OR_RETURN(
       const Isa isa,
       SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
-  CpuTargetOptions options;
-  const uint32_t trained = model->hyperparameters().context_length;
-  options.context_length = flags.context.value_or(std::min(trained, kDefaultContext));
-  options.sequence_count_max = flags.sessions;
-  options.node_count_max = flags.pass_nodes;
+  const uint32_t context =
+      flags.context.value_or(std::min(model->hyperparameters().context_length, kDefaultContext));
   LoadLog log(flags.model);
-  return CpuTarget::Load(
-      *model, flags.model, options, KernelsFor(isa), pool,
-      [&](uint64_t done, uint64_t total, std::string_view) { log.Progress(done, total); });
+  const LoadProgress progress = [&](uint64_t done, uint64_t total, std::string_view) {
+    log.Progress(done, total);
+  };
+  if (flags.device.starts_with(kTorchDevice)) {
+    return LoadTorchTarget(
+        *model, flags.model,
+        {.device = flags.device == kTorchDevice ? "cpu" : flags.device.substr(sizeof(kTorchDevice)),
+         .thread_count = flags.threads,
+         .context_length = context,
+         .sequence_count_max = flags.sessions,
+         .node_count_max = flags.pass_nodes},
+        progress);
+  }
+  return CpuTarget::Load(*model, flags.model,
+                         {.context_length = context,
+                          .sequence_count_max = flags.sessions,
+                          .node_count_max = flags.pass_nodes},
+                         KernelsFor(isa), pool, progress);
 }
 
-VerifierConfig ConfigFor(const CpuTarget& target, const Tokenizer& tokenizer) {
-  const TargetInfo& info = target.info();
+uint32_t PagesFor(uint32_t positions) {
+  return (positions + kChunk - 1) / kChunk;
+}
+
+// Either target has room for all its sessions at their longest.
+VerifierConfig ConfigFor(const TargetInfo& info, const Tokenizer& tokenizer) {
   VerifierConfig config;
   config.model_name = info.model_name;
   config.numerics_id = info.numerics_id.ToString();
@@ -100,7 +121,8 @@ VerifierConfig ConfigFor(const CpuTarget& target, const Tokenizer& tokenizer) {
   config.context_length = info.context_length;
   config.pass_nodes_max = info.node_count_max;
   config.sequence_count_max = info.sequence_count_max;
-  config.page_count = target.free_page_count();
+  config.page_count =
+      info.sequence_count_max * (PagesFor(info.context_length) + PagesFor(info.node_count_max));
   config.page_tokens = kChunk;
   return config;
 }
@@ -133,8 +155,8 @@ absl::Status Serve(const ServerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(flags.model));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(flags.threads));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<CpuTarget> target, LoadTarget(flags, *pool));
-  VerifierMachine machine(ConfigFor(*target, *tokenizer), {*tokenizer, RandomBits});
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Target> target, LoadTarget(flags, *pool));
+  VerifierMachine machine(ConfigFor(target->info(), *tokenizer), {*tokenizer, RandomBits});
   v1::DescribeResponse description;
   machine.Describe(description);
 
@@ -144,16 +166,40 @@ absl::Status Serve(const ServerFlags& flags) {
                             Listener::Listen(flags.listen, service));
   std::fprintf(stderr, "serving %s (numerics id %s) on %s\n", description.model_name().c_str(),
                description.numerics_id().c_str(), listener->address().c_str());
+  if (!target->info().batch_invariant) {
+    std::fputs(
+        "note: on this device a pass rounds differently beside others and with other --threads, so "
+        "a session's tokens may differ where two are all but equally likely\n",
+        stderr);
+  }
   int signal = 0;
   sigwait(&signals, &signal);
   Drain(driver, signals, flags.drain_seconds);
   return absl::OkStatus();
 }
 
+// Empty for a good one, as CLI11 wants it.
+std::string CheckDevice(const std::string& device) {
+  const std::string_view gpu = "torch:cuda";
+  if (device == "cpu" || device == kTorchDevice || device == gpu) return "";
+  const bool numbered = device.starts_with(gpu) && device.size() > gpu.size() + 1 &&
+                        device[gpu.size()] == ':' &&
+                        device.find_first_not_of("0123456789", gpu.size() + 1) == device.npos;
+  if (numbered) return "";
+  return Concat(device, " is none of cpu, torch, torch:cuda, torch:cuda:N");
+}
+
 void AddFlags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--model", flags.model, "The target: a .gguf file or a Hugging Face directory")
       ->envname("OUTRIDER_MODEL")
       ->required();
+  app.add_option("--device", flags.device,
+                 "What computes: cpu, torch (libtorch on this processor) or torch:cuda (on a GPU; "
+                 "torch:cuda:1 is the second). libtorch's tokens have a numerics id of their own "
+                 "and are not the same to the bit in every batch")
+      ->envname("OUTRIDER_DEVICE")
+      ->check(CLI::Validator(CheckDevice, "", "device"))
+      ->capture_default_str();
   app.add_option("--listen", flags.listen, "Where devices connect: host:port; port 0: any free one")
       ->envname("OUTRIDER_LISTEN")
       ->capture_default_str();

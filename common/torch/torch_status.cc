@@ -2,8 +2,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <string>
-
 #include "common/base/status.h"
 
 namespace outrider {
@@ -18,8 +16,8 @@ std::string_view FirstLine(std::string_view text) {
 
 absl::Status TorchStatus(const std::exception& error, std::string_view context) {
   const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
-  const std::string what = torch_error != nullptr ? torch_error->what_without_backtrace() : "";
-  const std::string_view line = FirstLine(torch_error != nullptr ? what : error.what());
+  const std::string_view line =
+      FirstLine(torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
   // The allocator of the CPU throws an error of the general kind.
   const bool out_of_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
                              dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||

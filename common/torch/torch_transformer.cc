@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "common/base/check.h"
@@ -112,9 +111,9 @@ at::Tensor PositionsWithin(const at::Tensor& documents) {
   return at - std::get<0>(starts.cummax(1));
 }
 
-// [B or 1, T, T]: which keys each row sees.
-at::Tensor MaskOf(const at::Tensor& tokens, const at::Tensor& documents,
-                  std::optional<uint32_t> window, at::ScalarType type) {
+// [B or 1, T, T]: the keys a row does not see.
+at::Tensor HiddenKeys(const at::Tensor& tokens, const at::Tensor& documents,
+                      std::optional<uint32_t> window) {
   const at::Tensor at = at::arange(tokens.size(1), tokens.options());
   const at::Tensor distance = at.unsqueeze(1) - at.unsqueeze(0);
   at::Tensor hidden = distance.lt(0).unsqueeze(0);
@@ -122,8 +121,7 @@ at::Tensor MaskOf(const at::Tensor& tokens, const at::Tensor& documents,
   if (documents.defined()) {
     hidden = hidden.logical_or(documents.unsqueeze(2).ne(documents.unsqueeze(1)));
   }
-  return at::zeros(hidden.sizes(), tokens.options().dtype(type))
-      .masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  return hidden;
 }
 
 }  // namespace
@@ -252,12 +250,11 @@ TorchOutput TorchTransformer::Forward(const at::Tensor& tokens,
   const at::Tensor positions = options.documents.defined()
                                    ? PositionsWithin(options.documents)
                                    : at::arange(tokens.size(1), tokens.options());
-  const at::Tensor mask =
-      MaskOf(tokens, options.documents, spec_.window, embeddings_->scalar_type());
+  const at::Tensor hidden_keys = HiddenKeys(tokens, options.documents, spec_.window);
   TorchOutput output;
   const auto attend = [&](uint32_t, const at::Tensor& query, const at::Tensor& key,
                           const at::Tensor& value) {
-    return outrider::Attend(query, key, value, spec_.attention_scale, mask);
+    return outrider::Attend(query, key, value, spec_.attention_scale, hidden_keys);
   };
   const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
     if (std::ranges::binary_search(options.hidden_layers, layer)) output.hidden.push_back(hidden);

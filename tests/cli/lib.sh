@@ -37,3 +37,19 @@ fails() {
   [ "$code" -ne 1 ] || equals 1 "$(wc -l <err.txt)"
   [ ! -s out.txt ] || fail "wrote to standard output: $(cat out.txt)"
 }
+
+server=$(dirname "$OUTRIDER")/outrider-server
+
+# start FLAGS...: starts a server, and sets address and server_pid
+start() {
+  rm -f server.log
+  "$server" "$@" 2>server.log &
+  server_pid=$!
+  for _ in $(seq 200); do
+    address=$(sed -n 's/^serving .* on //p' server.log 2>/dev/null) || true
+    [ -z "$address" ] || return 0
+    sleep 0.05
+  done
+  cat server.log
+  fail 'the server did not start'
+}

@@ -1,20 +1,6 @@
 . "$(dirname "$0")/lib.sh"
 
 # A target behind a socket: whatever drafts for it, the text is what the target alone writes.
-server=$(dirname "$OUTRIDER")/outrider-server
-
-start() {  # starts a server, and sets address and server_pid
-  rm -f server.log
-  "$server" "$@" 2>server.log &
-  server_pid=$!
-  for _ in $(seq 200); do
-    address=$(sed -n 's/^serving .* on //p' server.log 2>/dev/null) || true
-    [ -z "$address" ] || return 0
-    sleep 0.05
-  done
-  cat server.log
-  fail 'the server did not start'
-}
 serve() { start --model stories.gguf --listen 127.0.0.1:0 "$@"; }
 killed() {
   kill -KILL "$server_pid"

@@ -4,9 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 
-#include <limits>
 #include <random>
 
 #include "common/formats/models/tensor_layout.h"
@@ -63,12 +61,10 @@ Halves ComputeWithHalves(const TorchTransformer& model, std::span<const TokenId>
   const at::Tensor distance = positions.unsqueeze(1).sub(positions);
   at::Tensor hidden = distance.lt(0);
   if (model.spec().window) hidden = hidden.logical_or(distance.ge(int64_t{*model.spec().window}));
-  const at::Tensor mask =
-      at::zeros(hidden.sizes()).masked_fill(hidden, -std::numeric_limits<double>::infinity());
   const auto attend = [&](uint32_t, const at::Tensor& query, const at::Tensor& key,
                           const at::Tensor& value) {
     return Attend(query, key.to(at::kHalf).to(at::kFloat), value.to(at::kHalf).to(at::kFloat),
-                  model.spec().attention_scale, mask.unsqueeze(0));
+                  model.spec().attention_scale, hidden.unsqueeze(0));
   };
   Halves result;
   const auto observe = [&](uint32_t, const at::Tensor& x) { result.layers.push_back(RowsOf(x)); };
