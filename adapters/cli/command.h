@@ -18,6 +18,7 @@ namespace outrider {
 using CommandBody = std::function<absl::Status()>;
 
 void AddCalibrateExitsCommand(CLI::App& app, CommandBody& chosen);
+void AddEvaluateExitsCommand(CLI::App& app, CommandBody& chosen);
 void AddTrainTokenizerCommand(CLI::App& app, CommandBody& chosen);
 void AddTrainLmCommand(CLI::App& app, CommandBody& chosen);
 void AddTrainExitsCommand(CLI::App& app, CommandBody& chosen);  // no_torch.cc where it is absent

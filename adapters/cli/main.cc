@@ -7,7 +7,8 @@ namespace outrider {
 namespace {
 
 constexpr char kDescription[] =
-    "Trains tokenizers, small language models and drafts for Outrider from plain text files.";
+    "Trains tokenizers, small language models, drafts and exits for Outrider from plain text "
+    "files.";
 
 constexpr char kFooter[] =
     "Text files are plain or gzip'd; a line \"<|endoftext|>\" separates documents.\n"
@@ -25,6 +26,7 @@ int Main(int argc, char** argv) {
   AddTrainLmCommand(app, chosen);
   AddTrainExitsCommand(app, chosen);
   AddCalibrateExitsCommand(app, chosen);
+  AddEvaluateExitsCommand(app, chosen);
 
   return RunProgram(app, argc, argv, [&chosen] { return chosen(); });
 }
