@@ -85,8 +85,7 @@ void ExitHeads::BeginRun(std::span<const RunningPass> passes) {
   for (const RunningPass& running : passes) CollectTokens(*running.pass);
   round_tokens_.assign(own_tokens_.begin(), own_tokens_.end());
   std::ranges::sort(round_tokens_);
-  const auto repeated = std::ranges::unique(round_tokens_);
-  round_tokens_.erase(repeated.begin(), repeated.end());
+  round_tokens_.erase(std::unique(round_tokens_.begin(), round_tokens_.end()), round_tokens_.end());
   scorer_->SetRound(round_tokens_);
 
   own_columns_.clear();
