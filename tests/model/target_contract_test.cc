@@ -109,6 +109,24 @@ TEST_F(TargetContract, ATextIsTheSameHoweverItGotThere) {
   }
 }
 
+TEST_F(TargetContract, AForkAndItsOriginDoNotDisturbEachOther) {
+  const auto target = Load();
+  const std::vector<TokenId> prompt = RandomTokens(40, 1), more = RandomTokens(15, 2);
+  Session alone(*target, {});
+  alone.Read(prompt);
+  alone.Read(more);
+  const std::vector<TokenId> text = alone.Write(12);
+  Session session(*target, {});
+  session.Read(prompt);
+  const SequenceId fork = OrDie(target->Fork(session.id()));
+  session.Read(more);
+  // The fork reads something else at the positions its origin goes on with.
+  OUTRIDER_CHECK_OK(target->Prefill(fork, RandomTokens(15, 3), nullptr));
+  EXPECT_EQ(session.Write(12), text);
+  session.Truncate(55);
+  EXPECT_EQ(session.Write(12), text);
+}
+
 TEST_F(TargetContract, SixteenSequencesSayWhatEachSaysAlone) {
   // 40 rows at a time: a call takes several runs.
   const auto target = Load({.sequence_count_max = 17, .node_count_max = 15, .row_count_max = 40});

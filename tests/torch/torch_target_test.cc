@@ -75,22 +75,6 @@ TEST_F(TorchTargetTest, SaysThatItsNumericsAreItsOwn) {
   EXPECT_NE(torch->info().numerics_id, LoadTorch(DamagedStories(), {})->info().numerics_id);
 }
 
-// A fork and its origin have the same memory until one of them writes there.
-TEST_F(TorchTargetTest, ForksDoNotDisturbEachOther) {
-  const std::string path = dir_.File("model.gguf");
-  WriteRandomModel(SmallModel("llama"), TensorType::kF32, path);
-  const auto target = LoadTorch(path, {.sequence_count_max = 2});
-  const std::vector<TokenId> prompt = RandomTokens(40, 1);
-  Session session(*target, {});
-  session.Read(prompt);
-  const std::vector<TokenId> text = session.Write(12);
-  session.Truncate(40);
-  const SequenceId fork = OrDie(target->Fork(session.id()));
-  // The fork reads something else where its origin goes on.
-  OUTRIDER_CHECK_OK(target->Prefill(fork, RandomTokens(15, 2), nullptr));
-  EXPECT_EQ(session.Write(12), text);
-}
-
 TEST_F(TorchTargetTest, ADeviceThatIsNotThereIsRefused) {
   const auto load = [&](const std::string& device) {
     return LoadTorchTarget(*OrDie(ModelFile::Open(Stories())), Stories(), {.device = device},
