@@ -172,8 +172,19 @@ void ExitScorer::SetRound(std::span<const TokenId> tokens) {
   OUTRIDER_CHECK(options_.scope == ExitScope::kCandidates, "whoever scores all has no candidates");
   OUTRIDER_CHECK(tokens.size() <= options_.round_token_max, "a round has its most tokens");
   round_rows_.assign(tokens.begin(), tokens.end());
-  const size_t bytes = GatheredBytes(outer_.head, static_cast<uint32_t>(tokens.size()));
-  round_ = GatherRows(outer_.head, round_rows_, round_memory_.bytes().first(bytes));
+  const std::span<const uint32_t> rows = round_rows_;
+  const size_t panel_bytes = GatheredBytes(outer_.head, kPanelOutputs);
+  pool_.ParallelFor(PanelCount(static_cast<uint32_t>(rows.size())), [&](size_t panel) {
+    const size_t first = panel * kPanelOutputs;
+    const auto some = rows.subspan(first, std::min<size_t>(kPanelOutputs, rows.size() - first));
+    const size_t bytes = GatheredBytes(outer_.head, static_cast<uint32_t>(some.size()));
+    GatherRows(outer_.head, some, round_memory_.bytes().subspan(panel * panel_bytes, bytes));
+  });
+  round_ = {.type = outer_.head.type,
+            .layout = outer_.head.layout,
+            .outputs = static_cast<uint32_t>(rows.size()),
+            .inputs = outer_.head.inputs,
+            .data = round_memory_.bytes().data()};
 }
 
 ExitLogits ExitScorer::Score(size_t exit, std::span<const float* const> hidden) {
