@@ -126,6 +126,13 @@ class Planner {
   }
 
   const Hyperparameters& numbers() const { return new_; }
+
+  // Old layers are the last of those that make up their share of the depth.
+  uint32_t NewBlock(uint32_t old_block) const {
+    const uint64_t end = (uint64_t{old_block} + 1) * new_.block_count;
+    return static_cast<uint32_t>((end + old_.block_count - 1) / old_.block_count) - 1;
+  }
+
   // In execution order.
   std::vector<const PlannedTensor*> tensors() const {
     std::vector<ModelTensor> plain;
@@ -210,11 +217,6 @@ class Planner {
     return {old_.head_count[block], old_.head_count_kv[block]};
   }
 
-  // Old layers are the last of those that make up their share of the depth.
-  uint32_t NewBlock(uint32_t old_block) const {
-    const uint64_t end = (uint64_t{old_block} + 1) * new_.block_count;
-    return static_cast<uint32_t>((end + old_.block_count - 1) / old_.block_count) - 1;
-  }
   // The one that `block` is, or whose share it is part of.
   uint32_t OldBlock(uint32_t block) const {
     uint32_t old_block = 0;
@@ -483,6 +485,44 @@ absl::Status Inflate(const ModelFile& model, const std::string& path, const std:
         Annotate(WriteTensor(model, *planned, writer, progress), planned->tensor.name));
   }
   return writer.Commit();
+}
+
+// The root mean square r of a state becomes r sqrt(d / D), so what is divided by it is sqrt(D / d)
+// times what it was: columns of `down` undo that, rows of `up` make up for the smaller r.
+absl::StatusOr<TrainedExits> InflateExits(const TrainedExits& exits, const std::string& exits_path,
+                                          const ModelFile& model, const std::string& path,
+                                          const InflateOptions& options, uint64_t content_hash) {
+  const Hyperparameters& old_numbers = model.hyperparameters();
+  if (exits.target.embedding_length != old_numbers.embedding_length ||
+      exits.target.layer_count != old_numbers.block_count) {
+    return InvalidArgument(exits_path, ": is for a target of ", exits.target.layer_count,
+                           " layers of ", exits.target.embedding_length, ", and ", path, " has ",
+                           old_numbers.block_count, " of ", old_numbers.embedding_length);
+  }
+  Planner planner(model, path, options);
+  OUTRIDER_RETURN_IF_ERROR(planner.Plan());
+  const uint32_t width = old_numbers.embedding_length;
+  const uint32_t new_width = planner.numbers().embedding_length;
+  const float scale = std::sqrt(static_cast<float>(width) / static_cast<float>(new_width));
+  TrainedExits grown = exits;
+  grown.target.name = planner.numbers().name;
+  grown.target.content_hash = content_hash;
+  grown.target.embedding_length = new_width;
+  grown.target.layer_count = planner.numbers().block_count;
+  for (TrainedExit& exit : grown.exits) {
+    exit.layer = planner.NewBlock(exit.layer);
+    std::vector<float> down(size_t{exit.rank} * new_width);
+    std::vector<float> up(down.size());
+    for (uint32_t i = 0; i < exit.rank; ++i) {
+      for (uint32_t k = 0; k < width; ++k) {
+        down[size_t{i} * new_width + k] = exit.down[size_t{i} * width + k] * scale;
+        up[size_t{k} * exit.rank + i] = exit.up[size_t{k} * exit.rank + i] / scale;
+      }
+    }
+    exit.down = std::move(down);
+    exit.up = std::move(up);
+  }
+  return grown;
 }
 
 }  // namespace outrider

@@ -39,6 +39,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
 #include "common/formats/tensors/tensor_type.h"
 
@@ -70,5 +71,12 @@ absl::StatusOr<uint64_t> InflatedBytes(const ModelFile& model, const std::string
 // `path` is the model's, and starts messages.
 absl::Status Inflate(const ModelFile& model, const std::string& path, const std::string& out_path,
                      const InflateOptions& options, const InflateProgress& progress);
+
+// Exits of a model for what Inflate() makes of it with the same options, with the calibration they
+// have: they see the states they saw, so they guess what they guessed. `content_hash` is that of
+// the new weights. InvalidArgument for exits of another shape; `exits_path` starts messages.
+absl::StatusOr<TrainedExits> InflateExits(const TrainedExits& exits, const std::string& exits_path,
+                                          const ModelFile& model, const std::string& path,
+                                          const InflateOptions& options, uint64_t content_hash);
 
 }  // namespace outrider

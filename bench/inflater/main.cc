@@ -11,8 +11,12 @@
 #include "common/base/program.h"
 #include "common/base/progress_bar.h"
 #include "common/base/status.h"
+#include "common/base/thread_pool.h"
 #include "common/base/units.h"
+#include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
+#include "common/model/model_spec.h"
+#include "common/model/resident_weights.h"
 
 namespace outrider {
 namespace {
@@ -22,6 +26,8 @@ struct Flags {
   std::string out;
   std::string like;
   std::string type;
+  std::string exits;
+  std::string exits_out;
   InflateOptions shape;  // what was asked for besides
 };
 
@@ -40,7 +46,9 @@ constexpr const char* kFooter =
     "further.\n"
     "The vocabulary stays. Logits equal the small model's but for rounding in norms; with --type\n"
     "they are those of the small model quantised so. Models of layer norms (GPT-2), experts or\n"
-    "encoders do not grow. Exits belong to weights: train them again, or for the large file.";
+    "encoders do not grow. Exits grow with their target: --exits reads those of the small one, "
+    "and\n"
+    "--exits-out writes them for the large (which needs it in memory for a moment).";
 
 InflateOptions Resolve(const Flags& flags, InflateOptions options) {
   const auto take = [](uint32_t asked, uint32_t& number) {
@@ -56,7 +64,33 @@ InflateOptions Resolve(const Flags& flags, InflateOptions options) {
   return options;
 }
 
+// What exits know weights by. It takes the model's size in memory for a moment.
+absl::StatusOr<uint64_t> HashOf(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool, ThreadPool::Create(1));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ResidentWeights> weights,
+                            ResidentWeights::Load(*model, spec, path, *pool, nullptr));
+  return weights->content_hash();
+}
+
+absl::Status GrowExits(const Flags& flags, const ModelFile& model, const InflateOptions& options) {
+  OUTRIDER_ASSIGN_OR_RETURN(const TrainedExits exits, ReadExits(flags.exits));
+  OUTRIDER_ASSIGN_OR_RETURN(const uint64_t old_hash, HashOf(flags.model));
+  if (exits.target.content_hash != old_hash) {
+    return InvalidArgument(flags.exits, ": was trained for other weights than those of ",
+                           flags.model, ", for ", exits.target.name);
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const uint64_t new_hash, HashOf(flags.out));
+  OUTRIDER_ASSIGN_OR_RETURN(const TrainedExits grown, InflateExits(exits, flags.exits, model,
+                                                                   flags.model, options, new_hash));
+  return WriteExits(grown, flags.exits_out);
+}
+
 absl::Status Run(const Flags& flags) {
+  if (flags.exits.empty() != flags.exits_out.empty()) {
+    return InvalidArgument("--exits and --exits-out go together: what to read and what to write");
+  }
   std::error_code ignored;
   if (std::filesystem::equivalent(flags.model, flags.out, ignored)) {
     return InvalidArgument(flags.out, ": is the model to grow; choose another --out");
@@ -75,6 +109,7 @@ absl::Status Run(const Flags& flags) {
   bar.Finish();
   std::printf("%s: %s (was %s)\n", flags.out.c_str(), HumanBytes(bytes).c_str(),
               HumanBytes(model->file_bytes()).c_str());
+  if (!flags.exits.empty()) return GrowExits(flags, *model, options);
   return absl::OkStatus();
 }
 
@@ -98,5 +133,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"}, CLI::ignore_case));
   app.add_flag("--flash", flags.shape.flash,
                "Lay tensors out on 4096-byte boundaries, for streaming from flash");
+  app.add_option("--exits", flags.exits, "Exit heads of the model, to grow with it");
+  app.add_option("--exits-out", flags.exits_out, "Where to write those");
   return outrider::RunProgram(app, argc, argv, [&] { return outrider::Run(flags); });
 }

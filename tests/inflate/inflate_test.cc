@@ -15,10 +15,12 @@
 #include "common/base/status.h"
 #include "common/formats/models/convert.h"
 #include "common/model/cpu_target.h"
+#include "common/model/exit_heads.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/model/engine.h"
+#include "tests/model/exits.h"
 #include "tests/model/random_model.h"
 #include "tests/model/stories.h"
 
@@ -202,6 +204,65 @@ TEST_F(InflateTest, QuantisingComesToTheSameBeforeAndAfter) {
                                              .type = TensorType::kQ8_0});
   EXPECT_EQ(OrDie(ModelFile::Open(large))->Find("blk.3.ffn_up.weight")->type, TensorType::kQ8_0);
   EXPECT_EQ(GreedyText(large, 60), GreedyText(small, 60));
+}
+
+// The guesses of three passes, at every exit.
+std::vector<ExitGuess> GuessesOf(const std::string& path, const TrainedExits* exits,
+                                 const InflateOptions& options, const ModelFile* small) {
+  const auto pool = OrDie(ThreadPool::Create(2));
+  const auto target = OrDie(CpuTarget::Load(*OrDie(ModelFile::Open(path)), path, {},
+                                            KernelsFor(BestIsa()), *pool, nullptr));
+  const TrainedExits own =
+      exits == nullptr
+          ? RandomExits(target->spec(), target->content_hash(), {0}, 16, 0.2f)
+          : OrDie(InflateExits(*exits, "e", *small, "m", options, target->content_hash()));
+  std::vector<ExitGuess> guesses;
+  const auto heads =
+      OrDie(ExitHeads::Create(own, "e", *target, KernelsFor(BestIsa()), *pool, {},
+                              [&](const ExitGuess& guess) { guesses.push_back(guess); }));
+  target->Observe(heads.get());
+  const SequenceId id = OrDie(target->CreateSequence());
+  const std::vector<TokenId> prompt = RandomTokens(9);
+  OUTRIDER_CHECK_OK(target->Prefill(id, prompt, nullptr));
+  TokenHistory history({.vocabulary_size = 200, .capacity = 9});
+  OUTRIDER_CHECK_OK(history.Append(prompt));
+  const std::vector<DraftedNode> nodes = {{3, DraftedNode::kRoot}, {10, 0}, {17, 1}};
+  for (const double temperature : {0.0, 0.8, 1.5}) {
+    SamplingOptions sampling;
+    sampling.temperature = temperature;
+    const Chooser chooser = OrDie(Chooser::Create(sampling, 200));
+    const Pass pass = {id, nodes, &chooser, &history};
+    PassResult result;
+    target->Run({&pass, 1}, {&result, 1});
+    OUTRIDER_CHECK_OK(result.status);
+  }
+  return guesses;
+}
+
+TEST_F(InflateTest, ExitsGrowWithTheirTarget) {
+  const std::string path = Small("llama", TensorType::kQ8_0);
+  const auto small = OrDie(ModelFile::Open(path));
+  Engine engine(path);
+  const TrainedExits exits =
+      RandomExits(engine.spec, engine.weights->content_hash(), {0}, 16, 0.2f);
+  const InflateOptions options = {.embedding_length = 1024, .block_count = 6};
+  const std::vector<ExitGuess> expected = GuessesOf(path, nullptr, {}, nullptr);
+  const std::vector<ExitGuess> actual =
+      GuessesOf(Grow(path, options), &exits, options, small.get());
+  ASSERT_EQ(actual.size(), 3u);
+  ASSERT_EQ(expected.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(expected[i].layer, 0u);
+    EXPECT_EQ(actual[i].layer, 2u);
+    EXPECT_EQ(actual[i].outcome.node, expected[i].outcome.node);
+    EXPECT_EQ(actual[i].outcome.next, expected[i].outcome.next);
+    EXPECT_EQ(actual[i].probability, expected[i].probability);
+    EXPECT_EQ(actual[i].evidence.entropy, expected[i].evidence.entropy);
+  }
+  TrainedExits others = exits;
+  others.target.embedding_length = 8;
+  EXPECT_THAT(std::string(Message(InflateExits(others, "e", *small, "m", options, 1).status())),
+              testing::HasSubstr("e: is for a target of 2 layers of 8, and m has 2 of 256"));
 }
 
 TEST_F(InflateTest, WhatCannotGrowIsRefused) {
