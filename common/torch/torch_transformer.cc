@@ -24,6 +24,7 @@
 #include "common/formats/tensors/dequantize.h"
 #include "common/kernels/rope_table.h"
 #include "common/model/content_hash.h"
+#include "common/torch/fused.h"
 #include "common/torch/torch_attention.h"
 #include "common/torch/torch_status.h"
 
@@ -111,6 +112,14 @@ at::Tensor PositionsWithin(const at::Tensor& documents) {
   return at - std::get<0>(starts.cummax(1));
 }
 
+// [B, T]: the first key each row sees, where its position counts from its document's first.
+at::Tensor FirstKeys(const at::Tensor& tokens, const at::Tensor& positions,
+                     std::optional<uint32_t> window) {
+  const at::Tensor at = at::arange(tokens.size(1), tokens.options());
+  const at::Tensor seen = window ? positions.clamp_max(int64_t{*window} - 1) : positions;
+  return (at - seen).expand_as(tokens).contiguous();
+}
+
 // [B or 1, T, T]: the keys a row does not see.
 at::Tensor HiddenKeys(const at::Tensor& tokens, const at::Tensor& documents,
                       std::optional<uint32_t> window) {
@@ -136,6 +145,9 @@ struct TorchTransformer::Turns {
   at::Tensor Apply(const at::Tensor& x) const {
     if (style == RopeStyle::kNone) return x;
     const int64_t pairs = cos.size(-1);
+    if (style == RopeStyle::kInterleaved && x.dim() == 4 && x.size(-1) == 2 * pairs && CanFuse(x)) {
+      return FusedTurnPairs(x, cos, sin);
+    }
     const at::Tensor turning = x.narrow(-1, 0, 2 * pairs);
     at::Tensor turned;
     if (style == RopeStyle::kInterleaved) {
@@ -251,9 +263,13 @@ TorchOutput TorchTransformer::Forward(const at::Tensor& tokens,
                                    ? PositionsWithin(options.documents)
                                    : at::arange(tokens.size(1), tokens.options());
   const at::Tensor hidden_keys = HiddenKeys(tokens, options.documents, spec_.window);
+  const at::Tensor first_keys = FirstKeys(tokens, positions, spec_.window);
   TorchOutput output;
   const auto attend = [&](uint32_t, const at::Tensor& query, const at::Tensor& key,
                           const at::Tensor& value) {
+    if (CanFuse(query) && CanFuse(key) && CanFuse(value)) {
+      return FusedAttend(query, key, value, spec_.attention_scale, first_keys);
+    }
     return outrider::Attend(query, key, value, spec_.attention_scale, hidden_keys);
   };
   const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
@@ -294,6 +310,7 @@ at::Tensor TorchTransformer::Normalize(const Norm& norm, const at::Tensor& x) co
 }
 
 at::Tensor TorchTransformer::NormalizeRms(const at::Tensor& weight, const at::Tensor& x) const {
+  if (CanFuse(x)) return FusedNormalizeRms(x, weight, spec_.norm_epsilon);
   return x * x.square().mean(-1, true).add(spec_.norm_epsilon).rsqrt() * weight;
 }
 
@@ -328,8 +345,10 @@ at::Tensor TorchTransformer::FeedForward(const Layer& weights, const at::Tensor&
   const at::Tensor normed = Normalize(weights.feed_forward_norm, hidden);
   const at::Tensor up = Multiply(weights.up, normed);
   switch (spec_.gate) {
-    case GateKind::kSiluGated:
-      return Multiply(weights.down, at::silu(Multiply(weights.gate, normed)) * up);
+    case GateKind::kSiluGated: {
+      const at::Tensor gate = Multiply(weights.gate, normed);
+      return Multiply(weights.down, CanFuse(gate) ? FusedSiluGate(gate, up) : at::silu(gate) * up);
+    }
     case GateKind::kGeluTanhGated:
       return Multiply(weights.down, at::gelu(Multiply(weights.gate, normed), "tanh") * up);
     case GateKind::kGeluTanh:
