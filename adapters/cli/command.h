@@ -20,7 +20,9 @@ using CommandBody = std::function<absl::Status()>;
 void AddCalibrateExitsCommand(CLI::App& app, CommandBody& chosen);
 void AddEvaluateExitsCommand(CLI::App& app, CommandBody& chosen);
 void AddTrainTokenizerCommand(CLI::App& app, CommandBody& chosen);
+// These need libtorch; no_torch.cc says so where it is absent.
 void AddTrainLmCommand(CLI::App& app, CommandBody& chosen);
-void AddTrainExitsCommand(CLI::App& app, CommandBody& chosen);  // no_torch.cc where it is absent
+void AddDistillDraftCommand(CLI::App& app, CommandBody& chosen);
+void AddTrainExitsCommand(CLI::App& app, CommandBody& chosen);
 
 }  // namespace outrider

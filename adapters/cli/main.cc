@@ -24,6 +24,7 @@ int Main(int argc, char** argv) {
   CommandBody chosen;
   AddTrainTokenizerCommand(app, chosen);
   AddTrainLmCommand(app, chosen);
+  AddDistillDraftCommand(app, chosen);
   AddTrainExitsCommand(app, chosen);
   AddCalibrateExitsCommand(app, chosen);
   AddEvaluateExitsCommand(app, chosen);

@@ -28,4 +28,8 @@ void AddTrainExitsCommand(CLI::App& app, CommandBody& chosen) {
   AddAbsent(app, chosen, "train-exits");
 }
 
+void AddDistillDraftCommand(CLI::App& app, CommandBody& chosen) {
+  AddAbsent(app, chosen, "distill-draft");
+}
+
 }  // namespace outrider

@@ -1,20 +1,14 @@
 // outrider-adapters train-lm: text to a small language model.
-#include <cstdio>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "adapters/cli/command.h"
+#include "adapters/cli/new_model.h"
 #include "adapters/cli/training_flags.h"
-#include "adapters/training/model_writer.h"
 #include "adapters/training/training_run.h"
 #include "common/base/status.h"
-#include "common/base/units.h"
-#include "common/formats/models/model_file.h"
 #include "common/text/tokenizer_source.h"
 #include "common/torch/torch_transformer.h"
 
@@ -30,86 +24,31 @@ struct Flags {
   TrainingFlags training;
 };
 
-// A model at its first step, from nothing or from a file.
-struct Beginning {
-  Hyperparameters hyperparameters;
-  TorchTransformer model;
-};
-
-absl::StatusOr<Beginning> Begin(const Flags& flags, const Tokenizer& tokenizer) {
-  if (!flags.init.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(flags.init));
-    OUTRIDER_ASSIGN_OR_RETURN(TorchTransformer model,
-                              TorchTransformer::Load(*file, flags.init, at::kCPU));
-    return Beginning{file->hyperparameters(), std::move(model)};
-  }
-  const auto vocabulary_size = static_cast<uint32_t>(tokenizer.vocabulary_size());
-  OUTRIDER_ASSIGN_OR_RETURN(Hyperparameters hyperparameters,
-                            LlamaOf(flags.shape, vocabulary_size,
-                                    std::filesystem::path(flags.training.out).stem().string()));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      TorchTransformer model,
-      TorchTransformer::Initialise(hyperparameters, flags.training.seed, at::kCPU));
-  return Beginning{std::move(hyperparameters), std::move(model)};
-}
-
-uint64_t ParameterCount(const TorchTransformer& model) {
-  uint64_t count = 0;
-  for (const NamedParameter& parameter : model.parameters()) {
-    count += static_cast<uint64_t>(parameter.value.numel());
-  }
-  return count;
-}
-
-// Everything a result depends on.
-std::vector<std::string> Asked(const Flags& flags, const TrainerOptions& options,
-                               const Beginning& beginning, const Tokenizer& tokenizer,
-                               uint64_t text_hash, uint64_t validation_hash) {
-  const ModelSpec& spec = beginning.model.spec();
-  return {Concat("text: ", text_hash),
-          Concat("validation text: ", validation_hash),
-          Concat("tokenizer: ", tokenizer.fingerprint()),
-          Concat("weights to begin with: ", beginning.model.content_hash()),
-          Concat("embedding: ", spec.embedding_length),
-          Concat("layers: ", spec.layer_count()),
-          Concat("heads: ", spec.head_count_max()),
-          Concat("key and value heads: ", spec.kv_head_count_max()),
-          Concat("feed-forward: ", spec.feed_forward_length),
-          Concat("context: ", spec.context_length),
-          Concat("steps: ", options.schedule.steps),
-          Concat("batch: ", options.rows_per_step),
-          Concat("learning rate: ", options.schedule.peak),
-          Concat("seed: ", flags.training.seed)};
-}
-
 absl::Status TrainLm(const Flags& flags) {
   OUTRIDER_RETURN_IF_ERROR(PrepareToTrain(flags.training));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                             OpenTokenizer(flags.init.empty() ? flags.tokenizer : flags.init));
-  OUTRIDER_ASSIGN_OR_RETURN(Beginning beginning, Begin(flags, *tokenizer));
-  const size_t row_length = beginning.model.spec().context_length;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      NewModel model,
+      BeginModel(flags.init, flags.shape, static_cast<uint32_t>(tokenizer->vocabulary_size()),
+                 flags.training));
+  TorchTransformer& transformer = model.transformer;
   OUTRIDER_ASSIGN_OR_RETURN(const auto documents, Tokenized(flags.texts, *tokenizer));
-  OUTRIDER_ASSIGN_OR_RETURN(const auto validation_documents,
-                            Tokenized(flags.validation, *tokenizer));
+  OUTRIDER_ASSIGN_OR_RETURN(const auto held_out, Tokenized(flags.validation, *tokenizer));
+  const size_t row_length = transformer.spec().context_length;
   TokenRows rows = Packed(documents, *tokenizer, row_length, flags.training.seed);
-  TokenRows validation = Packed(validation_documents, *tokenizer, row_length, 0);
+  TokenRows validation = Packed(held_out, *tokenizer, row_length, 0);
+
   TrainingRun run{flags.training.out, {}, OptionsOf(flags.training, rows)};
-  run.asked = Asked(flags, run.options, beginning, *tokenizer, HashOf(documents),
-                    HashOf(validation_documents));
-  std::fprintf(stderr, "%s parameters, %zu tokens of text, %llu steps of %llu tokens\n",
-               HumanCount(ParameterCount(beginning.model)).c_str(), rows.target_count(),
-               static_cast<unsigned long long>(run.options.schedule.steps),
-               static_cast<unsigned long long>(run.options.rows_per_step * row_length));
-  OUTRIDER_RETURN_IF_ERROR(Train(run, beginning.model.parameters(), beginning.model.device(), rows,
-                                 flags.validation.empty() ? nullptr : &validation,
-                                 LanguageLoss(beginning.model)));
-  OUTRIDER_RETURN_IF_ERROR(WriteModel(flags.training.out, beginning.hyperparameters,
-                                      tokenizer->spec(), beginning.model.parameters(),
-                                      TypeOf(flags.training)));
-  RemoveCheckpoint(flags.training.out);
-  std::printf("%s: %s\n", flags.training.out.c_str(),
-              HumanBytes(std::filesystem::file_size(flags.training.out)).c_str());
-  return absl::OkStatus();
+  run.asked = AskedOf(model, run.options, flags.training);
+  run.asked.push_back(Concat("tokenizer: ", tokenizer->fingerprint()));
+  run.asked.push_back(Concat("text: ", HashOf(documents)));
+  run.asked.push_back(Concat("validation text: ", HashOf(held_out)));
+  TellPlan(model, run.options, rows);
+  OUTRIDER_RETURN_IF_ERROR(Train(run, transformer.parameters(), transformer.device(), rows,
+                                 held_out.empty() ? nullptr : &validation,
+                                 LanguageLoss(transformer)));
+  return FinishModel(model, tokenizer->spec(), flags.training);
 }
 
 }  // namespace
