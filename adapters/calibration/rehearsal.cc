@@ -226,6 +226,9 @@ absl::StatusOr<std::vector<TokenId>> Rehearsal::Reply(std::span<const TokenId> p
   OUTRIDER_RETURN_IF_ERROR(session.Read(prompt));
   bool ended = false;
   while (!ended && session.HasRoom() && session.reply().size() < kReplyTokens) {
+    if (Interrupted()) {
+      return absl::CancelledError("stopped by Ctrl-C; nothing has been written");
+    }
     OUTRIDER_RETURN_IF_ERROR(session.Grow());
     OUTRIDER_ASSIGN_OR_RETURN(const std::span<const TokenId> written, session.Run());
     ended = std::ranges::any_of(
@@ -240,9 +243,6 @@ absl::StatusOr<GuessLog> Rehearsal::Replies(std::span<const std::vector<TokenId>
   ProgressBar bar(sampling.greedy() ? "writing greedily" : "writing sampled text", pass_count,
                   ProgressUnit::kPasses);
   for (size_t i = 0; i < prompts.size() && log.pass_count() < pass_count; ++i) {
-    if (Interrupted()) {
-      return absl::CancelledError("stopped by Ctrl-C; nothing has been written");
-    }
     const size_t before = log.pass_count();
     sampling.sample = static_cast<uint32_t>(i);
     OUTRIDER_RETURN_IF_ERROR(Reply(prompts[i], sampling, log).status());

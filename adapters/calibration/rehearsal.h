@@ -72,12 +72,12 @@ class Rehearsal {
 
   // What the target writes after the prompt: kReplyTokens or a few more, fewer where the text or
   // the context ends. Its passes go to `log`. InvalidArgument for a prompt that is empty or leaves
-  // no room in the context.
+  // no room in the context. Cancelled after Ctrl-C (base/interrupt.h).
   absl::StatusOr<std::vector<TokenId>> Reply(std::span<const TokenId> prompt,
                                              const SamplingOptions& sampling, GuessLog& log);
 
   // Replies to one prompt after the other, sample i to prompt i, until there are `pass_count`
-  // passes or no more prompts. Progress is shown. Cancelled after Ctrl-C (base/interrupt.h).
+  // passes or no more prompts. Progress is shown.
   absl::StatusOr<GuessLog> Replies(std::span<const std::vector<TokenId>> prompts,
                                    SamplingOptions sampling, size_t pass_count);
 

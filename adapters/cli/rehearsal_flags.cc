@@ -48,6 +48,9 @@ absl::StatusOr<GuessLog> Replies(const RehearsalFlags& flags, Rehearsal& rehears
 }  // namespace
 
 absl::StatusOr<Rehearsed> Rehearse(const RehearsalFlags& flags, size_t pass_count_min) {
+  if (flags.passes < pass_count_min) {
+    return InvalidArgument("--passes ", flags.passes, ": at least ", pass_count_min, " are needed");
+  }
   const SamplingOptions sampling = {.temperature = flags.temperature, .seed = 1};
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Rehearsal> rehearsal,
                             Rehearsal::Open(flags.files, flags.threads));

@@ -35,8 +35,8 @@ struct Rehearsed {
   GuessLog sampled;
 };
 
-// Passes of both modes over replies to the texts. InvalidArgument when they give fewer than
-// `pass_count_min` of either, with both numbers.
+// Passes of both modes over replies to the texts. InvalidArgument when fewer than `pass_count_min`
+// are asked for, or the texts give fewer, with both numbers.
 absl::StatusOr<Rehearsed> Rehearse(const RehearsalFlags& flags, size_t pass_count_min);
 
 }  // namespace outrider

@@ -1,6 +1,7 @@
 // Real passes of a small real model, whose exits nobody has trained: often wrong, and sure of it.
 #include "adapters/calibration/rehearsal.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +17,6 @@
 #include "tests/base/scratch_dir.h"
 #include "tests/model/engine.h"
 #include "tests/model/exits.h"
-#include "tests/model/random_model.h"
 #include "tests/model/stories.h"
 
 namespace outrider {
@@ -37,8 +37,9 @@ class RehearsalTest : public testing::Test {
     TrainedExits exits = RandomExits(target_->spec(), target_->content_hash(), {2, 3}, 4, 0);
     for (TokenId token = 259; token < 400; ++token) exits.frequent_tokens.push_back(token);
     std::ranges::sort(exits.frequent_tokens);
-    const auto repeated = std::ranges::unique(exits.frequent_tokens);
-    exits.frequent_tokens.erase(repeated.begin(), repeated.end());
+    exits.frequent_tokens.erase(
+        std::unique(exits.frequent_tokens.begin(), exits.frequent_tokens.end()),
+        exits.frequent_tokens.end());
     OUTRIDER_CHECK_OK(WriteExits(exits, exits_path_));
   }
 
@@ -129,9 +130,12 @@ TEST_F(RehearsalTest, RefusesWhatDoesNotBelongTogether) {
     return std::string(Message(Rehearsal::Open(files, 1).status()));
   };
   EXPECT_THAT(refusal({DamagedStories(), Stories(), exits_path_}), HasSubstr(exits_path_));
-  const std::string other = dir_.File("other.gguf");
-  WriteRandomModel(SmallModel("llama"), TensorType::kF32, other);
-  EXPECT_THAT(refusal({Stories(), other, exits_path_}), HasSubstr(other));
+  std::string bytes = Contents(DamagedStories());
+  const size_t word = bytes.find("\xe2\x96\x81Lily");  // a token
+  ASSERT_NE(word, std::string::npos);
+  bytes[word + 3] = 'B';
+  const std::string other = dir_.Write("other.gguf", bytes);
+  EXPECT_THAT(refusal({Stories(), other, exits_path_}), HasSubstr(other + ": its tokenizer has"));
   EXPECT_THAT(refusal({Stories(), DamagedStories(), other}), HasSubstr(other));
 }
 
