@@ -76,8 +76,7 @@ class PairCounts {
   // Puts what has grown since the last call on the heap.
   void Settle() {
     std::ranges::sort(changed_);
-    const auto repeated = std::ranges::unique(changed_);
-    changed_.erase(repeated.begin(), repeated.end());
+    changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
     for (const Pair& pair : changed_) {
       const int64_t count = occurrences_[pair].count;
       if (count >= kLeastCount) heap_.push({count, pair});
