@@ -271,7 +271,7 @@ class Session {
   // The committed tokens (session_tokens.cc).
   absl::Status CatchUp(size_t shared, std::span<const TokenId> tokens, v1::Finish finish,
                        std::optional<uint64_t> hash);
-  void TellEdits(size_t server_length, size_t common);
+  void TellEdits(size_t common);
   void SendMissing(size_t server_length);
   void SendAppend(size_t begin, size_t end, bool reply);
   void SendTruncate(size_t length);

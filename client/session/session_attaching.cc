@@ -151,7 +151,7 @@ absl::Status Session::Take(const v1::Resumed& resumed) {
   const auto agree = std::ranges::mismatch(ours, tokens_).in1 - ours.begin();
   edits_ = resumed.edits();
   edited_from_.reset();
-  TellEdits(resumed.length(), shared + static_cast<size_t>(agree));
+  TellEdits(shared + static_cast<size_t>(agree));
   return absl::OkStatus();
 }
 

@@ -37,10 +37,11 @@ absl::Status Session::CatchUp(size_t shared, std::span<const TokenId> tokens, v1
 }
 
 // Of the verifier's tokens, from before edits that it has not seen, the first `common` are ours.
-void Session::TellEdits(size_t server_length, size_t common) {
+void Session::TellEdits(size_t common) {
   // So that an Append begins the reply.
   common = std::min(common, transcript_->history().reply_begin() - 1);
-  if (server_length > common) SendTruncate(common);
+  // Even if there is nothing to cut yet: a target that does not wait may be writing on.
+  SendTruncate(common);
   SendMissing(common);
 }
 

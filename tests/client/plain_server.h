@@ -44,13 +44,15 @@ class PlainServer {
     if (message.has_grow()) return Answer(sequence.Grow(message.grow()));
     if (message.has_append()) return Answer(sequence.Append(message.append()));
     if (message.has_truncate()) return Answer(sequence.Truncate(message.truncate()));
+    if (message.has_tune()) attached_->dry_policy = message.tune().dry_policy();
     if (message.has_close()) closed_ = true;
   }
 
-  // Whether a pass would have something to do. `alone`: without growth.
-  bool CanPass(bool alone) const {
+  // Whether a pass would have something to do.
+  bool CanPass() const {
     if (attached_ == nullptr || !attached_->sequence->writing()) return false;
-    return alone || attached_->sequence->has_growth() || attached_->sequence->told_to_go();
+    return attached_->dry_policy == v1::DRY_POLICY_ALONE || attached_->sequence->has_growth() ||
+           attached_->sequence->told_to_go();
   }
 
   void Pass() {
@@ -86,6 +88,7 @@ class PlainServer {
     std::string name;
     std::string token;
     std::unique_ptr<VerifiedSequence> sequence;
+    v1::DryPolicy dry_policy;  // all but ALONE wait here
   };
 
   // A device counts its streams.
@@ -106,7 +109,8 @@ class PlainServer {
     auto sequence = VerifiedSequence::Create(open, oracle_.tokenizer(), limits_);
     if (!sequence.ok()) return Answer(sequence.status());
     const std::string name = Concat("session ", ++names_);
-    sessions_.push_back(std::make_unique<Kept>(Kept{open.nonce(), name, "", *std::move(sequence)}));
+    sessions_.push_back(std::make_unique<Kept>(
+        Kept{open.nonce(), name, "", *std::move(sequence), open.dry_policy()}));
     SayOpened(*sessions_.back());
   }
 

@@ -67,7 +67,7 @@ class SessionWorld {
     if (!up_.empty()) steps.insert(steps.end(), 2, &SessionWorld::DeliverUp);
     if (!server_.down().empty()) steps.insert(steps.end(), 2, &SessionWorld::DeliverDown);
     if (draft_) steps.push_back(&SessionWorld::FinishDraft);
-    if (server_.CanPass(goes_alone())) steps.push_back(&SessionWorld::Pass);
+    if (server_.CanPass()) steps.push_back(&SessionWorld::Pass);
     if (steps.empty()) return AwaitTimer();
     (this->*steps[Below(steps.size())])();
   }
@@ -148,7 +148,6 @@ class SessionWorld {
   MonotonicTime now() const { return now_; }
 
  private:
-  bool goes_alone() const { return options_.session.dry_policy == v1::DRY_POLICY_ALONE; }
   size_t Below(size_t bound) { return random_() % bound; }
 
   // What was withheld, because it may have become a stop string, is shown then.
