@@ -65,8 +65,13 @@ class Sketcher {
   // From now on. A policy takes over what is there.
   void SetPolicy(TreePolicy& policy) { policy_ = &policy; }
   void SetPassNodeCountMax(uint32_t count) { options_.pass_node_count_max = count; }
-  // Whether a target whose root has no child waits for growth. One that does not writes on alone.
-  void SetTargetWaits(bool waits) { target_waits_ = waits; }
+  // Whether a target whose root has no child waits for growth. One that does not writes on alone. A
+  // target that is told to wait may have begun a pass, or may not: it is sent what there is.
+  void SetTargetWaits(bool waits) {
+    if (waits == target_waits_) return;
+    target_waits_ = waits;
+    pass_running_ = !waits;
+  }
 
   // children[i], the most probable first, are those of the batch's node i.
   void Drafted(std::span<const std::span<const Proposal>> children, MonotonicTime now);

@@ -323,6 +323,28 @@ TEST_P(EveryPolicy, ShowsATargetThatNeverWaitsSomethingWhereItSendsDuringPasses)
   EXPECT_EQ(shown > 0, SendsDuringPasses(GetParam())) << shown;
 }
 
+// Whether it has begun another pass by then nobody knows. If it has not, it begins none before it
+// is sent something, and no verdict comes.
+TEST_P(EveryPolicy, SendsATargetThatIsToldToWaitWhatItWaitsFor) {
+  const auto policy = MakePolicy({GetParam()});
+  const CostModel costs;
+  Sketcher sketcher({}, *policy, costs);
+  sketcher.SetTargetWaits(false);
+  sketcher.Restart(0);
+  std::vector<TokenId> committed;
+  sketcher.Decided(Sketch::kRoot, 10, At(0), committed);
+  sketcher.SetTargetWaits(true);
+  const std::vector<Proposal> children = {{10, 0.6}, {20, 0.35}};
+  bool sent = false;
+  for (int ms = 0; ms < 100 && !sent; ++ms) {
+    if (const auto batch = sketcher.NextBatch(At(ms)); !batch.empty()) {
+      sketcher.Drafted(std::vector<std::span<const Proposal>>(batch.size(), children), At(ms));
+    }
+    sent = sketcher.NextGrowth(At(ms)).has_value();
+  }
+  EXPECT_TRUE(sent);
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, ::testing::ValuesIn(kPolicyKinds),
                          [](const auto& of) { return std::string(PolicyName(of.param)); });
 
