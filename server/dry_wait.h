@@ -21,7 +21,7 @@
 #include <optional>
 
 #include "common/base/monotonic_time.h"
-#include "server/moving_average.h"
+#include "common/speculation/moving_average.h"
 
 namespace outrider {
 

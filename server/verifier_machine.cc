@@ -284,6 +284,7 @@ absl::Status VerifierMachine::OnGrow(Session& session, const v1::Grow& grow) {
   if (grow.tokens().empty()) return absl::OkStatus();
   session.last_growth = now_;
   session.dry.Grown(grow.seen(), now_);
+  session.due.Grown(grow.seen(), session.sequence->Promise(), now_);
   return absl::OkStatus();
 }
 

@@ -21,7 +21,8 @@
 // root has children or the device said `go`; otherwise as the session's dry policy has it. ADAPTIVE
 // goes on alone at once when waiting for growth would cost more than the passes it spares are worth
 // (dry_wait.h); else when growth has failed to come in twice its time. Such a pass takes rows that
-// nobody else wants.
+// nobody else wants. ALONE goes on whether there are children or not, but for growth that is due so
+// soon that the pass is better begun with it (growth_due.h).
 //
 // Memory of the target is reserved in pages, for the whole length that a session may reach, when it
 // opens; an Open that finds none free is refused (OVERLOADED). A session that is detached or has
@@ -59,12 +60,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "common/base/monotonic_time.h"
+#include "common/speculation/moving_average.h"
 #include "common/speculation/verified_sequence.h"
 #include "common/text/tokenizer.h"
 #include "common/tokens/outcome.h"
 #include "proto/outrider/v1/verifier.pb.h"
 #include "server/deadlines.h"
-#include "server/moving_average.h"
 #include "server/scheduler.h"
 #include "server/target_run.h"
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/monotonic_time.h"
+#include "common/speculation/growth_due.h"
 #include "common/speculation/verified_sequence.h"
 #include "proto/outrider/v1/verifier.pb.h"
 #include "server/dry_wait.h"
@@ -63,6 +64,7 @@ struct VerifierMachine::Session {
   // Times.
   MonotonicTime last_growth{};
   DryWait dry;
+  GrowthDue due;
   // A prompt that takes more than one run.
   uint32_t read_before = 0;
   std::optional<MonotonicTime> reading_since;

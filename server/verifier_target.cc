@@ -131,11 +131,14 @@ std::optional<Scheduler::Candidate> VerifierMachine::CandidateOf(Session& sessio
   }
   Scheduler::Candidate candidate = {
       session.number, static_cast<uint32_t>(sequence.history().size()) - session.read_count};
-  if (sequence.has_growth() || sequence.told_to_go()) {
+  if (session.dry_policy == v1::DRY_POLICY_ALONE && !sequence.told_to_go()) {
+    const MonotonicTime begin_at = session.due.BeginAt();
+    candidate.wants_pass = now_ >= begin_at;
+    candidate.node_count = std::min(sequence.pass_nodes(), sequence.node_count());
+    if (now_ < begin_at) session_deadlines_.SetNoLater(session.number, begin_at);
+  } else if (sequence.has_growth() || sequence.told_to_go()) {
     candidate.wants_pass = true;
     candidate.node_count = std::min(sequence.pass_nodes(), sequence.node_count());
-  } else if (session.dry_policy == v1::DRY_POLICY_ALONE) {
-    candidate.wants_pass = true;
   } else if (session.dry_policy != v1::DRY_POLICY_WAIT) {
     const MonotonicTime alone_at = session.dry.AloneAt();
     candidate.wants_pass = candidate.can_wait = now_ >= alone_at;
@@ -150,6 +153,7 @@ void VerifierMachine::TimeGrowth(Session& session) {
   const VerifiedSequence& sequence = *session.sequence;
   session.dry.RootKnown(sequence.verdict_count(), !sequence.has_growth(), pass_seconds_.value(),
                         now_);
+  session.due.RootKnown(sequence.verdict_count(), sequence.Promise(), now_);
 }
 
 void VerifierMachine::BeginWork(Session& session, const Scheduler::Share& share) {
@@ -251,6 +255,7 @@ void VerifierMachine::EndPass(Session& session, const TargetWork& work) {
   session.read_count = static_cast<uint32_t>(sequence.history().size());
   session.idle_since = now_;
   session.dry.Yielded(node_count, tokens);
+  session.due.Yielded(tokens);
   TimeGrowth(session);
   ++stats_.passes;
   stats_.pass_nodes += node_count;

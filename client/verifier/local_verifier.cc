@@ -91,10 +91,10 @@ CostModel::Assumed LocalVerifier::Forecast() const {
 
 void LocalVerifier::Run() {
   for (;;) {
-    const bool has_work = HasWork();
-    if (const std::optional<Mail> mail = NextMail(has_work)) {
+    const std::optional<MonotonicTime> work_at = WorkAt();
+    if (const std::optional<Mail> mail = NextMail(work_at)) {
       Take(*mail);
-    } else if (has_work && !stopping()) {
+    } else if (work_at && !stopping()) {
       Work();
     } else {
       break;
@@ -104,9 +104,17 @@ void LocalVerifier::Run() {
 }
 
 // None: there is work to do instead, and somebody to read of it; or there will be no mail any more.
-std::optional<LocalVerifier::Mail> LocalVerifier::NextMail(bool has_work) {
+std::optional<LocalVerifier::Mail> LocalVerifier::NextMail(std::optional<MonotonicTime> work_at) {
   MutexLock lock(mu_);
-  while (mail_.empty() && !stopping_ && (!has_work || unread_ >= kUnreadMax)) mailed_.Wait(mu_);
+  while (mail_.empty() && !stopping_) {
+    if (!work_at || unread_ >= kUnreadMax) {
+      mailed_.Wait(mu_);
+    } else if (RealClock().Now() >= *work_at) {
+      break;
+    } else {
+      mailed_.WaitUntil(mu_, *work_at);
+    }
+  }
   if (mail_.empty()) return std::nullopt;
   Mail mail = std::move(mail_.front());
   mail_.pop_front();
@@ -155,9 +163,13 @@ void LocalVerifier::Take(const v1::ClientMessage& message) {
     case v1::ClientMessage::kGrow:
       growth_at_ = RealClock().Now();
       status = session_->Grow(message.grow());
+      if (message.grow().tokens_size() > 0) {
+        due_.Grown(message.grow().seen(), session_->Promise(), growth_at_);
+      }
       break;
     case v1::ClientMessage::kAppend:
       status = session_->Append(message.append());
+      due_.RootKnown(session_->verdict_count(), session_->Promise(), RealClock().Now());
       break;
     case v1::ClientMessage::kTruncate:
       status = session_->Truncate(message.truncate());
@@ -194,6 +206,7 @@ void LocalVerifier::OpenSession(const v1::Open& open) {
   session_ = *std::move(session);
   sequence_ = *sequence;
   computed_ = 0;
+  due_ = GrowthDue();
   alone_ = open.dry_policy() == v1::DRY_POLICY_ALONE;
 
   v1::ServerMessage message;
@@ -216,10 +229,13 @@ void LocalVerifier::ForgetEdited() {
 
 // --- work ---
 
-bool LocalVerifier::HasWork() const {
-  if (!session_ || !session_->writing()) return false;
-  return computed_ < session_->history().size() || alone_ || session_->has_growth() ||
-         session_->told_to_go();
+// From when there is something to do; none: not before something happens.
+std::optional<MonotonicTime> LocalVerifier::WorkAt() const {
+  if (!session_ || !session_->writing()) return std::nullopt;
+  const bool has_to_read = computed_ < session_->history().size();
+  if (alone_ && !has_to_read && !session_->told_to_go()) return due_.BeginAt();
+  if (has_to_read || session_->has_growth() || session_->told_to_go()) return MonotonicTime();
+  return std::nullopt;
 }
 
 void LocalVerifier::Work() {
@@ -260,7 +276,10 @@ absl::Status LocalVerifier::RunPass() {
   v1::ServerMessage message;
   v1::Verdict& verdict = *message.mutable_verdict();
   OUTRIDER_RETURN_IF_ERROR(target_.Commit(sequence_, session_->EndPass(result.outcome, verdict)));
-  computed_ = static_cast<uint32_t>(session_->history().size());
+  const auto length = static_cast<uint32_t>(session_->history().size());
+  due_.Yielded(length - computed_);
+  due_.RootKnown(session_->verdict_count(), session_->Promise(), end);
+  computed_ = length;
 
   verdict.set_pass_us(Microseconds(end - begin));
   if (verdict.seen() > 0) verdict.set_since_seen_us(Microseconds(end - seen_at));

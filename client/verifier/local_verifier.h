@@ -3,8 +3,8 @@
 // It keeps one session at a time, as a server keeps many: messages come into a mailbox, and one
 // thread takes them, reads prompts and runs passes. A pass starts when there is growth below the
 // root, when the device says that none will come, or, where it asked for that (DRY_POLICY_ALONE),
-// without either. There is no load to weigh and no link to wait for, so an adaptive dry policy
-// waits.
+// without either as soon as growth that is due is not worth waiting for (growth_due.h). There is no
+// load to weigh and no link to wait for, so an adaptive dry policy waits.
 //
 // The session ends with its stream: a Resume is answered with UNKNOWN_SESSION, and the device opens
 // another. The target computes again then what it no longer has.
@@ -27,6 +27,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
 #include "common/model/target.h"
+#include "common/speculation/growth_due.h"
 #include "common/speculation/verified_sequence.h"
 #include "common/text/tokenizer.h"
 
@@ -58,7 +59,7 @@ class LocalVerifier final : public Verifier {
 
   void Post(Mail mail);
   void Run();
-  std::optional<Mail> NextMail(bool has_work);
+  std::optional<Mail> NextMail(std::optional<MonotonicTime> work_at);
   bool stopping() const;
   bool HasUrgentMail() const;
 
@@ -67,7 +68,7 @@ class LocalVerifier final : public Verifier {
   void OpenSession(const v1::Open& open);
   void ForgetEdited();
 
-  bool HasWork() const;
+  std::optional<MonotonicTime> WorkAt() const;
   void Work();
   absl::Status ReadPrompt();
   absl::Status RunPass();
@@ -90,6 +91,7 @@ class LocalVerifier final : public Verifier {
   SequenceId sequence_{};
   uint32_t computed_ = 0;         // tokens that the target has
   bool alone_ = false;            // DRY_POLICY_ALONE
+  GrowthDue due_;                 // of the session
   MonotonicTime growth_at_ = {};  // the newest came
 
   mutable Mutex mu_;

@@ -10,11 +10,12 @@ constexpr double kHysteresis = 0.05;
 
 // Drafting that saves less than this share of the time is no gain.
 constexpr double kGainMin = 0.01;
-// Verdicts until the mean time of a token is that of the way alone, and until it is judged.
+// Verdicts until the mean time of a token is that of the way alone, and until it is judged: by so
+// many that a gain of a few percent is not lost to chance, far from the target with a good draft.
 constexpr uint32_t kSettling = 32;
-constexpr uint32_t kTrial = 96;
+constexpr uint32_t kTrial = 256;
 // Verdicts without drafting.
-constexpr uint32_t kRest = 256;
+constexpr uint32_t kRest = 512;
 // What a pass has to take more or less for drafting to be tried at once.
 constexpr double kChange = 0.25;
 
@@ -32,8 +33,8 @@ Controller::Way Controller::Choose(const CostModel& costs) {
   const bool drafted = before != Way::kTargetAlone;
   const bool drafts = way_ != Way::kTargetAlone;
   if (way_ != before && (before == Way::kGoOn || drafts != drafted)) {
-    verdicts_ = judged_ = 0;
-    token_ms_ = 0;
+    verdicts_ = 0;
+    tokens_ = ms_ = 0;
     alone_ms_ = costs.root_pass_ms();
   }
   return way_;
@@ -48,23 +49,24 @@ Controller::Way Controller::Judged(const CostModel& costs) {
   const Way best = BestDrafting(costs);
   if (best != Way::kGoOn || way_ != Way::kGoOn) return best;
   if (verdicts_ > kSettling) {
-    token_ms_ += 1 / costs.tokens_per_ms();
-    ++judged_;
+    tokens_ += costs.tokens_per_pass();
+    ms_ += costs.tokens_per_pass() / costs.tokens_per_ms();
   }
   if (verdicts_ < kTrial) return best;
-  const bool gains = token_ms_ / judged_ < (1 - kGainMin) * pass_ms;
+  const bool gains = ms_ < (1 - kGainMin) * pass_ms * tokens_;
   verdicts_ = kSettling;
-  judged_ = 0;
-  token_ms_ = 0;
+  tokens_ = ms_ = 0;
   return gains ? best : Way::kTargetAlone;
 }
 
 Controller::Way Controller::BestDrafting(const CostModel& costs) const {
   const double pass_ms = costs.recent_pass_ms();
   const double delay_ms = costs.round_trip_ms() + costs.queue_ms() + costs.DraftMs(1);
-  const bool near = way_ == Way::kWait || way_ == Way::kAwait;
-  if (delay_ms > Border(kNear, near) * pass_ms) return Way::kGoOn;
-  if (costs.round_trip_ms() > Border(kVeryNear, way_ == Way::kAwait) * pass_ms) return Way::kWait;
+  const bool waits = way_ == Way::kWait || way_ == Way::kAwait;
+  if (delay_ms + 1 / costs.tokens_per_ms() > Border(pass_ms, waits)) return Way::kGoOn;
+  if (costs.round_trip_ms() > Border(kVeryNear, way_ != Way::kWait) * pass_ms) return Way::kWait;
+  const double drafted = costs.tokens_per_pass() - 1;
+  if (costs.DraftMs(1) < Border(kQuick, way_ == Way::kGoOn) * drafted * pass_ms) return Way::kGoOn;
   const bool little = costs.tokens_per_pass() < Border(kLittleYield, way_ == Way::kAwait);
   return little ? Way::kAwait : Way::kWait;
 }

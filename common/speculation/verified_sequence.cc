@@ -1,6 +1,8 @@
 #include "common/speculation/verified_sequence.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -16,6 +18,9 @@ namespace {
 constexpr uint32_t kDoubtBits = 4;
 constexpr uint32_t kDoubtMask = (1 << kDoubtBits) - 1;
 static_assert(kDoubtMask == Sketch::kEdgeDoubtMax);
+
+// Nodes of more doubt than this are nearly out of reach: 2^-10.
+constexpr uint32_t kDoubtCount = 20;
 
 // What was asked for, where 0 is as much as there is.
 uint32_t Granted(uint32_t asked, uint32_t most) {
@@ -266,6 +271,21 @@ bool VerifiedSequence::writing() const {
 v1::Finish VerifiedSequence::finish() const {
   if (reply_->finish()) return ToWire(reply_->finish());
   return history_.size() > limits_.context_length ? v1::FINISH_LENGTH : v1::FINISH_NONE;
+}
+
+double VerifiedSequence::Promise() const {
+  std::array<uint32_t, kDoubtCount> counts{};
+  for (const Sketch::Node& node : sketch_.nodes()) {
+    if (node.doubt < kDoubtCount) ++counts[node.doubt];
+  }
+  double promise = 0;
+  uint32_t left = limits_.pass_nodes_max;
+  for (uint32_t doubt = 0; doubt < kDoubtCount && left > 0; ++doubt) {
+    const uint32_t taken = std::min(left, counts[doubt]);
+    promise += taken * std::exp2(-0.5 * doubt);
+    left -= taken;
+  }
+  return promise;
 }
 
 std::span<const DraftedNode> VerifiedSequence::BeginPass(uint32_t node_count_max) {
