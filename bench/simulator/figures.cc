@@ -1,7 +1,6 @@
 #include "bench/simulator/figures.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace outrider {
 namespace {
@@ -116,12 +115,6 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
     }
     text += '\n';
   }
-  return text;
-}
-
-std::string Decimals(double value, int decimals) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.*f", decimals, value);
   return text;
 }
 

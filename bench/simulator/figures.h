@@ -46,6 +46,4 @@ Figures FiguresOf(Simulation& simulation);
 // Columns of text, the first to the left, the others to the right; the first row is the heading.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
-std::string Decimals(double value, int decimals);
-
 }  // namespace outrider

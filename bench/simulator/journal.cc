@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "bench/simulator/figures.h"
 #include "bench/simulator/time_profile.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 namespace {
 
 std::string LineOf(const Journal::Entry& entry, MonotonicTime zero) {
-  const std::string at = Decimals(ToMilliseconds(entry.begin - zero), 3);
-  const std::string lasting = Decimals(ToMilliseconds(entry.end - entry.begin), 3);
+  const std::string at = Fixed(ToMilliseconds(entry.begin - zero), 3);
+  const std::string lasting = Fixed(ToMilliseconds(entry.end - entry.begin), 3);
   const std::string begin = std::string(at.size() < 12 ? 12 - at.size() : 0, ' ') + at + " ms  ";
   const std::string device = Concat("device ", entry.device);
   switch (entry.kind) {

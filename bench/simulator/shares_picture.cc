@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "bench/simulator/figures.h"
 #include "bench/simulator/shares.h"
 #include "bench/simulator/time_profile.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 #include "common/drawing/svg.h"
 
 namespace outrider {
@@ -61,8 +61,8 @@ class Drawing {
     svg_ += TextAt(
         kRight + 14, Y(fair_below + session.fair / 2) + 4,
         Concat("font-size=\"", Number(std::min(12.0, height)), "\""),
-        Concat(session.name, ": ", Decimals(100 * session.mean(), 1), " % (",
-               Decimals(100 * session.least(), 1), " to ", Decimals(100 * session.most(), 1), ")"));
+        Concat(session.name, ": ", Fixed(100 * session.mean(), 1), " % (",
+               Fixed(100 * session.least(), 1), " to ", Fixed(100 * session.most(), 1), ")"));
   }
 
   void DrawFairShares() {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "bench/simulator/figures.h"
 #include "bench/simulator/time_profile.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 #include "common/drawing/svg.h"
 
 namespace outrider {
@@ -95,8 +95,8 @@ class Drawing {
   void DrawBar(const Journal::Entry& entry, double top, const char* colour) {
     const double x = X(entry.begin);
     const double width = X(entry.end) - x;
-    svg_ += Concat("<rect x=\"", Decimals(x, 1), "\" y=\"", top, "\" width=\"",
-                   Decimals(std::max(1.0, width - 0.6), 1), "\" height=\"", kBarHeight,
+    svg_ += Concat("<rect x=\"", Fixed(x, 1), "\" y=\"", top, "\" width=\"",
+                   Fixed(std::max(1.0, width - 0.6), 1), "\" height=\"", kBarHeight,
                    "\" rx=\"2\" fill=\"", colour, "\"/>\n");
     const std::string count = Concat(entry.count);
     if (width >= kDigitWidth * static_cast<double>(count.size()) + 4) {
@@ -108,8 +108,8 @@ class Drawing {
     const double device = kDeviceTop + kBarHeight + 3;
     const double server = kServerTop - 3;
     const bool is_hint = entry.what.starts_with("hint");
-    svg_ += Concat("<path d=\"M", Decimals(X(entry.begin), 1), " ", up ? device : server, "L",
-                   Decimals(X(entry.end), 1), " ", up ? server : device, "\" stroke=\"",
+    svg_ += Concat("<path d=\"M", Fixed(X(entry.begin), 1), " ", up ? device : server, "L",
+                   Fixed(X(entry.end), 1), " ", up ? server : device, "\" stroke=\"",
                    up ? kUpColour : kDownColour, "\" ",
                    up ? kUpStroke : (is_hint ? kHintStroke : kDownStroke), "/>\n");
   }
@@ -127,7 +127,7 @@ class Drawing {
       case Journal::Kind::kDown:
         return DrawArrow(entry, false);
       case Journal::Kind::kShown:
-        svg_ += Concat("<path d=\"M", Decimals(X(entry.begin), 1), " ", kDeviceTop - 2,
+        svg_ += Concat("<path d=\"M", Fixed(X(entry.begin), 1), " ", kDeviceTop - 2,
                        "v-8\" stroke=\"", kTokenColour, "\" stroke-width=\"2\"/>\n");
         svg_ += TextAt(
             X(entry.begin), kDeviceTop - 13,

@@ -9,6 +9,7 @@
 #include "bench/simulator/contenders.h"
 #include "bench/simulator/figures.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 namespace {
@@ -23,11 +24,10 @@ absl::Status PrintThanks(const ScenarioFlags& flags) {
     OUTRIDER_ASSIGN_OR_RETURN(const Figures figures, Measure(ablation.flags));
     if (ablation.name == kOurs) ours_ms = figures.token_ms;
     const double grown = figures.grown_by_draft + figures.grown_by_both + figures.grown_by_hint;
-    rows.push_back({ablation.name, Decimals(figures.token_ms, 2),
-                    Decimals(100 * (figures.token_ms / ours_ms - 1), 1), Decimals(100 * grown, 1),
-                    Decimals(100 * figures.grown_by_draft, 1),
-                    Decimals(100 * figures.grown_by_both, 1),
-                    Decimals(100 * figures.grown_by_hint, 1)});
+    rows.push_back({ablation.name, Fixed(figures.token_ms, 2),
+                    Fixed(100 * (figures.token_ms / ours_ms - 1), 1), Fixed(100 * grown, 1),
+                    Fixed(100 * figures.grown_by_draft, 1), Fixed(100 * figures.grown_by_both, 1),
+                    Fixed(100 * figures.grown_by_hint, 1)});
   }
   std::fputs(Table(rows).c_str(), stdout);
   return absl::OkStatus();
@@ -38,10 +38,10 @@ absl::Status Compare(const ScenarioFlags& flags) {
       {"", "ms/token", "p95", "passes/token", "rows/pass", "ready %", "sent/token", "B up/token"}};
   for (const Contender& contender : ContendersOf(flags)) {
     OUTRIDER_ASSIGN_OR_RETURN(const Figures figures, Measure(contender.flags));
-    rows.push_back({contender.name, Decimals(figures.token_ms, 2),
-                    Decimals(figures.token_ms_p95, 1), Decimals(figures.passes_per_token, 3),
-                    Decimals(figures.rows_per_pass, 1), Decimals(100 * figures.ready_share, 1),
-                    Decimals(figures.sent_per_token, 2), Decimals(figures.bytes_up_per_token, 1)});
+    rows.push_back({contender.name, Fixed(figures.token_ms, 2), Fixed(figures.token_ms_p95, 1),
+                    Fixed(figures.passes_per_token, 3), Fixed(figures.rows_per_pass, 1),
+                    Fixed(100 * figures.ready_share, 1), Fixed(figures.sent_per_token, 2),
+                    Fixed(figures.bytes_up_per_token, 1)});
   }
   std::fputs(Table(rows).c_str(), stdout);
   std::fputs("\n", stdout);

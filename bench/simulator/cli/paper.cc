@@ -9,6 +9,7 @@
 #include "bench/simulator/figures.h"
 #include "bench/simulator/formulas.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 namespace {
@@ -34,9 +35,9 @@ double AcceptanceFor(double tau) {
 ScenarioFlags ScenarioOf(const FsdMeasurement& measured) {
   ScenarioFlags flags;
   flags.rtt_ms = 2 * measured.times.link;
-  flags.target_ms = Decimals(measured.times.target, 3);
-  flags.draft_ms = Decimals(measured.times.draft / kGamma, 4);
-  flags.draft = Decimals(AcceptanceFor(measured.tau), 6);
+  flags.target_ms = Fixed(measured.times.target, 3);
+  flags.draft_ms = Fixed(measured.times.draft / kGamma, 4);
+  flags.draft = Fixed(AcceptanceFor(measured.tau), 6);
   flags.policy = "chain";
   flags.gamma = kGamma;
   flags.dry = "wait";
@@ -47,7 +48,7 @@ ScenarioFlags ScenarioOf(const FsdMeasurement& measured) {
 // With one exit, which is right as often as all of the paper's are, where they are on average.
 ScenarioFlags WithExit(ScenarioFlags flags, const FsdMeasurement& measured) {
   flags.policy = "fsd";
-  flags.exits = Concat(Decimals(measured.exit_depth, 4), ":", Decimals(1 - measured.miss, 4));
+  flags.exits = Concat(Fixed(measured.exit_depth, 4), ":", Fixed(1 - measured.miss, 4));
   return flags;
 }
 
@@ -56,7 +57,7 @@ std::string NameOf(const FsdMeasurement& measured) {
 }
 
 std::string Percent(double share) {
-  return Concat(share < 0 ? "" : "+", Decimals(100 * share, 1), " %");
+  return Concat(share < 0 ? "" : "+", Fixed(100 * share, 1), " %");
 }
 
 absl::Status PrintChains() {
@@ -65,11 +66,10 @@ absl::Status PrintChains() {
   for (const FsdMeasurement& measured : FsdMeasurements()) {
     const RoundTimes& times = measured.times;
     OUTRIDER_ASSIGN_OR_RETURN(const Figures chain, Measure(ScenarioOf(measured)));
-    rows.push_back(
-        {NameOf(measured), Decimals(measured.alone_to_chain, 2),
-         Decimals(TargetAloneMs(kTokens, times) / ChainMs(kTokens, measured.tau, times), 2),
-         Decimals(times.target / chain.token_ms, 2),
-         Decimals(ImpliedAloneTargetMs(measured, kTokens), 0) + " ms"});
+    rows.push_back({NameOf(measured), Fixed(measured.alone_to_chain, 2),
+                    Fixed(TargetAloneMs(kTokens, times) / ChainMs(kTokens, measured.tau, times), 2),
+                    Fixed(times.target / chain.token_ms, 2),
+                    Fixed(ImpliedAloneTargetMs(measured, kTokens), 0) + " ms"});
   }
   std::fputs(Table(rows).c_str(), stdout);
   return absl::OkStatus();
@@ -88,12 +88,12 @@ absl::Status PrintFsd() {
     OUTRIDER_ASSIGN_OR_RETURN(const Figures chain, Measure(flags));
     OUTRIDER_ASSIGN_OR_RETURN(const Figures fsd, Measure(WithExit(flags, measured)));
     const double expected_ms = late_ms(1, 1 / fsd.passes_per_token, 1 - fsd.hinted_share);
-    rows.push_back({NameOf(measured), Decimals(measured.chain_to_fsd, 2),
-                    Decimals(chain_ms / FsdMs(kTokens, measured.tau, measured.miss, times), 2),
-                    Decimals(chain_ms / late_ms(kTokens, measured.tau, measured.miss), 2),
-                    Decimals(chain.token_ms / fsd.token_ms, 2),
+    rows.push_back({NameOf(measured), Fixed(measured.chain_to_fsd, 2),
+                    Fixed(chain_ms / FsdMs(kTokens, measured.tau, measured.miss, times), 2),
+                    Fixed(chain_ms / late_ms(kTokens, measured.tau, measured.miss), 2),
+                    Fixed(chain.token_ms / fsd.token_ms, 2),
                     Percent(fsd.token_ms / expected_ms - 1),
-                    Decimals(ImpliedHitMs(measured), 0) + " ms"});
+                    Fixed(ImpliedHitMs(measured), 0) + " ms"});
   }
   std::fputs(Table(rows).c_str(), stdout);
   return absl::OkStatus();
@@ -107,10 +107,9 @@ void PrintBenchmarks() {
     const FsdMeasurement& pair = FsdMeasurements()[benchmark.pair];
     const double chain_ms = ChainMs(kTokens, benchmark.tau, pair.times);
     rows.push_back(
-        {Concat(benchmark.name, ": ", NameOf(pair)), Decimals(benchmark.alone_to_chain, 2),
-         Decimals(TargetAloneMs(kTokens, pair.times) / chain_ms, 2),
-         Decimals(benchmark.chain_to_fsd, 2),
-         Decimals(chain_ms / FsdMs(kTokens, benchmark.tau, benchmark.miss, pair.times), 2)});
+        {Concat(benchmark.name, ": ", NameOf(pair)), Fixed(benchmark.alone_to_chain, 2),
+         Fixed(TargetAloneMs(kTokens, pair.times) / chain_ms, 2), Fixed(benchmark.chain_to_fsd, 2),
+         Fixed(chain_ms / FsdMs(kTokens, benchmark.tau, benchmark.miss, pair.times), 2)});
   }
   std::fputs(Table(rows).c_str(), stdout);
 }

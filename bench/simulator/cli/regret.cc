@@ -11,6 +11,7 @@
 #include "bench/simulator/cli/command.h"
 #include "bench/simulator/figures.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 namespace {
@@ -33,9 +34,9 @@ absl::Status PrintShift(const RegretFlags& flags, Shift shift) {
         OUTRIDER_ASSIGN_OR_RETURN(
             const Regret regret,
             RegretAt({round_trip, pass, acceptance, flags.draft_ms}, shift, flags.tokens));
-        rows.push_back({Decimals(round_trip, 0), Decimals(pass, 0), Decimals(acceptance, 2),
-                        Decimals(regret.controlled_ms, 2), Decimals(regret.best_ms, 2),
-                        std::string(regret.best), Decimals(100 * regret.value(), 1)});
+        rows.push_back({Fixed(round_trip, 0), Fixed(pass, 0), Fixed(acceptance, 2),
+                        Fixed(regret.controlled_ms, 2), Fixed(regret.best_ms, 2),
+                        std::string(regret.best), Fixed(100 * regret.value(), 1)});
         sum += regret.value();
         worst = std::max(worst, regret.value());
       }

@@ -15,6 +15,7 @@
 #include "bench/simulator/simulation.h"
 #include "bench/simulator/timeline.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 namespace {
@@ -30,7 +31,7 @@ struct RunFlags {
 };
 
 std::string SettingOf(const ScenarioFlags& flags) {
-  return Concat("round trip ", Decimals(flags.rtt_ms, 0), " ms, a pass ", flags.target_ms,
+  return Concat("round trip ", Fixed(flags.rtt_ms, 0), " ms, a pass ", flags.target_ms,
                 " ms, a batch of the draft ", flags.draft_ms, " ms, draft ", flags.draft);
 }
 
@@ -47,32 +48,32 @@ absl::Status DrawTimeline(const Journal& journal, const Simulation& simulation,
 }
 
 void Print(const Figures& figures) {
-  std::fputs(Table({{"time per token", Decimals(figures.token_ms, 2), "ms"},
-                    {"  of 95 % at most", Decimals(figures.token_ms_p95, 2), "ms"},
-                    {"first token after", Decimals(figures.first_ms, 1), "ms"},
-                    {"passes per token", Decimals(figures.passes_per_token, 3), ""},
-                    {"rows per pass", Decimals(figures.rows_per_pass, 1), ""},
-                    {"passes ready at once", Decimals(100 * figures.ready_share, 1), "%"},
-                    {"passes hinted right", Decimals(100 * figures.hinted_share, 1), "%"},
-                    {"drafted per token", Decimals(figures.expanded_per_token, 2), "nodes"},
-                    {"sent per token", Decimals(figures.sent_per_token, 2), "nodes"},
-                    {"  of them wasted", Decimals(100 * figures.wasted_share, 1), "%"},
-                    {"bytes up per token", Decimals(figures.bytes_up_per_token, 1), "B"},
-                    {"bytes down per token", Decimals(figures.bytes_down_per_token, 1), "B"},
-                    {"target busy", Decimals(100 * figures.target_busy, 1), "%"},
-                    {"fairness", Decimals(figures.fairness, 3), ""}})
+  std::fputs(Table({{"time per token", Fixed(figures.token_ms, 2), "ms"},
+                    {"  of 95 % at most", Fixed(figures.token_ms_p95, 2), "ms"},
+                    {"first token after", Fixed(figures.first_ms, 1), "ms"},
+                    {"passes per token", Fixed(figures.passes_per_token, 3), ""},
+                    {"rows per pass", Fixed(figures.rows_per_pass, 1), ""},
+                    {"passes ready at once", Fixed(100 * figures.ready_share, 1), "%"},
+                    {"passes hinted right", Fixed(100 * figures.hinted_share, 1), "%"},
+                    {"drafted per token", Fixed(figures.expanded_per_token, 2), "nodes"},
+                    {"sent per token", Fixed(figures.sent_per_token, 2), "nodes"},
+                    {"  of them wasted", Fixed(100 * figures.wasted_share, 1), "%"},
+                    {"bytes up per token", Fixed(figures.bytes_up_per_token, 1), "B"},
+                    {"bytes down per token", Fixed(figures.bytes_down_per_token, 1), "B"},
+                    {"target busy", Fixed(100 * figures.target_busy, 1), "%"},
+                    {"fairness", Fixed(figures.fairness, 3), ""}})
                  .c_str(),
              stdout);
 }
 
 void Print(const Shares& shares) {
-  const auto percent = [](double share) { return Decimals(100 * share, 1); };
+  const auto percent = [](double share) { return Fixed(100 * share, 1); };
   std::vector<std::vector<std::string>> rows = {
       {"target's time, %", "fair", "mean", "least", "most", "longest wait, ms"}};
   for (const auto& all : {shares.keys, shares.sessions}) {
     for (const Shares::Of& one : all) {
       rows.push_back({one.name, percent(one.fair), percent(one.mean()), percent(one.least()),
-                      percent(one.most()), Decimals(ToMilliseconds(one.longest_wait), 0)});
+                      percent(one.most()), Fixed(ToMilliseconds(one.longest_wait), 0)});
     }
   }
   std::fputs(Table(rows).c_str(), stdout);

@@ -10,6 +10,7 @@
 #include "bench/simulator/figures.h"
 #include "bench/simulator/parse.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 #include "common/drawing/chart.h"
 
 namespace outrider {
@@ -56,11 +57,11 @@ absl::Status SetAxis(ScenarioFlags& flags, const std::string& axis, double value
   } else if (axis == "jitter") {
     flags.jitter_ms = value;
   } else if (axis == "target") {
-    flags.target_ms = Decimals(value, 3);
+    flags.target_ms = Fixed(value, 3);
   } else if (axis == "draft-time") {
-    flags.draft_ms = Decimals(value, 3);
+    flags.draft_ms = Fixed(value, 3);
   } else if (axis == "acceptance") {
-    flags.draft = Decimals(value, 4);
+    flags.draft = Fixed(value, 4);
   } else if (axis == "sessions") {
     flags.sessions = static_cast<uint32_t>(value);
   } else {
@@ -73,7 +74,7 @@ absl::Status SetAxis(ScenarioFlags& flags, const std::string& axis, double value
 Chart ChartOf(const SweepFlags& sweep) {
   const ScenarioFlags& flags = sweep.scenario;
   return {.title = "Time per token",
-          .subtitle = Concat("unless swept: round trip ", Decimals(flags.rtt_ms, 0), " ms, a pass ",
+          .subtitle = Concat("unless swept: round trip ", Fixed(flags.rtt_ms, 0), " ms, a pass ",
                              flags.target_ms, " ms, a batch of the draft ", flags.draft_ms,
                              " ms, draft ", flags.draft),
           .x_label = LabelOf(sweep.axis),
@@ -88,7 +89,7 @@ absl::Status Sweep(const SweepFlags& sweep) {
   for (double value = range.first; value <= range.last * (1 + 1e-9); value += range.step) {
     ScenarioFlags flags = sweep.scenario;
     OUTRIDER_RETURN_IF_ERROR(SetAxis(flags, sweep.axis, value));
-    rows.push_back({Decimals(value, 2)});
+    rows.push_back({Fixed(value, 2)});
     const std::vector<Contender> contenders = ContendersOf(flags);
     chart.lines.resize(contenders.size());
     for (size_t i = 0; i < contenders.size(); ++i) {
@@ -100,7 +101,7 @@ absl::Status Sweep(const SweepFlags& sweep) {
         rows[0].push_back(line.name);
       }
       line.points.emplace_back(value, figures.token_ms);
-      rows.back().push_back(Decimals(figures.token_ms, 2));
+      rows.back().push_back(Fixed(figures.token_ms, 2));
     }
   }
   std::fputs(Table(rows).c_str(), stdout);
