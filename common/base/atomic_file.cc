@@ -166,4 +166,10 @@ absl::Status AtomicFile::Fail(int error_number, std::string_view what) {
   return failure_;
 }
 
+absl::Status WriteAtomically(const std::string& path, std::string_view text) {
+  OUTRIDER_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  OUTRIDER_RETURN_IF_ERROR(file.Append(text));
+  return file.Commit();
+}
+
 }  // namespace outrider

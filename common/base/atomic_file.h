@@ -66,4 +66,7 @@ class AtomicFile {
   absl::Status failure_;  // of the first thing that failed
 };
 
+// All of it in one go.
+absl::Status WriteAtomically(const std::string& path, std::string_view text);
+
 }  // namespace outrider

@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kQuietSeconds = 0.5;
 constexpr double kRedrawSeconds = 0.1;
+constexpr double kLogSeconds = 60;
 constexpr int kBarWidth = 24;
 
 std::string Bar(double share) {
@@ -41,7 +42,7 @@ void ProgressBar::Advance(uint64_t amount, std::string_view what) {
     if (now_s - last_drawn_s_ < kRedrawSeconds) return;
   } else {
     const int tenth = static_cast<int>(10 * done_ / total_);
-    if (tenth == last_tenth_) return;
+    if (tenth == last_tenth_ && now_s - last_drawn_s_ < kLogSeconds) return;
     last_tenth_ = tenth;
   }
   last_drawn_s_ = now_s;

@@ -5,8 +5,8 @@
 //   bar.Finish();
 //
 // On a terminal one line redraws itself (at most ten times a second) with share, amount, rate and
-// time left; in a log a line appears every ten percent. Nothing is printed for steps that end
-// within the first half second.
+// time left; in a log a line appears every ten percent, and every minute. Nothing is printed for
+// steps that end within the first half second.
 #pragma once
 
 #include <cstdint>
