@@ -15,6 +15,7 @@
 #include "adapters/generation/continuations.h"
 #include "adapters/generation/prompts.h"
 #include "adapters/generation/texts_file.h"
+#include "adapters/text/tokenized.h"
 #include "adapters/training/distillation.h"
 #include "adapters/training/training_run.h"
 #include "common/base/interrupt.h"
@@ -126,7 +127,9 @@ absl::Status DistillDraft(Flags flags) {
   TokenRows rows = pack(std::span(texts).subspan(held_out_count));
   if (rows.row_count() == 0) return InvalidArgument("--prompts must be 2 at least");
 
-  TrainingRun run{flags.training.out, {}, OptionsOf(flags.training, rows)};
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
+                            ThreadPool::Create(ThreadsOf(flags.training)));
+  TrainingRun run{flags.training.out, {}, OptionsOf(flags.training, rows, *pool)};
   run.asked = AskedOf(draft, run.options, flags.training);
   run.asked.push_back(Concat("target: ", target.content_hash()));
   run.asked.push_back(Concat("texts: ", HashOf(texts)));

@@ -28,11 +28,9 @@ struct Flags {
   std::string reliability_svg;
 };
 
+// Nothing where no path was given.
 absl::Status WriteFile(const std::string& path, std::string_view text) {
-  if (path.empty()) return absl::OkStatus();
-  OUTRIDER_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  OUTRIDER_RETURN_IF_ERROR(file.Append(text));
-  return file.Commit();
+  return path.empty() ? absl::OkStatus() : WriteAtomically(path, text);
 }
 
 // Before the work, not after it.

@@ -1,11 +1,10 @@
 #include "adapters/cli/rehearsal_flags.h"
 
-#include <string_view>
 #include <utility>
 
 #include "CLI/CLI.hpp"
 #include "adapters/generation/prompts.h"
-#include "adapters/text/text_file.h"
+#include "adapters/text/tokenized.h"
 #include "common/base/interrupt.h"
 #include "common/base/status.h"
 
@@ -18,17 +17,9 @@ constexpr size_t kTextTokensPerPrompt = 64;
 
 absl::StatusOr<std::vector<std::vector<TokenId>>> ReadPrompts(const RehearsalFlags& flags,
                                                               const Tokenizer& tokenizer) {
-  std::vector<std::vector<TokenId>> documents;
+  OUTRIDER_ASSIGN_OR_RETURN(const auto documents, Tokenized(flags.texts, tokenizer));
   size_t token_count = 0;
-  for (const std::string& path : flags.texts) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
-    const std::vector<std::string_view> pieces = Documents(text);
-    if (pieces.empty()) return InvalidArgument(path, ": holds no text");
-    for (const std::string_view piece : pieces) {
-      documents.push_back(tokenizer.Encode(piece, {.add_special = false, .parse_special = false}));
-      token_count += documents.back().size();
-    }
-  }
+  for (const std::vector<TokenId>& document : documents) token_count += document.size();
   return CutPrompts(documents, {.count = token_count / kTextTokensPerPrompt,
                                 .length = kPromptTokens,
                                 .begin = tokenizer.spec().bos});

@@ -14,6 +14,7 @@
 #include "adapters/exits/exits_training.h"
 #include "adapters/generation/continuations.h"
 #include "adapters/generation/prompts.h"
+#include "adapters/text/tokenized.h"
 #include "adapters/training/training_run.h"
 #include "common/base/interrupt.h"
 #include "common/base/progress_bar.h"
@@ -234,7 +235,9 @@ absl::Status TrainExits(const Flags& flags) {
   ExitAdapters adapters(target.spec, target.exit_layers, flags.rank, flags.training.seed, at::kCPU);
   ExitTeacher teacher(*recorder, adapters.exit_count(), proposer, flags.candidate_count);
   const std::vector<ExitScore> before = ScoreExits(adapters, head, teacher, others);
-  const TrainerOptions options = OptionsOf(flags.training, rows);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> trainers,
+                            ThreadPool::Create(ThreadsOf(flags.training)));
+  const TrainerOptions options = OptionsOf(flags.training, rows, *trainers);
   OUTRIDER_RETURN_IF_ERROR(Train(
       {flags.training.out, Asked(flags, *recorder, target.exit_layers, proposer, texts, options),
        options},

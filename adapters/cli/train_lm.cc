@@ -7,6 +7,7 @@
 #include "adapters/cli/command.h"
 #include "adapters/cli/new_model.h"
 #include "adapters/cli/training_flags.h"
+#include "adapters/text/tokenized.h"
 #include "adapters/training/training_run.h"
 #include "common/base/status.h"
 #include "common/text/tokenizer_source.h"
@@ -39,7 +40,9 @@ absl::Status TrainLm(const Flags& flags) {
   TokenRows rows = Packed(documents, *tokenizer, row_length, flags.training.seed);
   TokenRows validation = Packed(held_out, *tokenizer, row_length, 0);
 
-  TrainingRun run{flags.training.out, {}, OptionsOf(flags.training, rows)};
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
+                            ThreadPool::Create(ThreadsOf(flags.training)));
+  TrainingRun run{flags.training.out, {}, OptionsOf(flags.training, rows, *pool)};
   run.asked = AskedOf(model, run.options, flags.training);
   run.asked.push_back(Concat("tokenizer: ", tokenizer->fingerprint()));
   run.asked.push_back(Concat("text: ", HashOf(documents)));

@@ -39,17 +39,11 @@ absl::Status CheckOutputs(const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status WriteFile(const std::string& path, std::string_view text) {
-  OUTRIDER_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  OUTRIDER_RETURN_IF_ERROR(file.Append(text));
-  return file.Commit();
-}
-
 absl::Status WriteJson(const TokenizerSpec& spec, const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(const TokenizerJson json, TokenizerToJson(spec));
-  OUTRIDER_RETURN_IF_ERROR(WriteFile(path, json.tokenizer));
+  OUTRIDER_RETURN_IF_ERROR(WriteAtomically(path, json.tokenizer));
   const auto config = std::filesystem::path(path).replace_filename("tokenizer_config.json");
-  return WriteFile(config.string(), json.config);
+  return WriteAtomically(config.string(), json.config);
 }
 
 // A vocabulary without a model, as llama.cpp's ggml-vocab-*.gguf are.

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <string_view>
 #include <thread>
 
 #include "CLI/CLI.hpp"
-#include "adapters/text/text_file.h"
-#include "adapters/training/torch_threads.h"
+#include "adapters/training/torch_setup.h"
 #include "common/base/atomic_file.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -120,7 +117,7 @@ uint32_t ThreadsOf(const TrainingFlags& flags) {
 
 absl::Status PrepareToTrain(const TrainingFlags& flags) {
   OUTRIDER_RETURN_IF_ERROR(AtomicFile::Create(flags.out).status());
-  SetTorchThreads(static_cast<int>(ThreadsOf(flags)));
+  PrepareTorch();
   if (!HasOpenBlas()) {
     std::fprintf(stderr,
                  "libtorch multiplies with the reference BLAS here, many times slower than "
@@ -129,7 +126,7 @@ absl::Status PrepareToTrain(const TrainingFlags& flags) {
   return absl::OkStatus();
 }
 
-TrainerOptions OptionsOf(const TrainingFlags& flags, const TokenRows& rows) {
+TrainerOptions OptionsOf(const TrainingFlags& flags, const TokenRows& rows, ThreadPool& pool) {
   TrainerOptions options;
   options.rows_per_step = flags.batch;
   options.schedule.steps =
@@ -138,30 +135,12 @@ TrainerOptions OptionsOf(const TrainingFlags& flags, const TokenRows& rows) {
   options.schedule.peak = flags.learning_rate;
   options.schedule.floor = flags.learning_rate * kFloorShare;
   options.bfloat16_products = HasBfloat16Products();
+  options.pool = &pool;
   return options;
 }
 
 TensorType TypeOf(const TrainingFlags& flags) {
   return flags.type == "f32" ? TensorType::kF32 : TensorType::kF16;
-}
-
-absl::StatusOr<std::vector<std::vector<TokenId>>> Tokenized(std::span<const std::string> paths,
-                                                            const Tokenizer& tokenizer) {
-  std::map<std::string, std::vector<std::vector<TokenId>>> files;
-  std::vector<std::vector<TokenId>> all;
-  for (const std::string& path : paths) {
-    std::vector<std::vector<TokenId>>& documents = files[path];
-    if (documents.empty()) {
-      OUTRIDER_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
-      for (const std::string_view document : Documents(text)) {
-        documents.push_back(
-            tokenizer.Encode(document, {.add_special = false, .parse_special = false}));
-      }
-    }
-    if (documents.empty()) return InvalidArgument(path, ": holds no text to train on");
-    all.insert(all.end(), documents.begin(), documents.end());
-  }
-  return all;
 }
 
 TokenRows Packed(std::span<const std::vector<TokenId>> documents, const Tokenizer& tokenizer,

@@ -54,19 +54,14 @@ void AddTrainingFlags(CLI::App& command, TrainingFlags& flags);
 // The processors of this machine, unless the user said how many.
 uint32_t ThreadsOf(const TrainingFlags& flags);
 
-// Checks that the output can be written, before hours are spent on it, and sets the threads.
+// Checks that the output can be written, before hours are spent on it, and sets libtorch up.
 absl::Status PrepareToTrain(const TrainingFlags& flags);
 
 // AdamW along a cosine that ends at a tenth of the rate after `flags.steps`, which are set to one
-// epoch of the rows when they were not given.
-TrainerOptions OptionsOf(const TrainingFlags& flags, const TokenRows& rows);
+// epoch of the rows when they were not given; passes share the pool.
+TrainerOptions OptionsOf(const TrainingFlags& flags, const TokenRows& rows, ThreadPool& pool);
 
 TensorType TypeOf(const TrainingFlags& flags);
-
-// All documents of all files as tokens, a file that is named twice twice. InvalidArgument for one
-// without text.
-absl::StatusOr<std::vector<std::vector<TokenId>>> Tokenized(std::span<const std::string> paths,
-                                                            const Tokenizer& tokenizer);
 
 TokenRows Packed(std::span<const std::vector<TokenId>> documents, const Tokenizer& tokenizer,
                  size_t row_length, uint64_t seed);

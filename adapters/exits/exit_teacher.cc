@@ -34,7 +34,10 @@ ExitRows ExitTeacher::Read(const RowBatch& batch) {
     hidden.push_back(at::zeros({count, spec.embedding_length}, at::kFloat));
   }
   at::Tensor logits = at::zeros({count, spec.vocabulary_size}, at::kFloat);
-  ReadTexts(batch, hidden, logits);
+  {
+    const MutexLock lock(mu_);
+    ReadTexts(batch, hidden, logits);
+  }
 
   const at::Tensor kept = batch.targets.flatten().ne(TokenRows::kNoTarget).nonzero().squeeze(1);
   ExitRows rows;

@@ -9,6 +9,7 @@
 
 #include "adapters/exits/state_recorder.h"
 #include "adapters/training/trainer.h"
+#include "common/base/mutex.h"
 #include "common/torch/torch_transformer.h"
 
 namespace outrider {
@@ -26,13 +27,14 @@ class ExitTeacher {
   ExitTeacher(StateRecorder& recorder, size_t exit_count, const TorchTransformer* draft,
               int64_t candidate_count);
 
-  // No gradient leads into it.
+  // No gradient leads into it. From any thread; they take turns.
   ExitRows Read(const RowBatch& batch);
 
  private:
   void ReadTexts(const RowBatch& batch, std::vector<at::Tensor>& hidden, at::Tensor& logits);
   at::Tensor Candidates(const RowBatch& batch, const at::Tensor& logits) const;
 
+  Mutex mu_;  // held while a text is read
   StateRecorder& recorder_;
   const size_t exit_count_;
   const TorchTransformer* const draft_;

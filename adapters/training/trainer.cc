@@ -5,9 +5,11 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -24,6 +26,15 @@ constexpr uint64_t kTokensPerCpuPass = 1024;
 std::span<int64_t> Row(at::Tensor& tensor, int64_t row) {
   const int64_t length = tensor.size(1);
   return {tensor.data_ptr<int64_t>() + row * length, static_cast<size_t>(length)};
+}
+
+// One where there is none, for what is divided by it.
+double CountTargets(std::span<const RowBatch> passes) {
+  int64_t count = 0;
+  for (const RowBatch& pass : passes) {
+    count += pass.targets.ne(TokenRows::kNoTarget).sum().item<int64_t>();
+  }
+  return static_cast<double>(std::max<int64_t>(1, count));
 }
 
 // Matrix products in bfloat16 while it lives.
@@ -91,59 +102,116 @@ Trainer::Trainer(std::span<NamedParameter> parameters, at::Device device, TokenR
   }
 }
 
+template <typename Body>
+void Trainer::SideBySide(size_t count, const Body& body) const {
+  if (options_.pool != nullptr) return options_.pool->ParallelFor(count, body);
+  for (size_t i = 0; i < count; ++i) body(i);
+}
+
 absl::Status Trainer::Step() {
   return CatchTorch("training", [&]() -> absl::Status {
-    const uint64_t row_count = options_.rows_per_step;
-    const uint64_t first = state_.step * row_count;
-    std::vector<RowBatch> passes;
-    int64_t target_count = 0;
-    for (uint64_t row = 0; row < row_count; row += RowsPerPass(rows_)) {
-      passes.push_back(Read(rows_, first + row, std::min(RowsPerPass(rows_), row_count - row)));
-      target_count += passes.back().targets.ne(TokenRows::kNoTarget).sum().item<int64_t>();
+    const std::vector<RowBatch> passes =
+        ReadPasses(rows_, state_.step * options_.rows_per_step, options_.rows_per_step);
+    const double target_count = CountTargets(passes);
+    std::vector<Lesson> lessons(passes.size());
+    SideBySide(passes.size(), [&](size_t i) { lessons[i] = Learn(passes[i], target_count); });
+    double loss = 0;
+    for (const Lesson& lesson : lessons) {
+      OUTRIDER_RETURN_IF_ERROR(lesson.status);
+      loss += lesson.loss;
     }
-    double loss_sum = 0;
-    for (const RowBatch& pass : passes) {
-      at::Tensor loss;
-      {
-        const Bfloat16Products products(options_.bfloat16_products, device_);
-        loss = loss_(pass);
-      }
-      loss_sum += loss.item<double>();
-      loss.div(static_cast<double>(std::max<int64_t>(1, target_count))).backward();
-    }
-    const double loss = loss_sum / static_cast<double>(std::max<int64_t>(1, target_count));
-    const double norm = ClipGradients();
+    AddUp(lessons);
+    const std::span<const at::Tensor> gradients = lessons[0].gradients;
+    const double norm = NormOf(gradients);
     if (!std::isfinite(loss) || !std::isfinite(norm)) {
       return FailedPrecondition("the loss of step ", state_.step,
                                 " is no number any more; train with a lower --learning-rate");
     }
-    const double rate = options_.schedule.RateAt(state_.step);
-    ++state_.step;
-    for (size_t i = 0; i < state_.moments.size(); ++i) {
-      at::Tensor& parameter = parameters_[i].value;
-      AdamWStep(options_.adamw, rate, state_.step, parameter.grad(), state_.moments[i], parameter);
-      parameter.mutable_grad().reset();
-    }
+    Descend(gradients, std::min(1.0, options_.gradient_norm_max / norm));
     state_.losses.push_back(static_cast<float>(loss));
     state_.gradient_norms.push_back(static_cast<float>(norm));
     return absl::OkStatus();
   });
 }
 
+// The share of a pass in the mean loss of all targets.
+Trainer::Lesson Trainer::Learn(const RowBatch& pass, double target_count) const {
+  Lesson lesson;
+  lesson.status = CatchTorch("training", [&]() -> absl::Status {
+    at::Tensor loss;
+    {
+      const Bfloat16Products products(options_.bfloat16_products, device_);
+      loss = loss_(pass).div(target_count);
+    }
+    lesson.loss = loss.item<double>();
+    std::vector<at::Tensor> parameters;
+    for (const NamedParameter& parameter : parameters_) parameters.push_back(parameter.value);
+    lesson.gradients = torch::autograd::grad({loss}, parameters);
+    return absl::OkStatus();
+  });
+  return lesson;
+}
+
+// The gradients of all passes, in their order, into the first one's.
+void Trainer::AddUp(std::vector<Lesson>& lessons) const {
+  SideBySide(parameters_.size(), [&](size_t i) {
+    const at::NoGradGuard no_grad;
+    for (size_t pass = 1; pass < lessons.size(); ++pass) {
+      lessons[0].gradients[i].add_(lessons[pass].gradients[i]);
+    }
+  });
+}
+
+// Of all of them as one vector.
+double Trainer::NormOf(std::span<const at::Tensor> gradients) const {
+  std::vector<double> squares(gradients.size());
+  SideBySide(gradients.size(), [&](size_t i) {
+    const double norm = gradients[i].norm().item<double>();
+    squares[i] = norm * norm;
+  });
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+void Trainer::Descend(std::span<const at::Tensor> gradients, double scale) {
+  const double rate = options_.schedule.RateAt(state_.step);
+  ++state_.step;
+  SideBySide(gradients.size(), [&](size_t i) {
+    const at::NoGradGuard no_grad;
+    if (scale < 1) gradients[i].mul_(scale);
+    AdamWStep(options_.adamw, rate, state_.step, gradients[i], state_.moments[i],
+              parameters_[i].value);
+  });
+}
+
 absl::StatusOr<float> Trainer::Evaluate(TokenRows& rows, uint32_t row_count) const {
   return CatchTorch("evaluation", [&]() -> absl::StatusOr<float> {
-    const at::NoGradGuard no_grad;
-    const Bfloat16Products products(options_.bfloat16_products, device_);
-    const uint64_t count = std::min<uint64_t>(row_count, rows.row_count());
-    double loss_sum = 0;
-    int64_t target_count = 0;
-    for (uint64_t row = 0; row < count; row += RowsPerPass(rows)) {
-      const RowBatch pass = Read(rows, row, std::min(RowsPerPass(rows), count - row));
-      loss_sum += loss_(pass).item<double>();
-      target_count += pass.targets.ne(TokenRows::kNoTarget).sum().item<int64_t>();
+    const std::vector<RowBatch> passes =
+        ReadPasses(rows, 0, std::min<uint64_t>(row_count, rows.row_count()));
+    const double target_count = CountTargets(passes);
+    std::vector<absl::StatusOr<double>> losses(passes.size(), 0.0);
+    SideBySide(passes.size(), [&](size_t i) {
+      losses[i] = CatchTorch("evaluation", [&]() -> absl::StatusOr<double> {
+        const at::NoGradGuard no_grad;
+        const Bfloat16Products products(options_.bfloat16_products, device_);
+        return loss_(passes[i]).item<double>();
+      });
+    });
+    double sum = 0;
+    for (const absl::StatusOr<double>& loss : losses) {
+      OUTRIDER_RETURN_IF_ERROR(loss.status());
+      sum += *loss;
     }
-    return static_cast<float>(loss_sum / static_cast<double>(std::max<int64_t>(1, target_count)));
+    return static_cast<float>(sum / target_count);
   });
+}
+
+std::vector<RowBatch> Trainer::ReadPasses(TokenRows& rows, uint64_t first, uint64_t count) const {
+  const uint64_t rows_per_pass = RowsPerPass(rows);
+  std::vector<RowBatch> passes;
+  for (uint64_t row = 0; row < count; row += rows_per_pass) {
+    passes.push_back(Read(rows, first + row, std::min(rows_per_pass, count - row)));
+  }
+  return passes;
 }
 
 uint64_t Trainer::RowsPerPass(const TokenRows& rows) const {
@@ -157,22 +225,6 @@ RowBatch Trainer::Read(TokenRows& rows, uint64_t first, uint64_t count) const {
     *tensor = tensor->to(device_);
   }
   return batch;
-}
-
-// To options_.gradient_norm_max at most, all parameters together. Returns what it was.
-double Trainer::ClipGradients() {
-  double square_sum = 0;
-  for (const NamedParameter& parameter : parameters_) {
-    const double norm = parameter.value.grad().norm().item<double>();
-    square_sum += norm * norm;
-  }
-  const double norm = std::sqrt(square_sum);
-  if (norm > options_.gradient_norm_max) {
-    for (const NamedParameter& parameter : parameters_) {
-      parameter.value.grad().mul_(options_.gradient_norm_max / norm);
-    }
-  }
-  return norm;
 }
 
 }  // namespace outrider

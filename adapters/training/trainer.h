@@ -5,8 +5,10 @@
 //     OUTRIDER_RETURN_IF_ERROR(trainer.Step());
 //   }
 //
-// On the CPU a step is a function of parameters, state, rows, options and the number of threads,
-// bit for bit: a run that was saved and loaded goes on as if it had never ended.
+// On the CPU the rows of a step go through the model a few at a time, and such passes side by side,
+// one a thread. Their gradients are added up in the order of the rows, so that a step is a function
+// of parameters, state, rows and options, bit for bit, whatever the number of threads: a run that
+// was saved and loaded goes on as if it had never ended.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,6 +23,7 @@
 #include "adapters/training/adamw.h"
 #include "adapters/training/checkpoint.h"
 #include "adapters/training/schedule.h"
+#include "common/base/thread_pool.h"
 #include "common/torch/torch_transformer.h"
 
 namespace outrider {
@@ -34,7 +37,8 @@ struct RowBatch {
 
 RowBatch ReadRows(TokenRows& rows, uint64_t first, uint64_t count);
 
-// In nats, summed over the targets. It holds on to the models it needs; the trainer knows none.
+// In nats, summed over the targets. It holds on to the models it needs; the trainer knows none. It
+// is called by several threads at a time where the trainer has them.
 using Loss = std::function<at::Tensor(const RowBatch& batch)>;
 
 // -log p(target), for models that learn from text itself. `model` outlives it.
@@ -46,6 +50,7 @@ struct TrainerOptions {
   uint32_t rows_per_step = 1;
   double gradient_norm_max = 1;
   bool bfloat16_products = false;  // where the hardware has them
+  ThreadPool* pool = nullptr;      // for passes side by side; null: one after the other
 };
 
 class Trainer {
@@ -65,9 +70,24 @@ class Trainer {
   TrainingState& mutable_state() { return state_; }
 
  private:
+  // What one pass says about the parameters.
+  struct Lesson {
+    absl::Status status;
+    double loss = 0;
+    std::vector<at::Tensor> gradients;  // by parameter
+  };
+
   RowBatch Read(TokenRows& rows, uint64_t first, uint64_t count) const;
+  std::vector<RowBatch> ReadPasses(TokenRows& rows, uint64_t first, uint64_t count) const;
   uint64_t RowsPerPass(const TokenRows& rows) const;
-  double ClipGradients();
+  Lesson Learn(const RowBatch& pass, double target_count) const;
+  void AddUp(std::vector<Lesson>& lessons) const;
+  double NormOf(std::span<const at::Tensor> gradients) const;
+  void Descend(std::span<const at::Tensor> gradients, double scale);
+
+  // body(i) for each i below `count`, on all threads.
+  template <typename Body>
+  void SideBySide(size_t count, const Body& body) const;
 
   const std::span<NamedParameter> parameters_;
   const at::Device device_;

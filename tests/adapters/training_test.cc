@@ -3,15 +3,19 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/tensor.h>
+#include <c10/util/Exception.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <csignal>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "adapters/training/adamw.h"
@@ -21,6 +25,7 @@
 #include "adapters/training/trainer.h"
 #include "adapters/training/training_run.h"
 #include "common/base/status.h"
+#include "common/base/thread_pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -121,7 +126,18 @@ TokenRows TinyRows() {
 struct Running {
   TorchTransformer model = TinyModel();
   TokenRows rows = TinyRows();
-  Trainer trainer{model.parameters(), at::kCPU, rows, LanguageLoss(model), TinyOptions()};
+  std::unique_ptr<ThreadPool> pool;
+  Trainer trainer;
+
+  explicit Running(uint32_t thread_count = 1)
+      : pool(std::move(ThreadPool::Create(thread_count)).value()),
+        trainer(model.parameters(), at::kCPU, rows, LanguageLoss(model), Options()) {}
+
+  TrainerOptions Options() const {
+    TrainerOptions options = TinyOptions();
+    options.pool = pool.get();
+    return options;
+  }
 
   void StepTo(uint64_t step) {
     while (trainer.state().step < step) {
@@ -153,6 +169,37 @@ TEST(Trainer, LearnsARule) {
   ASSERT_EQ(losses.size(), kSteps);
   EXPECT_NEAR(losses[0], std::log(64.0), 0.1);
   EXPECT_LT(losses.back(), 0.8 * losses.front());
+}
+
+// Two passes a step, on one thread, two, or more than there are passes.
+TEST(Trainer, StepsHaveTheSameBitsOnAnyNumberOfThreads) {
+  Running one;
+  one.StepTo(5);
+  for (const uint32_t thread_count : {2, 3}) {
+    Running several(thread_count);
+    several.StepTo(5);
+    ExpectSameBits(one, several);
+  }
+}
+
+TEST(Trainer, APassThatFailsOnAThreadSpoilsNothing) {
+  Running run(2);
+  run.StepTo(2);
+  Running other;
+  other.StepTo(2);
+  TokenRows rows = TinyRows();
+  std::atomic<int> passes = 0;
+  Trainer broken(
+      run.model.parameters(), at::kCPU, rows,
+      [&passes, loss = LanguageLoss(run.model)](const RowBatch& batch) {
+        TORCH_CHECK(++passes != 2, "the second pass is lost");
+        return loss(batch);
+      },
+      run.Options());
+  const absl::Status status = broken.Step();
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("the second pass is lost"));
+  EXPECT_EQ(passes, 2);
+  ExpectSameBits(run, other);
 }
 
 // Gradients of passes add up to those of the step: what one pass over all rows would say.

@@ -1,11 +1,12 @@
-// How many threads libtorch works with: its own, and those of the BLAS it multiplies with, which
-// keeps a count of its own.
+// libtorch as a trainer wants it.
 #pragma once
 
 namespace outrider {
 
-// Once, before the first tensor. Results depend on it in the last bits.
-void SetTorchThreads(int count);
+// Once, before the first tensor. Every product is computed by the thread that asks for it: a
+// trainer's threads take passes of their own (trainer.h), so that none waits for another within
+// one.
+void PrepareTorch();
 
 // Whether matrix products run on OpenBLAS. On the reference BLAS, which libtorch falls back to,
 // they take ten times as long.
