@@ -18,6 +18,7 @@ namespace outrider {
 using CommandBody = std::function<absl::Status()>;
 
 void AddCalibrateExitsCommand(CLI::App& app, CommandBody& chosen);
+void AddEvaluateDraftCommand(CLI::App& app, CommandBody& chosen);
 void AddEvaluateExitsCommand(CLI::App& app, CommandBody& chosen);
 void AddTrainTokenizerCommand(CLI::App& app, CommandBody& chosen);
 // These need libtorch; no_torch.cc says so where it is absent.

@@ -25,6 +25,7 @@ int Main(int argc, char** argv) {
   AddTrainTokenizerCommand(app, chosen);
   AddTrainLmCommand(app, chosen);
   AddDistillDraftCommand(app, chosen);
+  AddEvaluateDraftCommand(app, chosen);
   AddTrainExitsCommand(app, chosen);
   AddCalibrateExitsCommand(app, chosen);
   AddEvaluateExitsCommand(app, chosen);

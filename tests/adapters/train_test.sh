@@ -56,6 +56,16 @@ contains "$(cat said.txt)" 'have the same first choice for'
 equals "$(ls draft*)" "$(printf 'draft.csv\ndraft.gguf\ndraft.svg')"
 equals "$said" "$(outrider run --model target.gguf --draft draft.gguf --prompt 'The Angel' --max-tokens 8 2>/dev/null)"
 
+adapters evaluate-draft "$TEXT" --target target.gguf --draft draft.gguf --prompts 6 --prompt-tokens 8 --reply-tokens 20 --csv \
+  agreement.csv >said.txt
+equals 5 "$(wc -l <agreement.csv)"
+equals 'text,texts,tokens,agreed,accepted_of_2,accepted_of_4,accepted_of_8' "$(head -1 agreement.csv)"
+# A target foresees itself: all of 2, of 4 and of 8, but not with other noise.
+adapters evaluate-draft "$TEXT" --target target.gguf --draft target.gguf --prompts 6 --reply-tokens 20 >said.txt
+contains "$(grep 'the same noise' said.txt)" '100.0 %  2.00  4.00  8.00'
+[[ $(grep 'noise of its own' said.txt) != *'100.0 %'* ]] || fail 'other noise said the same'
+fails 1 'another vocabulary than target.gguf' adapters evaluate-draft "$TEXT" --target target.gguf --draft stories.gguf
+fails 1 'none.gguf' adapters evaluate-draft "$TEXT" --target target.gguf --draft none.gguf
 fails 1 'another vocabulary than target.gguf' adapters distill-draft "$TEXT" --target target.gguf --init stories.gguf --out d.gguf
 fails 1 'no multiple of --kv-heads 2' adapters train-lm "$TEXT" --tokenizer tokenizer.gguf --kv-heads 2 --out d.gguf
 fails 1 'choose a multiple of 8' adapters train-lm "$TEXT" --tokenizer tokenizer.gguf --embedding 66 --heads 4 --out d.gguf
