@@ -133,9 +133,13 @@ absl::Status DistillDraft(Flags flags) {
   run.asked = AskedOf(draft, run.options, flags.training);
   run.asked.push_back(Concat("target: ", target.content_hash()));
   run.asked.push_back(Concat("texts: ", HashOf(texts)));
+  const double written_at = flags.continuations.sampling.temperature;
+  const double temperature = written_at == 0 ? 1 : written_at;
+  run.asked.push_back(Concat("temperature: ", temperature));
   TellPlan(draft, run.options, rows);
   OUTRIDER_RETURN_IF_ERROR(Train(run, draft.transformer.parameters(), draft.transformer.device(),
-                                 rows, &held_out, DistillationLoss(draft.transformer, target)));
+                                 rows, &held_out,
+                                 DistillationLoss(draft.transformer, target, temperature)));
   OUTRIDER_ASSIGN_OR_RETURN(const double agreement,
                             FirstChoiceAgreement(draft.transformer, target, held_out));
   OUTRIDER_RETURN_IF_ERROR(FinishModel(draft, tokenizer->spec(), flags.training));
@@ -178,8 +182,9 @@ void AddDistillDraftCommand(CLI::App& app, CommandBody& chosen) {
       ->capture_default_str()
       ->envname("OUTRIDER_CONTINUATION_TOKENS");
   command
-      ->add_option("--temperature", flags->continuations.sampling.temperature,
-                   "How freely it writes; 0 is greedy")
+      ->add_option(
+          "--temperature", flags->continuations.sampling.temperature,
+          "How freely it writes, and what the draft foresees it at; 0 is greedy, foreseen at 1")
       ->check(CLI::Range(0.0, SamplingOptions::kTemperatureMax))
       ->capture_default_str()
       ->envname("OUTRIDER_TEMPERATURE");

@@ -2,39 +2,94 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/log_softmax.h>
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #include "common/torch/torch_status.h"
 
 namespace outrider {
 namespace {
 
-// [tokens with a target, vocabulary], float32 whatever the products were.
-at::Tensor LogProbabilities(const TorchTransformer& model, const RowBatch& batch,
-                            const at::Tensor& asked) {
+// The target's last hidden states of rows it has seen: an epoch's layers are computed once, and all
+// that later ones pay for is the output matrix. What does not fit into memory is computed again.
+// Rows go through the layers alone, so that their bits do not depend on when that is.
+class KeptStates {
+ public:
+  explicit KeptStates(const TorchTransformer& model) : model_(model) {}
+
+  // [B, T, embedding]
+  at::Tensor Of(const RowBatch& batch) {
+    std::vector<at::Tensor> states;
+    for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
+      states.push_back(OfRow(batch.tokens.narrow(0, row, 1), batch.documents.narrow(0, row, 1)));
+    }
+    return at::cat(states);
+  }
+
+ private:
+  using Row = std::vector<int64_t>;  // its tokens and documents
+
+  static constexpr size_t kBytesMax = size_t{4} << 30;
+
+  at::Tensor OfRow(const at::Tensor& tokens, const at::Tensor& documents) {
+    const at::Tensor both = at::cat({tokens.flatten(), documents.flatten()}).cpu();
+    const Row row(both.data_ptr<int64_t>(), both.data_ptr<int64_t>() + both.numel());
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto kept = kept_.find(row);
+      if (kept != kept_.end()) return kept->second;
+    }
+    TorchForwardOptions options;
+    options.documents = documents;
+    options.hidden_layers = {model_.spec().layer_count() - 1};
+    const at::Tensor states = model_.Forward(tokens, options).hidden[0];
+    const std::scoped_lock lock(mutex_);
+    if (bytes_ + states.nbytes() <= kBytesMax && kept_.emplace(row, states).second) {
+      bytes_ += states.nbytes();
+    }
+    return states;
+  }
+
+  const TorchTransformer& model_;
+  std::mutex mutex_;
+  std::map<Row, at::Tensor> kept_;
+  size_t bytes_ = 0;
+};
+
+at::Tensor Logits(const TorchTransformer& model, const RowBatch& batch) {
   TorchForwardOptions options;
   options.documents = batch.documents;
-  const at::Tensor logits = model.Forward(batch.tokens, options).logits.flatten(0, 1);
-  return at::log_softmax(logits.index({asked}).to(at::kFloat), -1);
+  return model.Forward(batch.tokens, options).logits;
 }
 
 at::Tensor Asked(const RowBatch& batch) {
   return batch.targets.flatten().ne(TokenRows::kNoTarget);
 }
 
+// [tokens with a target, vocabulary], float32 whatever the products were.
+at::Tensor LogProbabilities(const at::Tensor& logits, const at::Tensor& asked, double temperature) {
+  return at::log_softmax(logits.flatten(0, 1).index({asked}).to(at::kFloat) / temperature, -1);
+}
+
 }  // namespace
 
-Loss DistillationLoss(const TorchTransformer& draft, const TorchTransformer& target) {
-  return [&draft, &target](const RowBatch& batch) {
+Loss DistillationLoss(const TorchTransformer& draft, const TorchTransformer& target,
+                      double temperature) {
+  return [&draft, &target, temperature,
+          states = std::make_shared<KeptStates>(target)](const RowBatch& batch) {
     const at::Tensor asked = Asked(batch);
     at::Tensor wanted;
     {
       const at::NoGradGuard no_grad;
-      wanted = LogProbabilities(target, batch, asked);
+      wanted = LogProbabilities(target.Head(states->Of(batch)), asked, temperature);
     }
-    const at::Tensor said = LogProbabilities(draft, batch, asked);
+    const at::Tensor said = LogProbabilities(Logits(draft, batch), asked, temperature);
     return (wanted.exp() * (wanted - said)).sum();
   };
 }
@@ -47,8 +102,8 @@ absl::StatusOr<double> FirstChoiceAgreement(const TorchTransformer& draft,
     for (uint64_t row = 0; row < rows.row_count(); ++row) {
       const RowBatch batch = ReadRows(rows, row, 1);
       const at::Tensor asked = Asked(batch);
-      const at::Tensor wanted = LogProbabilities(target, batch, asked).argmax(-1);
-      const at::Tensor said = LogProbabilities(draft, batch, asked).argmax(-1);
+      const at::Tensor wanted = Logits(target, batch).flatten(0, 1).index({asked}).argmax(-1);
+      const at::Tensor said = Logits(draft, batch).flatten(0, 1).index({asked}).argmax(-1);
       agreed += wanted.eq(said).sum().item<int64_t>();
       all += wanted.numel();
     }

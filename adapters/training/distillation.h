@@ -10,9 +10,12 @@
 namespace outrider {
 
 // KL(target || draft) = sum_v p(v) (log p(v) - log q(v)), p the target's distribution and q the
-// draft's, wherever a row has a target token. Both outlive it, have one vocabulary and see rows of
-// their contexts at most. Zero where the draft says exactly what the target does.
-Loss DistillationLoss(const TorchTransformer& draft, const TorchTransformer& target);
+// draft's, both at the temperature that text is to be written at, wherever a row has a target
+// token. Both outlive it, have one vocabulary and see rows of their contexts at most. Zero where
+// the draft says exactly what the target does. The target stays as it is: what it says of a row is
+// kept for later epochs.
+Loss DistillationLoss(const TorchTransformer& draft, const TorchTransformer& target,
+                      double temperature);
 
 // The share of tokens, of an epoch of `rows`, at which the two name the same token first.
 absl::StatusOr<double> FirstChoiceAgreement(const TorchTransformer& draft,

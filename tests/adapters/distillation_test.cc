@@ -57,7 +57,7 @@ TokenRows Rows() {
 
 // By its definition, from the logits of both, in double precision.
 double Divergence(const TorchTransformer& draft, const TorchTransformer& target,
-                  const RowBatch& batch) {
+                  const RowBatch& batch, double temperature) {
   const at::NoGradGuard no_grad;
   TorchForwardOptions options;
   options.documents = batch.documents;
@@ -71,7 +71,8 @@ double Divergence(const TorchTransformer& draft, const TorchTransformer& target,
         std::vector<double> values(40);
         double total = 0;
         for (int64_t v = 0; v < 40; ++v) {
-          total += values[static_cast<size_t>(v)] = std::exp(logits[row][t][v].item<double>());
+          total += values[static_cast<size_t>(v)] =
+              std::exp(logits[row][t][v].item<double>() / temperature);
         }
         for (double& value : values) value /= total;
         return values;
@@ -87,11 +88,38 @@ TEST(Distillation, TheLossIsTheDivergenceFromTheTarget) {
   const TorchTransformer target = Tiny(32, 2, 1), draft = Tiny(16, 1, 2);
   TokenRows rows = Rows();
   const RowBatch batch = ReadRows(rows, 0, rows.row_count());
-  const double expected = Divergence(draft, target, batch);
-  const double backwards = Divergence(target, draft, batch);
-  ASSERT_GT(std::abs(expected - backwards), 0.01 * expected);  // a mistaken direction would show
-  EXPECT_NEAR(DistillationLoss(draft, target)(batch).item<double>(), expected, 1e-4 * expected);
-  EXPECT_NEAR(DistillationLoss(target, target)(batch).item<double>(), 0, 1e-4);
+  for (const double temperature : {1.0, 0.6}) {
+    const double expected = Divergence(draft, target, batch, temperature);
+    const double backwards = Divergence(target, draft, batch, temperature);
+    ASSERT_GT(std::abs(expected - backwards), 0.01 * expected);  // a mistaken direction would show
+    const Loss loss = DistillationLoss(draft, target, temperature);
+    EXPECT_NEAR(loss(batch).item<double>(), expected, 1e-4 * expected);
+    const Loss own_loss = DistillationLoss(target, target, temperature);
+    EXPECT_NEAR(own_loss(batch).item<double>(), 0, 1e-4);
+  }
+}
+
+// What was kept of a row is that row's, whatever it stood beside, and has the bits it had.
+TEST(Distillation, KeepsWhatTheTargetSaysOfARow) {
+  TorchTransformer target = Tiny(32, 2, 1);
+  const TorchTransformer draft = Tiny(16, 1, 2);
+  TokenRows rows = Rows();
+  ASSERT_GE(rows.row_count(), 4u);
+  const Loss loss = DistillationLoss(draft, target, 0.8);
+  const auto of_pair = [&](const Loss& asked, uint64_t first) {
+    return asked(ReadRows(rows, first, 2)).item<float>();
+  };
+  EXPECT_NE(of_pair(loss, 0), of_pair(loss, 2));
+  const float crossed = of_pair(loss, 1);  // of rows that came in different pairs
+  EXPECT_EQ(crossed, of_pair(DistillationLoss(draft, target, 0.8), 1));
+  {
+    const at::NoGradGuard no_grad;  // and it is kept: the layers are not asked again
+    for (NamedParameter& parameter : target.parameters()) {
+      if (parameter.name == "blk.0.attn_v.weight") parameter.value.mul_(-1);
+    }
+  }
+  EXPECT_EQ(of_pair(loss, 1), crossed);
+  EXPECT_NE(of_pair(DistillationLoss(draft, target, 0.8), 1), crossed);
 }
 
 TEST(Distillation, ADraftComesNearerToItsTargetAndTheTargetStays) {
@@ -103,7 +131,7 @@ TEST(Distillation, ADraftComesNearerToItsTargetAndTheTargetStays) {
   options.schedule = {.steps = 60, .warm_up_steps = 2, .peak = 2e-2, .floor = 2e-3};
   options.rows_per_step = static_cast<uint32_t>(rows.row_count());
   const double agreed_before = *FirstChoiceAgreement(draft, target, again);
-  Trainer trainer(draft.parameters(), at::kCPU, rows, DistillationLoss(draft, target), options);
+  Trainer trainer(draft.parameters(), at::kCPU, rows, DistillationLoss(draft, target, 1), options);
   while (trainer.state().step < options.schedule.steps) {
     const absl::Status status = trainer.Step();
     ASSERT_TRUE(status.ok()) << status;
