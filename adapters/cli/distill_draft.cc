@@ -17,6 +17,7 @@
 #include "adapters/generation/texts_file.h"
 #include "adapters/text/tokenized.h"
 #include "adapters/training/distillation.h"
+#include "adapters/training/torch_setup.h"
 #include "adapters/training/training_run.h"
 #include "common/base/interrupt.h"
 #include "common/base/progress_bar.h"
@@ -105,7 +106,7 @@ absl::Status DistillDraft(Flags flags) {
   OUTRIDER_RETURN_IF_ERROR(CheckVocabulary(flags, *tokenizer));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(flags.target));
   OUTRIDER_ASSIGN_OR_RETURN(const TorchTransformer target,
-                            TorchTransformer::Load(*file, flags.target, at::kCPU));
+                            TorchTransformer::Load(*file, flags.target, TrainingDevice()));
   OUTRIDER_ASSIGN_OR_RETURN(
       NewModel draft,
       BeginModel(flags.init, flags.shape, target.spec().vocabulary_size, flags.training));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "adapters/training/model_writer.h"
+#include "adapters/training/torch_setup.h"
 #include "adapters/training/training_run.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
@@ -26,13 +27,13 @@ absl::StatusOr<NewModel> BeginModel(const std::string& init, const ShapeFlags& s
   if (!init.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(init));
     OUTRIDER_ASSIGN_OR_RETURN(TorchTransformer model,
-                              TorchTransformer::Load(*file, init, at::kCPU));
+                              TorchTransformer::Load(*file, init, TrainingDevice()));
     return NewModel{file->hyperparameters(), std::move(model)};
   }
   const std::string name = std::filesystem::path(training.out).stem().string();
   OUTRIDER_ASSIGN_OR_RETURN(Hyperparameters numbers, LlamaOf(shape, vocabulary_size, name));
   OUTRIDER_ASSIGN_OR_RETURN(TorchTransformer model,
-                            TorchTransformer::Initialise(numbers, training.seed, at::kCPU));
+                            TorchTransformer::Initialise(numbers, training.seed, TrainingDevice()));
   return NewModel{std::move(numbers), std::move(model)};
 }
 

@@ -15,6 +15,7 @@
 #include "adapters/generation/continuations.h"
 #include "adapters/generation/prompts.h"
 #include "adapters/text/tokenized.h"
+#include "adapters/training/torch_setup.h"
 #include "adapters/training/training_run.h"
 #include "common/base/interrupt.h"
 #include "common/base/progress_bar.h"
@@ -102,7 +103,7 @@ absl::StatusOr<std::optional<TorchTransformer>> OpenDraft(const Flags& flags,
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(flags.draft));
   OUTRIDER_ASSIGN_OR_RETURN(TorchTransformer draft,
-                            TorchTransformer::Load(*file, flags.draft, at::kCPU));
+                            TorchTransformer::Load(*file, flags.draft, TrainingDevice()));
   target.row_length = std::min(target.row_length, draft.spec().context_length);
   return draft;
 }
@@ -231,17 +232,19 @@ absl::Status TrainExits(const Flags& flags) {
                             StateRecorder::Load(*target.file, flags.target, target.exit_layers,
                                                 KernelsFor(BestIsa()), *pool, nullptr));
   OUTRIDER_ASSIGN_OR_RETURN(const FrozenHead head,
-                            FrozenHead::Load(*target.file, flags.target, at::kCPU));
-  ExitAdapters adapters(target.spec, target.exit_layers, flags.rank, flags.training.seed, at::kCPU);
+                            FrozenHead::Load(*target.file, flags.target, TrainingDevice()));
+  ExitAdapters adapters(target.spec, target.exit_layers, flags.rank, flags.training.seed,
+                        TrainingDevice());
   ExitTeacher teacher(*recorder, adapters.exit_count(), proposer, flags.candidate_count);
   const std::vector<ExitScore> before = ScoreExits(adapters, head, teacher, others);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> trainers,
                             ThreadPool::Create(ThreadsOf(flags.training)));
   const TrainerOptions options = OptionsOf(flags.training, rows, *trainers);
-  OUTRIDER_RETURN_IF_ERROR(Train(
-      {flags.training.out, Asked(flags, *recorder, target.exit_layers, proposer, texts, options),
-       options},
-      adapters.parameters(), at::kCPU, rows, &others, ExitsLoss(adapters, head, teacher, {})));
+  OUTRIDER_RETURN_IF_ERROR(
+      Train({flags.training.out,
+             Asked(flags, *recorder, target.exit_layers, proposer, texts, options), options},
+            adapters.parameters(), adapters.device(), rows, &others,
+            ExitsLoss(adapters, head, teacher, {})));
   OUTRIDER_RETURN_IF_ERROR(Write(flags, target, *recorder, adapters, learned));
   PrintScores(before, ScoreExits(adapters, head, teacher, others), target.spec.layer_count());
   return absl::OkStatus();

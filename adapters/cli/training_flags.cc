@@ -118,7 +118,7 @@ uint32_t ThreadsOf(const TrainingFlags& flags) {
 absl::Status PrepareToTrain(const TrainingFlags& flags) {
   OUTRIDER_RETURN_IF_ERROR(AtomicFile::Create(flags.out).status());
   PrepareTorch();
-  if (!HasOpenBlas()) {
+  if (TrainingDevice().is_cpu() && !HasOpenBlas()) {
     std::fprintf(stderr,
                  "libtorch multiplies with the reference BLAS here, many times slower than "
                  "with OpenBLAS: apt-get install libopenblas0-pthread\n");
@@ -134,7 +134,7 @@ TrainerOptions OptionsOf(const TrainingFlags& flags, const TokenRows& rows, Thre
   options.schedule.warm_up_steps = options.schedule.steps / kWarmUpShare;
   options.schedule.peak = flags.learning_rate;
   options.schedule.floor = flags.learning_rate * kFloorShare;
-  options.bfloat16_products = HasBfloat16Products();
+  options.bfloat16_products = HasBfloat16Products(TrainingDevice());
   options.pool = &pool;
   return options;
 }

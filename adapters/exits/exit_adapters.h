@@ -30,6 +30,7 @@ class ExitAdapters {
   uint32_t layer_of(size_t exit) const { return layers_[exit]; }
   // "blk.4.exit_down.weight", "blk.4.exit_up.weight", and so on.
   std::span<NamedParameter> parameters() { return parameters_; }
+  at::Device device() const { return parameters_[0].value.device(); }
 
   // [rows, embedding] to the same.
   at::Tensor Adapt(size_t exit, const at::Tensor& hidden) const;

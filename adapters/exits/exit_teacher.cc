@@ -36,8 +36,11 @@ ExitRows ExitTeacher::Read(const RowBatch& batch) {
   at::Tensor logits = at::zeros({count, spec.vocabulary_size}, at::kFloat);
   {
     const MutexLock lock(mu_);
-    ReadTexts(batch, hidden, logits);
+    ReadTexts(batch.To(at::kCPU), hidden, logits);
   }
+  const at::Device& device = batch.tokens.device();
+  for (at::Tensor& states : hidden) states = states.to(device);
+  logits = logits.to(device);
 
   const at::Tensor kept = batch.targets.flatten().ne(TokenRows::kNoTarget).nonzero().squeeze(1);
   ExitRows rows;

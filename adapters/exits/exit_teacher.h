@@ -27,7 +27,8 @@ class ExitTeacher {
   ExitTeacher(StateRecorder& recorder, size_t exit_count, const TorchTransformer* draft,
               int64_t candidate_count);
 
-  // No gradient leads into it. From any thread; they take turns.
+  // Where the batch lies, and the draft. No gradient leads into it. From any thread; they take
+  // turns.
   ExitRows Read(const RowBatch& batch);
 
  private:

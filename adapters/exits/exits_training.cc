@@ -28,7 +28,7 @@ std::vector<ExitScore> ScoreExits(const ExitAdapters& adapters, const FrozenHead
   }
   int64_t count = 0;
   for (uint64_t row = 0; row < rows.row_count(); ++row) {
-    const ExitRows read = teacher.Read(ReadRows(rows, row, 1));
+    const ExitRows read = teacher.Read(ReadRows(rows, row, 1).To(adapters.device()));
     count += read.logits.size(0);
     for (size_t exit = 0; exit < adapters.exit_count(); ++exit) {
       const at::Tensor logits = head.Apply(adapters.Adapt(exit, read.hidden[exit]));

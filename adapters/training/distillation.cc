@@ -100,7 +100,7 @@ absl::StatusOr<double> FirstChoiceAgreement(const TorchTransformer& draft,
     const at::NoGradGuard no_grad;
     int64_t agreed = 0, all = 0;
     for (uint64_t row = 0; row < rows.row_count(); ++row) {
-      const RowBatch batch = ReadRows(rows, row, 1);
+      const RowBatch batch = ReadRows(rows, row, 1).To(draft.device());
       const at::Tensor asked = Asked(batch);
       const at::Tensor wanted = Logits(target, batch).flatten(0, 1).index({asked}).argmax(-1);
       const at::Tensor said = Logits(draft, batch).flatten(0, 1).index({asked}).argmax(-1);

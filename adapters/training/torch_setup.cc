@@ -1,5 +1,6 @@
 #include "adapters/training/torch_setup.h"
 
+#include <ATen/Context.h>
 #include <dlfcn.h>
 #include <malloc.h>
 
@@ -18,11 +19,16 @@ void PrepareTorch() {
   mallopt(M_ARENA_MAX, 1);
 }
 
+at::Device TrainingDevice() {
+  return at::globalContext().hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+}
+
 bool HasOpenBlas() {
   return dlsym(RTLD_DEFAULT, "openblas_set_num_threads") != nullptr;
 }
 
-bool HasBfloat16Products() {
+bool HasBfloat16Products(const at::Device& device) {
+  if (!device.is_cpu()) return true;
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bf16") != 0;
 #else

@@ -1,6 +1,8 @@
 // libtorch as a trainer wants it.
 #pragma once
 
+#include <c10/core/Device.h>
+
 namespace outrider {
 
 // Once, before the first tensor. Every product is computed by the thread that asks for it: a
@@ -8,11 +10,15 @@ namespace outrider {
 // one.
 void PrepareTorch();
 
-// Whether matrix products run on OpenBLAS. On the reference BLAS, which libtorch falls back to,
-// they take ten times as long.
+// The GPU that libtorch can use, or this processor.
+at::Device TrainingDevice();
+
+// Whether matrix products of the processor run on OpenBLAS. On the reference BLAS, which libtorch
+// falls back to, they take ten times as long.
 bool HasOpenBlas();
 
-// Whether this processor multiplies bfloat16 matrices faster than float32 ones.
-bool HasBfloat16Products();
+// Whether `device` multiplies bfloat16 matrices faster than float32 ones. Of GPUs all since Ampere
+// do, and no other is looked for.
+bool HasBfloat16Products(const at::Device& device);
 
 }  // namespace outrider

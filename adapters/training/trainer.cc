@@ -67,6 +67,10 @@ class Bfloat16Products {
 
 }  // namespace
 
+RowBatch RowBatch::To(const at::Device& device) const {
+  return {tokens.to(device), targets.to(device), documents.to(device)};
+}
+
 RowBatch ReadRows(TokenRows& rows, uint64_t first, uint64_t count) {
   const std::vector<int64_t> shape = {static_cast<int64_t>(count),
                                       static_cast<int64_t>(rows.row_length())};
@@ -209,7 +213,8 @@ std::vector<RowBatch> Trainer::ReadPasses(TokenRows& rows, uint64_t first, uint6
   const uint64_t rows_per_pass = RowsPerPass(rows);
   std::vector<RowBatch> passes;
   for (uint64_t row = 0; row < count; row += rows_per_pass) {
-    passes.push_back(Read(rows, first + row, std::min(rows_per_pass, count - row)));
+    const uint64_t pass_count = std::min(rows_per_pass, count - row);
+    passes.push_back(ReadRows(rows, first + row, pass_count).To(device_));
   }
   return passes;
 }
@@ -217,14 +222,6 @@ std::vector<RowBatch> Trainer::ReadPasses(TokenRows& rows, uint64_t first, uint6
 uint64_t Trainer::RowsPerPass(const TokenRows& rows) const {
   if (!device_.is_cpu()) return options_.rows_per_step;
   return std::max<uint64_t>(1, kTokensPerCpuPass / rows.row_length());
-}
-
-RowBatch Trainer::Read(TokenRows& rows, uint64_t first, uint64_t count) const {
-  RowBatch batch = ReadRows(rows, first, count);
-  for (at::Tensor* tensor : {&batch.tokens, &batch.targets, &batch.documents}) {
-    *tensor = tensor->to(device_);
-  }
-  return batch;
 }
 
 }  // namespace outrider

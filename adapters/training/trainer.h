@@ -33,6 +33,8 @@ struct RowBatch {
   at::Tensor tokens;
   at::Tensor targets;  // TokenRows::kNoTarget where there is none
   at::Tensor documents;
+
+  RowBatch To(const at::Device& device) const;
 };
 
 RowBatch ReadRows(TokenRows& rows, uint64_t first, uint64_t count);
@@ -77,7 +79,6 @@ class Trainer {
     std::vector<at::Tensor> gradients;  // by parameter
   };
 
-  RowBatch Read(TokenRows& rows, uint64_t first, uint64_t count) const;
   std::vector<RowBatch> ReadPasses(TokenRows& rows, uint64_t first, uint64_t count) const;
   uint64_t RowsPerPass(const TokenRows& rows) const;
   Lesson Learn(const RowBatch& pass, double target_count) const;
