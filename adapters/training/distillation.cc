@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "common/torch/fused.h"
 #include "common/torch/torch_status.h"
 
 namespace outrider {
@@ -62,19 +63,26 @@ class KeptStates {
   size_t bytes_ = 0;
 };
 
+// [B * T, vocabulary], float32 whatever the products were.
+at::Tensor ByToken(const at::Tensor& logits) {
+  return logits.flatten(0, 1).to(at::kFloat);
+}
+
 at::Tensor Logits(const TorchTransformer& model, const RowBatch& batch) {
   TorchForwardOptions options;
   options.documents = batch.documents;
-  return model.Forward(batch.tokens, options).logits;
+  return ByToken(model.Forward(batch.tokens, options).logits);
 }
 
 at::Tensor Asked(const RowBatch& batch) {
   return batch.targets.flatten().ne(TokenRows::kNoTarget);
 }
 
-// [tokens with a target, vocabulary], float32 whatever the products were.
-at::Tensor LogProbabilities(const at::Tensor& logits, const at::Tensor& asked, double temperature) {
-  return at::log_softmax(logits.flatten(0, 1).index({asked}).to(at::kFloat) / temperature, -1);
+// By token.
+at::Tensor Divergence(const at::Tensor& wanted, const at::Tensor& said, double temperature) {
+  if (CanFuse(said)) return FusedDivergence(wanted, said, temperature);
+  const at::Tensor p = at::log_softmax(wanted / temperature, -1);
+  return (p.exp() * (p - at::log_softmax(said / temperature, -1))).sum(-1);
 }
 
 }  // namespace
@@ -83,14 +91,13 @@ Loss DistillationLoss(const TorchTransformer& draft, const TorchTransformer& tar
                       double temperature) {
   return [&draft, &target, temperature,
           states = std::make_shared<KeptStates>(target)](const RowBatch& batch) {
-    const at::Tensor asked = Asked(batch);
     at::Tensor wanted;
     {
       const at::NoGradGuard no_grad;
-      wanted = LogProbabilities(target.Head(states->Of(batch)), asked, temperature);
+      wanted = ByToken(target.Head(states->Of(batch)));
     }
-    const at::Tensor said = LogProbabilities(Logits(draft, batch), asked, temperature);
-    return (wanted.exp() * (wanted - said)).sum();
+    // Nearly every token is asked: leaving the few out costs less than picking the others.
+    return Divergence(wanted, Logits(draft, batch), temperature).mul(Asked(batch)).sum();
   };
 }
 
@@ -102,10 +109,9 @@ absl::StatusOr<double> FirstChoiceAgreement(const TorchTransformer& draft,
     for (uint64_t row = 0; row < rows.row_count(); ++row) {
       const RowBatch batch = ReadRows(rows, row, 1).To(draft.device());
       const at::Tensor asked = Asked(batch);
-      const at::Tensor wanted = Logits(target, batch).flatten(0, 1).index({asked}).argmax(-1);
-      const at::Tensor said = Logits(draft, batch).flatten(0, 1).index({asked}).argmax(-1);
-      agreed += wanted.eq(said).sum().item<int64_t>();
-      all += wanted.numel();
+      const at::Tensor same = Logits(target, batch).argmax(-1).eq(Logits(draft, batch).argmax(-1));
+      agreed += same.logical_and(asked).sum().item<int64_t>();
+      all += asked.sum().item<int64_t>();
     }
     return all == 0 ? 0.0 : static_cast<double>(agreed) / static_cast<double>(all);
   });

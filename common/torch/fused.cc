@@ -261,6 +261,30 @@ struct AttendFunction : Function<AttendFunction> {
   }
 };
 
+struct DivergenceFunction : Function<DivergenceFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& wanted,
+                            const at::Tensor& said, double temperature) {
+    const at::Tensor from = wanted.contiguous();
+    at::Tensor gradient = said.clone(at::MemoryFormat::Contiguous);
+    at::Tensor y = at::empty({gradient.size(0)}, gradient.options());
+    const auto length = static_cast<size_t>(gradient.size(1));
+    const auto scale = static_cast<float>(1 / temperature);
+    std::vector<float> p(length);
+    for (int64_t row = 0; row < gradient.size(0); ++row) {
+      const int64_t first = row * gradient.size(1);
+      MutableData(y)[row] =
+          DivergenceRow(Data(from) + first, scale, length, MutableData(gradient) + first, p.data());
+    }
+    context->save_for_backward({gradient});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    return {at::Tensor(), saved[0] * gradients[0].unsqueeze(1), at::Tensor()};
+  }
+};
+
 }  // namespace
 
 bool CanFuse(const at::Tensor& x) {
@@ -283,6 +307,10 @@ at::Tensor FusedTurnPairs(const at::Tensor& x, const at::Tensor& cos, const at::
 at::Tensor FusedAttend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                        double scale, const at::Tensor& first_keys) {
   return AttendFunction::apply(query, key, value, scale, first_keys);
+}
+
+at::Tensor FusedDivergence(const at::Tensor& wanted, const at::Tensor& said, double temperature) {
+  return DivergenceFunction::apply(wanted, said, temperature);
 }
 
 }  // namespace outrider

@@ -31,4 +31,8 @@ at::Tensor FusedTurnPairs(const at::Tensor& x, const at::Tensor& cos, const at::
 at::Tensor FusedAttend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                        double scale, const at::Tensor& first_keys);
 
+// KL(softmax(wanted / temperature) || softmax(said / temperature)) of each row, [rows], of logits
+// [rows, vocabulary]. The gradient is for `said` alone.
+at::Tensor FusedDivergence(const at::Tensor& wanted, const at::Tensor& said, double temperature);
+
 }  // namespace outrider

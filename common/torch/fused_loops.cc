@@ -42,6 +42,32 @@ constexpr size_t kLanes = 16;
   return p * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
 }
 
+[[gnu::always_inline]] inline float Largest(const float* row, size_t count) {
+  const size_t whole = count / kLanes * kLanes;
+  float lanes[kLanes];
+  for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = row[0];
+  for (size_t i = 0; i < whole; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = lanes[lane] > row[i + lane] ? lanes[lane] : row[i + lane];
+    }
+  }
+  float largest = row[0];
+  for (size_t lane = 0; lane < kLanes; ++lane) largest = std::max(largest, lanes[lane]);
+  for (size_t i = whole; i < count; ++i) largest = std::max(largest, row[i]);
+  return largest;
+}
+
+[[gnu::always_inline]] inline float Sum(const float* row, size_t count) {
+  const size_t whole = count / kLanes * kLanes;
+  float lanes[kLanes] = {};
+  for (size_t i = 0; i < whole; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += row[i + lane];
+  }
+  float sum = Total(lanes);
+  for (size_t i = whole; i < count; ++i) sum += row[i];
+  return sum;
+}
+
 }  // namespace
 
 OUTRIDER_EVERY_WIDTH
@@ -115,26 +141,9 @@ OUTRIDER_EVERY_WIDTH
 void SoftmaxRow(float* scores, size_t begin, size_t end, size_t length) {
   float* const row = scores + begin;
   const size_t count = end - begin;
-  const size_t whole = count / kLanes * kLanes;
-  float largest = row[0];
-  float lanes[kLanes];
-  for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = row[0];
-  for (size_t i = 0; i < whole; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = lanes[lane] > row[i + lane] ? lanes[lane] : row[i + lane];
-    }
-  }
-  for (size_t lane = 0; lane < kLanes; ++lane) largest = std::max(largest, lanes[lane]);
-  for (size_t i = whole; i < count; ++i) largest = std::max(largest, row[i]);
-
+  const float largest = Largest(row, count);
   for (size_t i = 0; i < count; ++i) row[i] = Exp(row[i] - largest);
-  for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = 0;
-  for (size_t i = 0; i < whole; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += row[i + lane];
-  }
-  float sum = Total(lanes);
-  for (size_t i = whole; i < count; ++i) sum += row[i];
-  const float scale = 1.0f / sum;
+  const float scale = 1.0f / Sum(row, count);
   for (size_t i = 0; i < count; ++i) row[i] *= scale;
   std::fill(scores, row, 0.0f);
   std::fill(row + count, scores + length, 0.0f);
@@ -150,6 +159,31 @@ void SoftmaxBackwardRow(const float* p, float* dp, size_t length, float scale) {
   float sum = Total(lanes);
   for (size_t i = whole; i < length; ++i) sum += p[i] * dp[i];
   for (size_t i = 0; i < length; ++i) dp[i] = p[i] * (dp[i] - sum) * scale;
+}
+
+// With a and b the scaled logits less the largest of each row, log p - log q is a - b and what the
+// two sums differ by.
+OUTRIDER_EVERY_WIDTH
+float DivergenceRow(const float* wanted, float scale, size_t length, float* said, float* p) {
+  const float top_wanted = Largest(wanted, length) * scale;
+  const float top_said = Largest(said, length) * scale;
+  for (size_t i = 0; i < length; ++i) p[i] = Exp(wanted[i] * scale - top_wanted);
+  const auto weighed = [&](size_t i) {
+    return p[i] * ((wanted[i] * scale - top_wanted) - (said[i] * scale - top_said));
+  };
+  float lanes[kLanes] = {};
+  const size_t whole = length / kLanes * kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += weighed(i + lane);
+  }
+  float difference = Total(lanes);
+  for (size_t i = whole; i < length; ++i) difference += weighed(i);
+
+  for (size_t i = 0; i < length; ++i) said[i] = Exp(said[i] * scale - top_said);
+  const float sum_wanted = Sum(p, length), sum_said = Sum(said, length);
+  for (size_t i = 0; i < length; ++i) p[i] /= sum_wanted;
+  for (size_t i = 0; i < length; ++i) said[i] = (said[i] / sum_said - p[i]) * scale;
+  return difference / sum_wanted + std::log(sum_said / sum_wanted);
 }
 
 }  // namespace outrider

@@ -32,4 +32,8 @@ void SoftmaxRow(float* scores, size_t begin, size_t end, size_t length);
 // dscores = p * (dp - sum(p dp)) * scale, over dp.
 void SoftmaxBackwardRow(const float* p, float* dp, size_t length, float scale);
 
+// KL(p || q) of p = softmax(wanted * scale), which is written, and q = softmax(said * scale).
+// `said` becomes the gradient for itself.
+float DivergenceRow(const float* wanted, float scale, size_t length, float* said, float* p);
+
 }  // namespace outrider

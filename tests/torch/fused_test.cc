@@ -8,6 +8,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
@@ -115,6 +116,24 @@ TEST(Fused, Attention) {
     ExpectSame({Random({2, rows, 4, 12}, 1, 2), Random({2, rows, 2, 12}, 2, 2),
                 Random({2, rows, 2, 10}, 3)},
                fused, plain);
+  }
+}
+
+TEST(Fused, Divergence) {
+  for (const int64_t length : {3, 16, 333}) {
+    for (const double temperature : {1.0, 0.6}) {
+      const at::Tensor wanted = Random({6, length}, 5, 4);
+      const auto plain = [&](const Inputs& in) {
+        const at::Tensor p =
+            at::log_softmax(wanted.to(at::kFloat).to(at::kDouble) / temperature, -1);
+        return (p.exp() * (p - at::log_softmax(in[0] / temperature, -1))).sum(-1);
+      };
+      const auto fused = [&](const Inputs& in) {
+        return FusedDivergence(wanted.to(at::kFloat), in[0], temperature);
+      };
+      ExpectSame({Random({6, length}, 6, 4)}, fused, plain);
+      ExpectSame({Random({length, 6}, 7, 30).transpose(0, 1)}, fused, plain);
+    }
   }
 }
 
