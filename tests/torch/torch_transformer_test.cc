@@ -8,6 +8,7 @@
 #include <random>
 
 #include "common/formats/models/tensor_layout.h"
+#include "common/text/tokenizer_source.h"
 #include "common/torch/torch_attention.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -127,6 +128,20 @@ INSTANTIATE_TEST_SUITE_P(Models, TorchLogits, testing::ValuesIn(kGoldenModels),
 
 TEST(TorchTransformer, AgreesWithTheCoreOnStories) {
   ExpectAgreement(Stories(), RandomTokens(150, 512, 1));
+}
+
+// The models that are shipped, on their own text.
+TEST(TorchTransformer, AgreesWithTheCoreOnTheDemonstrationModels) {
+  for (const char* model : {"target.gguf", "draft.gguf"}) {
+    SCOPED_TRACE(model);
+    const std::string path = TestFile(Concat("../../deploy/demo-models/", model));
+    const std::unique_ptr<Tokenizer> tokenizer = OrDie(OpenTokenizer(path));
+    const std::vector<TokenId> tokens = tokenizer->Encode(
+        "Once upon a time there was a little girl who lived with her mother in a house by the sea. "
+        "Every morning she went down to the water to see whether the boats had come home.");
+    ASSERT_GT(tokens.size(), 30);
+    ExpectAgreement(path, tokens);
+  }
 }
 
 TEST(TorchTransformer, AgreesWithTheCoreOnWiderModels) {
