@@ -6,7 +6,7 @@
 //
 //   p_i = e^(s_i / kappa) / sum over j of e^(s_j / kappa)
 //
-// and the evidence for the outcome is, over all nodes of the walk,
+// and the evidence for the outcome is, over all nodes of the walk but for the last line,
 //
 //   doubt                    the sum of -ln p_0: that every choice is the target's
 //   entropy                  the sum of the entropies of p, in nats
@@ -14,8 +14,8 @@
 //   agrees_with_previous     the exit before guessed the same outcome of this pass
 //   agrees_with_first_draft  the walk takes the first child of every node down to one without
 //                            children: what the draft would bet on. False without drafted nodes
-//   largest_softmax          the product of the largest plain softmax probabilities, without noise,
-//                            over the tokens scored: what the papers rank hints by
+//   largest_softmax          the largest plain softmax probability, without noise and over the
+//                            tokens scored, where the walk ends: what the FSD paper ranks hints by
 //
 // The calibration of the exit (formats/models/exits_file.h) makes a probability of it. Without one
 // the probability is e^-doubt.

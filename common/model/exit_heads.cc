@@ -176,7 +176,7 @@ void ExitHeads::Guess(uint32_t exit, Watched& watched, const ExitLogits& logits,
     const auto copy = ranked_.begin() + static_cast<ptrdiff_t>(place * ExitEvidence::kRankedMax);
     rankings_[place] = {copy, std::ranges::copy(worker.ranked, copy).out};
     evidence.AddChoice(worker.ranked, kappa);
-    evidence.largest_softmax *= LargestSoftmax(worker);
+    evidence.largest_softmax = LargestSoftmax(worker);
     return worker.ranked[0].token;
   };
   const absl::StatusOr<Outcome> outcome = WalkDown(pass.nodes, worker.path, choose);

@@ -3,6 +3,7 @@
 #include "common/model/exit_heads.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -84,6 +85,19 @@ std::vector<TokenId> RandomTokens(size_t count, uint32_t seed) {
   std::vector<TokenId> tokens(count);
   for (TokenId& token : tokens) token = static_cast<TokenId>(random() % kVocabulary);
   return tokens;
+}
+
+// Among some tokens.
+double LargestSoftmax(const std::vector<float>& logits, std::vector<TokenId> tokens) {
+  std::ranges::sort(tokens);
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  double largest = 0, sum = 0;
+  for (const TokenId token : tokens) {
+    const double weight = std::exp(double{logits[static_cast<size_t>(token)]});
+    largest = std::max(largest, weight);
+    sum += weight;
+  }
+  return largest / sum;
 }
 
 // Of tokens from a few, so that whoever chooses among those few goes down it.
@@ -263,6 +277,8 @@ TEST_F(ExitHeadsTest, AGuessIsAPlainWalkOverItsCandidates) {
           << expected.node << " " << expected.next;
       EXPECT_EQ(guesses_[0].evidence.agrees_with_first_draft,
                 FollowsFirstDraft(nodes, expected.node));
+      EXPECT_NEAR(guesses_[0].evidence.largest_softmax,
+                  LargestSoftmax(logits_of(expected.node), candidates), 1e-5);
       steps += expected.node != DraftedNode::kRoot ? 1 : 0;
       OUTRIDER_CHECK_OK(target_->Close(session.id));
     }
