@@ -17,6 +17,7 @@ namespace outrider {
 
 using CommandBody = std::function<absl::Status()>;
 
+void AddAverageModelsCommand(CLI::App& app, CommandBody& chosen);
 void AddCalibrateExitsCommand(CLI::App& app, CommandBody& chosen);
 void AddEvaluateDraftCommand(CLI::App& app, CommandBody& chosen);
 void AddEvaluateExitsCommand(CLI::App& app, CommandBody& chosen);

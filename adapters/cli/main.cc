@@ -24,6 +24,7 @@ int Main(int argc, char** argv) {
   CommandBody chosen;
   AddTrainTokenizerCommand(app, chosen);
   AddTrainLmCommand(app, chosen);
+  AddAverageModelsCommand(app, chosen);
   AddDistillDraftCommand(app, chosen);
   AddEvaluateDraftCommand(app, chosen);
   AddTrainExitsCommand(app, chosen);

@@ -50,6 +50,18 @@ cmp m.csv straight/m.csv || fail 'a run that was stopped has another loss curve'
 said=$(outrider run --model target.gguf --prompt 'The Angel' --max-tokens 8 2>/dev/null)
 [ -n "$said" ] || fail 'the trained model says nothing'
 
+# The mean of a model with itself is that model; with another one it is neither.
+adapters average-models m.gguf straight/m.gguf m.gguf --out straight/mean.gguf >said.txt
+contains "$(cat said.txt)" 'straight/mean.gguf: '
+mkdir mean && adapters average-models straight/mean.gguf m.gguf --out mean/m.gguf >said.txt
+cmp m.gguf mean/m.gguf || fail 'the mean of a model with itself is another'
+adapters average-models m.gguf target.gguf --out mean/both.gguf >said.txt
+fails 1 'both.gguf: is one of the models; choose another --out' adapters average-models mean/both.gguf m.gguf --out mean/both.gguf
+outrider convert m.gguf --out mean/q8_0.gguf --type q8_0 >said.txt
+fails 1 'q8_0.gguf: tensor token_embd.weight is Q8_0; take the mean of' adapters average-models m.gguf mean/q8_0.gguf --out x.gguf
+fails 1 'stories.gguf: has another shape than m.gguf' adapters average-models m.gguf stories.gguf --out x.gguf
+[ ! -e x.gguf ] || fail 'a mean that was refused left a file'
+
 adapters distill-draft "$TEXT" --target target.gguf --prompts 40 --continuation-tokens 40 --embedding 32 --layers 1 --heads 2 \
   --context 64 --batch 8 --steps 8 --threads 1 --out draft.gguf >said.txt 2>log.txt
 contains "$(cat said.txt)" 'have the same first choice for'
