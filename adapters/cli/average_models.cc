@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -21,17 +22,12 @@ struct Flags {
   std::string out;
 };
 
-// Writing over a model one is reading from would destroy it half way through.
-bool SameFile(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  return std::filesystem::equivalent(a, b, ignored);
-}
-
 absl::Status AverageModels(const Flags& flags) {
   std::vector<std::unique_ptr<ModelFile>> files;
   std::vector<NamedModel> models;
   for (const std::string& path : flags.models) {
-    if (SameFile(path, flags.out)) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(path, flags.out, ignored)) {
       return InvalidArgument(flags.out, ": is one of the models; choose another --out");
     }
     OUTRIDER_ASSIGN_OR_RETURN(files.emplace_back(), ModelFile::Open(path));

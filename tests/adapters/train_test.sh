@@ -50,7 +50,7 @@ cmp m.csv straight/m.csv || fail 'a run that was stopped has another loss curve'
 said=$(outrider run --model target.gguf --prompt 'The Angel' --max-tokens 8 2>/dev/null)
 [ -n "$said" ] || fail 'the trained model says nothing'
 
-# The mean of a model with itself is that model; with another one it is neither.
+# The mean of a model with itself is that model.
 adapters average-models m.gguf straight/m.gguf m.gguf --out straight/mean.gguf >said.txt
 contains "$(cat said.txt)" 'straight/mean.gguf: '
 mkdir mean && adapters average-models straight/mean.gguf m.gguf --out mean/m.gguf >said.txt
@@ -60,6 +60,11 @@ fails 1 'both.gguf: is one of the models; choose another --out' adapters average
 outrider convert m.gguf --out mean/q8_0.gguf --type q8_0 >said.txt
 fails 1 'q8_0.gguf: tensor token_embd.weight is Q8_0; take the mean of' adapters average-models m.gguf mean/q8_0.gguf --out x.gguf
 fails 1 'stories.gguf: has another shape than m.gguf' adapters average-models m.gguf stories.gguf --out x.gguf
+tr e o <text.txt >other.txt
+adapters train-tokenizer other.txt --tokens 400 --out other_tokenizer.gguf >said.txt
+adapters train-lm "$TEXT" --tokenizer other_tokenizer.gguf --embedding 64 --layers 2 --heads 2 --context 64 --batch 1 --steps 1 \
+  --out other.gguf >said.txt 2>log.txt
+fails 1 'other.gguf: has another vocabulary than m.gguf' adapters average-models m.gguf other.gguf --out x.gguf
 [ ! -e x.gguf ] || fail 'a mean that was refused left a file'
 
 adapters distill-draft "$TEXT" --target target.gguf --prompts 40 --continuation-tokens 40 --embedding 32 --layers 1 --heads 2 \
