@@ -11,12 +11,12 @@
 // one without. Passes differ by more than exits take on a machine that is not quiet; the watch does
 // not.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <random>
 #include <span>
@@ -27,16 +27,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "adapters/calibration/rehearsal.h"
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
+#include "common/engine/cpu_target.h"
 #include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
-#include "common/model/cpu_target.h"
-#include "common/model/exit_heads.h"
 
 namespace outrider {
 namespace {
@@ -46,15 +44,16 @@ constexpr uint32_t kFrequentCount = 256;
 constexpr uint32_t kCandidateCount = 64;
 constexpr uint32_t kContext = 64;
 constexpr uint32_t kRounds = 15;
+constexpr std::array kScopes = {ExitScope::kCandidates, ExitScope::kFull};
 
-TrainedExits MakeExits(const CpuTarget& target) {
-  const ModelSpec& spec = target.spec();
+TrainedExits MakeExits(const Engine& engine) {
+  const ModelSpec& spec = engine.spec();
   std::mt19937 random(1);
   const auto weight = [&] {
     return static_cast<float>(static_cast<int>(random() % 201) - 100) / 4096;
   };
   TrainedExits exits;
-  exits.target = DescribeForExits(spec, target.content_hash());
+  exits.target = DescribeForExits(spec, engine.info().content_hash);
   exits.type = TensorType::kF16;
   for (const uint32_t percent : {50, 60, 70, 80, 90}) {
     TrainedExit exit;
@@ -78,7 +77,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-class Bench {
+class Bench final : private ExitSink {
  public:
   static absl::StatusOr<std::unique_ptr<Bench>> Create(const std::string& path,
                                                        uint32_t thread_count, Isa isa) {
@@ -88,22 +87,14 @@ class Bench {
     {
       OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(path));
       OUTRIDER_ASSIGN_OR_RETURN(
-          bench->target_, CpuTarget::Load(*file, path, {.context_length = 2 * kContext}, kernels,
-                                          *bench->pool_, nullptr));
+          bench->target_, LoadCpuTarget(*file, path, {.context_length = 2 * kContext}, kernels,
+                                        *bench->pool_, nullptr));
     }
-    const TrainedExits exits = MakeExits(*bench->target_);
-    for (const ExitScope scope : {ExitScope::kCandidates, ExitScope::kFull}) {
-      OUTRIDER_ASSIGN_OR_RETURN(
-          std::unique_ptr<ExitHeads> heads,
-          ExitHeads::Create(exits, "random exits", *bench->target_, kernels, *bench->pool_,
-                            {.scope = scope},
-                            [b = bench.get()](const ExitGuess&) { ++b->guesses_; }));
-      bench->heads_.push_back(std::move(heads));
-    }
+    bench->exits_ = MakeExits(bench->target_->engine());
     std::printf("%s, %s, %u threads, context %u; exits after layers", path.c_str(),
                 std::string(Name(isa)).c_str(), thread_count, kContext);
-    for (const TrainedExit& exit : exits.exits) std::printf(" %u", exit.layer);
-    std::printf(" of %u\n", bench->target_->spec().layer_count());
+    for (const TrainedExit& exit : bench->exits_.exits) std::printf(" %u", exit.layer);
+    std::printf(" of %u\n", bench->target_->engine().spec().layer_count());
     return bench;
   }
 
@@ -126,15 +117,15 @@ class Bench {
 
     std::vector<double> alone, taken[2], added[2];
     for (uint32_t round = 0; round <= kRounds; ++round) {  // the first warms up
-      OUTRIDER_ASSIGN_OR_RETURN(const Timed without, Time(pass, nullptr));
+      OUTRIDER_ASSIGN_OR_RETURN(const Timed without, Time(pass, std::nullopt));
       if (round > 0) alone.push_back(without.seconds);
-      for (size_t i = 0; i < heads_.size(); ++i) {
-        OUTRIDER_ASSIGN_OR_RETURN(const Timed with, Time(pass, heads_[i].get()));
+      for (size_t i = 0; i < kScopes.size(); ++i) {
+        OUTRIDER_ASSIGN_OR_RETURN(const Timed with, Time(pass, kScopes[i]));
         if (with.outcome.node != without.outcome.node ||
             with.outcome.next != without.outcome.next) {
           return FailedPrecondition("a pass came out otherwise with exits attached");
         }
-        if (guesses_ != heads_[i]->exit_count()) {
+        if (guesses_ != exits_.exits.size()) {
           return FailedPrecondition("there were ", guesses_, " guesses of a pass, not one an exit");
         }
         if (round == 0) continue;
@@ -160,24 +151,28 @@ class Bench {
 
   Bench() = default;
 
-  absl::StatusOr<Timed> Time(const Pass& pass, ExitHeads* heads) {
+  // Without exits when there is no scope.
+  absl::StatusOr<Timed> Time(const Pass& pass, std::optional<ExitScope> scope) {
     guesses_ = 0;
-    std::optional<TimedExits> watched;
-    if (heads != nullptr) watched.emplace(*heads);
-    target_->Observe(watched ? &*watched : nullptr);
+    exit_seconds_ = 0;
+    if (scope) {
+      OUTRIDER_RETURN_IF_ERROR(
+          target_->AttachExits(exits_, "random exits", {.scope = *scope}, *this));
+    } else {
+      target_->engine().DetachExits();
+    }
     PassResult result;
     const auto started = std::chrono::steady_clock::now();
-    target_->Run({&pass, 1}, {&result, 1});
+    target_->Run({}, {&pass, 1}, {&result, 1});
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-    target_->Observe(nullptr);
     OUTRIDER_RETURN_IF_ERROR(result.status);
-    double exit_seconds = 0;
-    if (watched) {
-      const std::span<const double> each = watched->seconds();
-      exit_seconds = std::accumulate(each.begin(), each.end(), 0.0);
-    }
-    return Timed{seconds, exit_seconds, result.outcome};
+    return Timed{seconds, exit_seconds_, result.outcome};
+  }
+
+  void OnGuess(const ExitGuess&) override { ++guesses_; }
+  void OnExitTime(uint32_t, Duration time) override {
+    exit_seconds_ += std::chrono::duration<double>(time).count();
   }
 
   std::vector<TokenId> RandomTokens(uint32_t count) {
@@ -190,9 +185,10 @@ class Bench {
 
   std::mt19937 random_{2};
   std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<CpuTarget> target_;
-  std::vector<std::unique_ptr<ExitHeads>> heads_;  // candidates, all
+  std::unique_ptr<EngineTarget> target_;
+  TrainedExits exits_;
   uint32_t guesses_ = 0;
+  double exit_seconds_ = 0;
 };
 
 absl::Status Run(const std::string& path, const std::string& threads,

@@ -37,7 +37,7 @@
 #include "common/formats/tensors/tensor_type.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
-#include "common/kernels/products.h"
+#include "common/kernels/products/products.h"
 #include "common/kernels/testing/product_inputs.h"
 #include "common/kernels/weight_matrix.h"
 

@@ -6,7 +6,9 @@
 // Says hello in one line, then answers each line of input with seconds:
 //   verify N     a pass over N rows on top of CONTEXT tokens, with the logits of every row
 //   prefill N    N tokens of a prompt on top of the same, with the logits of the last
-//   read         a plain read of the matrices by all threads: the wall a pass of few rows runs into
+//   read         a plain read, by all threads, of the matrices that the last pass had read: the wall
+//                a pass of few rows runs into
+//   experts      how many experts that pass had read, over all layers (not seconds)
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -32,19 +34,43 @@
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/weight_matrix.h"
-#include "common/model/batch.h"
-#include "common/model/kv_cache.h"
-#include "common/model/kv_sequence.h"
+#include "common/model/memory/batch.h"
+#include "common/model/memory/page_memory.h"
+#include "common/model/memory/sequence_memory.h"
 #include "common/model/model_spec.h"
-#include "common/model/resident_weights.h"
 #include "common/model/transformer.h"
-#include "common/model/weight_store.h"
+#include "common/model/weights/resident_weights.h"
+#include "common/model/weights/weight_store.h"
 
 namespace outrider {
 namespace {
 
 constexpr uint32_t kRowCountMax = 512;
 constexpr uint32_t kLogitRowCountMax = 64;
+
+// Remembers which experts a pass asks for.
+class WatchedWeights final : public WeightStore {
+ public:
+  explicit WatchedWeights(WeightStore& store) : store_(store) {}
+
+  const OuterWeights& outer() const override { return store_.outer(); }
+  absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override { return store_.Acquire(key); }
+  absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) override {
+    experts_.push_back(key);
+    return store_.Acquire(key);
+  }
+  void Prefetch(std::span<const WeightKey> keys) override { store_.Prefetch(keys); }
+  void LendWaits(IdleWork work) override { store_.LendWaits(std::move(work)); }
+
+  void Forget() { experts_.clear(); }
+  std::span<const ExpertKey> experts() const { return experts_; }
+
+ private:
+  void Release(const WeightKey&) override {}
+
+  WeightStore& store_;
+  std::vector<ExpertKey> experts_;  // since the last Forget()
+};
 
 class PassTimer {
  public:
@@ -62,6 +88,7 @@ class PassTimer {
       OUTRIDER_ASSIGN_OR_RETURN(timer->weights_, ResidentWeights::Load(*file, *timer->spec_, path,
                                                                        *timer->pool_, nullptr));
     }
+    timer->watched_ = std::make_unique<WatchedWeights>(*timer->weights_);
     OUTRIDER_RETURN_IF_ERROR(timer->FindPieces());
     OUTRIDER_RETURN_IF_ERROR(timer->TakeMemory(context));
     OUTRIDER_RETURN_IF_ERROR(timer->ReadContext(context));
@@ -83,6 +110,7 @@ class PassTimer {
     std::vector<uint32_t> logit_rows(logit_row_count);
     std::iota(logit_rows.begin(), logit_rows.end(), row_count - logit_row_count);
 
+    watched_->Forget();
     const auto started = std::chrono::steady_clock::now();
     OUTRIDER_RETURN_IF_ERROR(sequence_->Reserve(row_count, 0));
     batch_->Clear();
@@ -92,8 +120,15 @@ class PassTimer {
     return Since(started);
   }
 
-  // Seconds for a plain read of every matrix such a pass reads, by all threads.
-  double TimeRead() {
+  size_t expert_count() const { return watched_->experts().size(); }
+
+  // Seconds for a plain read of every matrix the last pass read, by all threads.
+  absl::StatusOr<double> TimeRead() {
+    pieces_.resize(shared_piece_count_);
+    for (const ExpertKey& key : watched_->experts()) {
+      OUTRIDER_ASSIGN_OR_RETURN(const Lease<FeedForwardWeights> expert, weights_->Acquire(key));
+      AddPieces(*expert);
+    }
     const auto started = std::chrono::steady_clock::now();
     pool_->ParallelFor(pieces_.size(), [&](size_t i) { ReadStreams(pieces_[i]); });
     return Since(started);
@@ -112,12 +147,17 @@ class PassTimer {
 
   absl::Status TakeMemory(uint32_t context) {
     const uint32_t positions = context + kRowCountMax;
-    OUTRIDER_ASSIGN_OR_RETURN(cache_, KvCache::Create(*spec_, positions / kChunk + 2));
-    sequence_ = std::make_unique<KvSequence>(*cache_, positions, 0);
-    OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(kRowCountMax, positions, spec_->window));
+    const SequenceLimits limits = {
+        .length_max = positions, .node_count_max = 0, .row_count_max = kRowCountMax};
+    MemoryLayout layout(*spec_);
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint32_t> page_counts,
+                              DividePages(layout, limits, 1, 0));
+    OUTRIDER_ASSIGN_OR_RETURN(pages_, PageMemory::Create(std::move(layout), page_counts, 1));
+    sequence_ = std::make_unique<SequenceMemory>(*pages_, limits);
+    OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));
     batch_ = std::make_unique<Batch>(std::move(batch));
     OUTRIDER_ASSIGN_OR_RETURN(
-        transformer_, Transformer::Create(*spec_, *weights_, cache_->layout(), KernelsFor(isa_),
+        transformer_, Transformer::Create(*spec_, *watched_, pages_->layout(), KernelsFor(isa_),
                                           *pool_, kRowCountMax, kLogitRowCountMax));
     return absl::OkStatus();
   }
@@ -126,23 +166,32 @@ class PassTimer {
     while (sequence_->length() < context) {
       const uint32_t count = std::min(kRowCountMax, context - sequence_->length());
       OUTRIDER_RETURN_IF_ERROR(Time(count, false).status());
-      sequence_->Advance(count);
+      sequence_->Commit(count, {});
     }
     return absl::OkStatus();
   }
 
   absl::Status FindPieces() {
     for (uint32_t layer = 0; layer < spec_->layer_count(); ++layer) {
-      OUTRIDER_ASSIGN_OR_RETURN(const LayerLease lease, weights_->Acquire(layer));
+      OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> lease,
+                                weights_->Acquire(LayerKey{layer}));
       const LayerWeights& weights = *lease;
       for (const Linear* linear :
-           {&weights.query, &weights.key, &weights.value, &weights.attention_output, &weights.gate,
-            &weights.up, &weights.down}) {
+           {&weights.query, &weights.key, &weights.value, &weights.attention_output,
+            &weights.feed_forward.gate, &weights.feed_forward.up, &weights.feed_forward.down,
+            &weights.router}) {
         AddPieces(linear->matrix);
       }
     }
     AddPieces(weights_->outer().head);
+    shared_piece_count_ = pieces_.size();
     return absl::OkStatus();
+  }
+
+  void AddPieces(const FeedForwardWeights& weights) {
+    for (const Linear* const linear : {&weights.gate, &weights.up, &weights.down}) {
+      AddPieces(linear->matrix);
+    }
   }
 
   void AddPieces(const WeightMatrix& matrix) {
@@ -160,11 +209,13 @@ class PassTimer {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<ModelSpec> spec_;
   std::unique_ptr<ResidentWeights> weights_;
-  std::unique_ptr<KvCache> cache_;
-  std::unique_ptr<KvSequence> sequence_;
+  std::unique_ptr<WatchedWeights> watched_;
+  std::unique_ptr<PageMemory> pages_;
+  std::unique_ptr<SequenceMemory> sequence_;
   std::unique_ptr<Batch> batch_;
   std::unique_ptr<Transformer> transformer_;
   std::vector<std::span<const std::byte>> pieces_;  // of the matrices, for TimeRead()
+  size_t shared_piece_count_ = 0;                   // those that every pass reads come first
 };
 
 std::optional<uint32_t> ParseNumber(std::string_view text) {
@@ -178,6 +229,7 @@ absl::StatusOr<double> Answer(PassTimer& timer, const std::string& request) {
   const size_t space = request.find(' ');
   const std::string_view what = std::string_view(request).substr(0, space);
   if (what == "read") return timer.TimeRead();
+  if (what == "experts") return static_cast<double>(timer.expert_count());
   const std::string_view number =
       space == std::string::npos ? "" : std::string_view(request).substr(space + 1);
   if (const std::optional<uint32_t> count = ParseNumber(number)) {

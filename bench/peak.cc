@@ -13,7 +13,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "common/kernels/amx_tiles.h"
+#include "common/kernels/products/amx_tiles.h"
 #endif
 
 namespace outrider {

@@ -3,9 +3,12 @@
 #include <string>
 #include <utility>
 
+#include "common/base/random_bits.h"
 #include "common/base/status.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/outrider/v1/verifier.grpc.pb.h"
+#include "server/drafting_thread.h"
+#include "server/generate_call.h"
 
 namespace outrider {
 namespace {
@@ -13,6 +16,15 @@ namespace {
 grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
+
+// A call that is refused before it has begun.
+class RefusedCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  explicit RefusedCall(const absl::Status& status) { Finish(ToGrpc(status)); }
+
+ private:
+  void OnDone() override { delete this; }
+};
 
 // One attached device. gRPC calls it back until OnDone(); the driver's machine keeps it a little
 // longer, until it has heard of that.
@@ -62,8 +74,11 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
 
 class DecodeService::Implementation final : public v1::Verifier::CallbackService {
  public:
-  Implementation(VerifierDriver& driver, v1::DescribeResponse description)
-      : driver_(driver), description_(std::move(description)) {}
+  Implementation(VerifierDriver& driver, v1::DescribeResponse description,
+                 Generation::NewDrafter new_drafter)
+      : driver_(driver),
+        description_(std::move(description)),
+        new_drafter_(std::move(new_drafter)) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const v1::DescribeRequest* /*request*/,
@@ -83,16 +98,33 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
     return reactor;
   }
 
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext*, const v1::GenerateRequest* request) override {
+    auto generation = Generation::Create(*request, RandomBits(),
+                                         static_cast<int32_t>(description_.vocabulary_size()),
+                                         description_.context_length(), new_drafter_);
+    if (!generation.ok()) return new RefusedCall(generation.status());
+    const VerifierDriver::StreamNumber number = driver_.NextNumber();
+    auto call = std::make_unique<GenerateCall>(driver_, number, drafting_, *std::move(generation));
+    GenerateCall* const reactor = call.get();
+    driver_.Open(number, std::move(call), kEverybody);
+    return reactor;
+  }
+
  private:
   // Callers have no keys yet, and a device's address changes as it moves.
   static constexpr char kEverybody[] = "";
 
   VerifierDriver& driver_;
   const v1::DescribeResponse description_;
+  const Generation::NewDrafter new_drafter_;
+  DraftingThread drafting_;
 };
 
-DecodeService::DecodeService(VerifierDriver& driver, v1::DescribeResponse description)
-    : implementation_(std::make_unique<Implementation>(driver, std::move(description))) {}
+DecodeService::DecodeService(VerifierDriver& driver, v1::DescribeResponse description,
+                             Generation::NewDrafter new_drafter)
+    : implementation_(std::make_unique<Implementation>(driver, std::move(description),
+                                                       std::move(new_drafter))) {}
 
 DecodeService::~DecodeService() = default;
 

@@ -16,18 +16,19 @@
 #include "common/base/random_bits.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
+#include "common/engine/engine.h"
+#include "common/engine/engine_target.h"
 #include "common/formats/models/model_file.h"
-#include "common/kernels/attention.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
-#include "common/model/cpu_target.h"
-#include "common/text/fingerprint.h"
 #include "common/text/tokenizer_source.h"
-#include "common/torch/torch_target.h"
+#include "common/torch/load_engine.h"
+#include "common/verification/machine/verifier_config.h"
+#include "common/verification/machine/verifier_machine.h"
+#include "common/verification/verifier_driver.h"
 #include "server/decode_service.h"
+#include "server/draft.h"
 #include "server/listener.h"
-#include "server/verifier_driver.h"
-#include "server/verifier_machine.h"
 
 namespace outrider {
 namespace {
@@ -45,14 +46,14 @@ constexpr char kFooter[] =
     "Every flag has an environment twin: --model is OUTRIDER_MODEL. Exit codes: 0 done, 1 failed, "
     "2 wrong usage.";
 
-constexpr char kTorchDevice[] = "torch";
-
 struct ServerFlags {
   std::string model;
   std::string device = "cpu";
+  std::string draft;  // empty: Generate is the target alone
   std::string listen = "127.0.0.1:7373";
   std::optional<uint32_t> context;
   uint32_t sessions = 8;
+  uint64_t kv_memory = 0;  // bytes; 0: all sessions at their longest
   uint32_t pass_nodes = 31;
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
   std::optional<std::string> isa;
@@ -78,53 +79,36 @@ class LoadLog {
   uint64_t quarter_ = 0;
 };
 
-// This processor, by our own arithmetic, or what libtorch calls the rest of "torch:..." .
-absl::StatusOr<std::unique_ptr<Target>> LoadTarget(const ServerFlags& flags, ThreadPool& pool) {
+absl::StatusOr<std::unique_ptr<EngineTarget>> LoadTarget(const ServerFlags& flags,
+                                                         ThreadPool& pool) {
   OUTRIDER_ASSIGN_OR_RETURN(
       const Isa isa,
       SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
-  const uint32_t context =
-      flags.context.value_or(std::min(model->hyperparameters().context_length, kDefaultContext));
+  const EngineOptions options = {.context_length = flags.context.value_or(std::min(
+                                     model->hyperparameters().context_length, kDefaultContext)),
+                                 .sequence_count_max = flags.sessions,
+                                 .node_count_max = flags.pass_nodes,
+                                 .kv_bytes = flags.kv_memory};
   LoadLog log(flags.model);
   const LoadProgress progress = [&](uint64_t done, uint64_t total, std::string_view) {
     log.Progress(done, total);
   };
-  if (flags.device.starts_with(kTorchDevice)) {
-    return LoadTorchTarget(
-        *model, flags.model,
-        {.device = flags.device == kTorchDevice ? "cpu" : flags.device.substr(sizeof(kTorchDevice)),
-         .thread_count = flags.threads,
-         .context_length = context,
-         .sequence_count_max = flags.sessions,
-         .node_count_max = flags.pass_nodes},
-        progress);
-  }
-  return CpuTarget::Load(*model, flags.model,
-                         {.context_length = context,
-                          .sequence_count_max = flags.sessions,
-                          .node_count_max = flags.pass_nodes},
-                         KernelsFor(isa), pool, progress);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Engine> engine,
+      LoadEngine(flags.device, *model, flags.model, options, KernelsFor(isa), pool, progress));
+  return EngineTarget::Create(std::move(engine));
 }
 
-uint32_t PagesFor(uint32_t positions) {
-  return (positions + kChunk - 1) / kChunk;
-}
-
-// Either target has room for all its sessions at their longest.
-VerifierConfig ConfigFor(const TargetInfo& info, const Tokenizer& tokenizer) {
-  VerifierConfig config;
-  config.model_name = info.model_name;
-  config.numerics_id = info.numerics_id.ToString();
-  config.tokenizer_fingerprint = FingerprintDigits(tokenizer.fingerprint());
-  config.vocabulary_size = info.vocabulary_size;
-  config.context_length = info.context_length;
-  config.pass_nodes_max = info.node_count_max;
-  config.sequence_count_max = info.sequence_count_max;
-  config.page_count =
-      info.sequence_count_max * (PagesFor(info.context_length) + PagesFor(info.node_count_max));
-  config.page_tokens = kChunk;
-  return config;
+// Null: none was asked for.
+absl::StatusOr<std::unique_ptr<ServerDraft>> LoadDraft(const ServerFlags& flags,
+                                                       const Tokenizer& tokenizer,
+                                                       ThreadPool& pool) {
+  if (flags.draft.empty()) return nullptr;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const Isa isa,
+      SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
+  return ServerDraft::Load(flags.draft, tokenizer, KernelsFor(isa), pool);
 }
 
 // Blocked before any thread starts, so that all of them leave the signals to AwaitSignal().
@@ -155,13 +139,19 @@ absl::Status Serve(const ServerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(flags.model));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(flags.threads));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Target> target, LoadTarget(flags, *pool));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EngineTarget> target, LoadTarget(flags, *pool));
   VerifierMachine machine(ConfigFor(target->info(), *tokenizer), {*tokenizer, RandomBits});
+  // Draft and target take turns, each with all threads.
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> draft_pool,
+                            ThreadPool::Create(flags.draft.empty() ? 1 : flags.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServerDraft> draft,
+                            LoadDraft(flags, *tokenizer, *draft_pool));
   v1::DescribeResponse description;
   machine.Describe(description);
+  description.set_drafts(draft != nullptr);
 
   VerifierDriver driver(machine, *target);
-  DecodeService service(driver, description);
+  DecodeService service(driver, description, draft ? draft->NewDrafter() : nullptr);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Listener> listener,
                             Listener::Listen(flags.listen, service));
   std::fprintf(stderr, "serving %s (numerics id %s) on %s\n", description.model_name().c_str(),
@@ -179,14 +169,8 @@ absl::Status Serve(const ServerFlags& flags) {
 }
 
 // Empty for a good one, as CLI11 wants it.
-std::string CheckDevice(const std::string& device) {
-  const std::string_view gpu = "torch:cuda";
-  if (device == "cpu" || device == kTorchDevice || device == gpu) return "";
-  const bool numbered = device.starts_with(gpu) && device.size() > gpu.size() + 1 &&
-                        device[gpu.size()] == ':' &&
-                        device.find_first_not_of("0123456789", gpu.size() + 1) == device.npos;
-  if (numbered) return "";
-  return Concat(device, " is none of cpu, torch, torch:cuda, torch:cuda:N");
+std::string CheckDeviceFlag(const std::string& device) {
+  return std::string(Message(CheckDevice(device)));
 }
 
 void AddFlags(CLI::App& app, ServerFlags& flags) {
@@ -198,8 +182,12 @@ void AddFlags(CLI::App& app, ServerFlags& flags) {
                  "torch:cuda:1 is the second). libtorch's tokens have a numerics id of their own "
                  "and are not the same to the bit in every batch")
       ->envname("OUTRIDER_DEVICE")
-      ->check(CLI::Validator(CheckDevice, "", "device"))
+      ->check(CLI::Validator(CheckDeviceFlag, "", "device"))
       ->capture_default_str();
+  app.add_option("--draft", flags.draft,
+                 "A small model of the target's family, for devices that leave drafting to the "
+                 "server (outrider run --place server)")
+      ->envname("OUTRIDER_DRAFT");
   app.add_option("--listen", flags.listen, "Where devices connect: host:port; port 0: any free one")
       ->envname("OUTRIDER_LISTEN")
       ->capture_default_str();
@@ -211,6 +199,13 @@ void AddFlags(CLI::App& app, ServerFlags& flags) {
       ->envname("OUTRIDER_SESSIONS")
       ->check(CLI::Range(1u, 1024u))
       ->capture_default_str();
+  app.add_option(
+         "--kv-memory", flags.kv_memory,
+         "What keys and values of all sessions may take, as in 900MiB; when it is lent out, "
+         "new sessions are refused until some is free (default: all sessions at their "
+         "longest)")
+      ->envname("OUTRIDER_KV_MEMORY")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
   app.add_option("--pass-nodes", flags.pass_nodes, "Drafted tokens of one pass, at the most")
       ->envname("OUTRIDER_PASS_NODES")
       ->check(CLI::Range(1u, 255u))

@@ -2,8 +2,9 @@
 // draft, asked there, would have said the same. From that follows what any chain of drafted tokens
 // brings, without one pass of the target: a chain goes on from text that both agree about.
 //
-//   OUTRIDER_ASSIGN_OR_RETURN(const Agreement agreement, Compare(drafter, vocabulary_size, text,
-//   16)); MeanAccepted({&agreement, 1}, 4)   // of four drafted tokens, so many are the target's
+//   OUTRIDER_ASSIGN_OR_RETURN(const Agreement agreement,
+//                             Compare(drafter, vocabulary_size, text, /*prompt_length=*/16));
+//   std::cout << MeanAccepted({&agreement, 1}, 4);  // of four drafted tokens, so many are right
 //
 // The first proposal of a drafter is what it would choose with its chooser: with the target's noise
 // where it was made with the target's chooser, with noise of its own where the seed is another.
@@ -17,7 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
-#include "common/speculation/drafter.h"
+#include "common/speculation/drafting/drafter.h"
 
 namespace outrider {
 

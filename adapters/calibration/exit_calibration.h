@@ -17,7 +17,7 @@
 
 #include "adapters/calibration/guess_log.h"
 #include "common/formats/models/exits_file.h"
-#include "common/model/exit_guess.h"
+#include "common/model/exits/exit_guess.h"
 
 namespace outrider {
 

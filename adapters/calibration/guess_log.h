@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/formats/tokenizers/tokenizer_spec.h"
-#include "common/model/exit_guess.h"
+#include "common/model/exits/exit_guess.h"
 #include "common/tokens/chooser.h"
 #include "common/tokens/outcome.h"
 

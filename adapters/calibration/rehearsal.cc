@@ -12,10 +12,10 @@
 #include "common/base/status.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
-#include "common/speculation/cost_model.h"
-#include "common/speculation/lm_drafter.h"
-#include "common/speculation/ours_policy.h"
-#include "common/speculation/sketcher.h"
+#include "common/speculation/costs/cost_model.h"
+#include "common/speculation/drafting/lm_drafter.h"
+#include "common/speculation/drafting/sketcher.h"
+#include "common/speculation/policies/ours_policy.h"
 #include "common/text/fingerprint.h"
 #include "common/text/tokenizer_source.h"
 #include "common/tokens/chooser.h"
@@ -26,6 +26,9 @@ namespace {
 
 // Policies want to know the time, and nothing here takes any.
 constexpr MonotonicTime kNow = {};
+
+constexpr uint32_t kDraftNodes = 256;
+constexpr uint32_t kDraftRows = 64;
 
 class Stopwatch {
  public:
@@ -48,19 +51,8 @@ absl::Status CheckFamily(const Rehearsal::Files& files, const Tokenizer& target)
 
 }  // namespace
 
-void TimedExits::BeginRun(std::span<const RunningPass> passes) {
-  const Stopwatch watch;
-  exits_.BeginRun(passes);
-  const double share = watch.Seconds() / static_cast<double>(seconds_.size());
-  for (double& seconds : seconds_) seconds += share;
-}
-
-void TimedExits::AfterLayer(uint32_t layer, LayerView& view) {
-  const Stopwatch watch;
-  exits_.AfterLayer(layer, view);
-  for (uint32_t exit = 0; exit < seconds_.size(); ++exit) {
-    if (exits_.layer_of(exit) == layer) seconds_[exit] += watch.Seconds();
-  }
+void Rehearsal::OnExitTime(uint32_t exit, Duration time) {
+  exit_seconds_[exit] += std::chrono::duration<double>(time).count();
 }
 
 // --- opening ---
@@ -88,25 +80,25 @@ absl::Status Rehearsal::LoadTarget(const Files& files) {
     bar->Advance(done - reported, tensor);
     reported = done;
   };
-  const CpuTargetOptions options = {
+  const EngineOptions options = {
       .context_length = std::min(model->hyperparameters().context_length, kContextMax),
       .node_count_max = kPassNodes};
   OUTRIDER_ASSIGN_OR_RETURN(
-      target_, CpuTarget::Load(*model, files.target, options, *kernels_, *pool_, progress));
+      target_, LoadCpuTarget(*model, files.target, options, *kernels_, *pool_, progress));
   if (bar) bar->Finish();
-  OUTRIDER_ASSIGN_OR_RETURN(
-      heads_, ExitHeads::Create(trained_, files.exits, *target_, *kernels_, *pool_, {},
-                                [this](const ExitGuess& guess) { log_->Hear(guess); }));
-  timed_exits_ = std::make_unique<TimedExits>(*heads_);
-  target_->Observe(timed_exits_.get());
-  return absl::OkStatus();
+  exit_seconds_.resize(trained_.exits.size());
+  return target_->AttachExits(trained_, files.exits, {}, *this);
 }
 
 absl::Status Rehearsal::LoadDraft(const Files& files) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(files.draft));
-  OUTRIDER_ASSIGN_OR_RETURN(draft_spec_, ModelSpec::From(*model, files.draft));
+  const EngineOptions options = {
+      .context_length =
+          std::min(target_->info().context_length, model->hyperparameters().context_length),
+      .node_count_max = kDraftNodes,
+      .row_count_max = kDraftRows};
   OUTRIDER_ASSIGN_OR_RETURN(
-      draft_weights_, ResidentWeights::Load(*model, draft_spec_, files.draft, *pool_, nullptr));
+      draft_, LoadCpuEngine(*model, files.draft, options, *kernels_, *pool_, nullptr));
   return absl::OkStatus();
 }
 
@@ -156,7 +148,7 @@ class Rehearsal::Session {
     const Pass pass = {*sequence_, taken_.nodes, &chooser_, &history_, candidates_};
     PassResult result;
     const Stopwatch watch;
-    rehearsal_.target_->Run({&pass, 1}, {&result, 1});
+    rehearsal_.target_->Run({}, {&pass, 1}, {&result, 1});
     rehearsal_.pass_seconds_ += watch.Seconds();
     if (!result.status.ok()) {
       rehearsal_.log_->Drop();
@@ -188,7 +180,7 @@ class Rehearsal::Session {
                            one.child_count});
     }
     OUTRIDER_RETURN_IF_ERROR(drafter_->Propose(history_, drafted_.nodes, contexts_, proposals_));
-    sketcher_.Drafted(proposals_.children(), kNow);
+    sketcher_.Drafted(sketcher_.newest_batch(), proposals_.children(), kNow);
     return absl::OkStatus();
   }
 
@@ -215,12 +207,8 @@ absl::StatusOr<std::vector<TokenId>> Rehearsal::Reply(std::span<const TokenId> p
   const TargetInfo& info = target_->info();
   const auto vocabulary_size = static_cast<int32_t>(info.vocabulary_size);
   OUTRIDER_ASSIGN_OR_RETURN(const Chooser chooser, Chooser::Create(sampling, vocabulary_size));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      std::unique_ptr<LmDrafter> drafter,
-      LmDrafter::Create(
-          draft_spec_, *draft_weights_, chooser,
-          {.context_length = std::min(info.context_length, draft_spec_.context_length)}, *kernels_,
-          *pool_));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<LmDrafter> drafter,
+                            LmDrafter::Create(*draft_, chooser));
   log_ = &log;
   Session session(*this, chooser, std::move(drafter));
   OUTRIDER_RETURN_IF_ERROR(session.Read(prompt));

@@ -24,36 +24,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "adapters/calibration/guess_log.h"
+#include "common/base/monotonic_time.h"
 #include "common/base/thread_pool.h"
+#include "common/engine/cpu_engine.h"
+#include "common/engine/cpu_target.h"
+#include "common/engine/engine.h"
 #include "common/formats/models/exits_file.h"
 #include "common/kernels/kernels.h"
-#include "common/model/cpu_target.h"
-#include "common/model/exit_heads.h"
-#include "common/model/model_spec.h"
-#include "common/model/pass_observer.h"
-#include "common/model/resident_weights.h"
 #include "common/text/tokenizer.h"
 #include "common/tokens/sampling.h"
 
 namespace outrider {
 
-// Between a target and its exits, with a watch.
-class TimedExits final : public PassObserver {
- public:
-  explicit TimedExits(ExitHeads& exits) : exits_(exits), seconds_(exits.exit_count()) {}
-
-  void BeginRun(std::span<const RunningPass> passes) override;
-  void AfterLayer(uint32_t layer, LayerView& view) override;
-
-  // Of each exit so far; what is done for all of them together is shared out evenly.
-  std::span<const double> seconds() const { return seconds_; }
-
- private:
-  ExitHeads& exits_;
-  std::vector<double> seconds_;
-};
-
-class Rehearsal {
+class Rehearsal final : private ExitSink {
  public:
   static constexpr uint32_t kReplyTokens = 96;
   static constexpr uint32_t kPassNodes = 16;
@@ -83,7 +66,7 @@ class Rehearsal {
 
   // All that passes took so far, and of that each exit.
   double pass_seconds() const { return pass_seconds_; }
-  std::span<const double> exit_seconds() const { return timed_exits_->seconds(); }
+  std::span<const double> exit_seconds() const { return exit_seconds_; }
 
  private:
   class Session;
@@ -92,18 +75,19 @@ class Rehearsal {
   absl::Status LoadTarget(const Files& files);
   absl::Status LoadDraft(const Files& files);
 
+  void OnGuess(const ExitGuess& guess) override { log_->Hear(guess); }
+  void OnExitTime(uint32_t exit, Duration time) override;
+
   std::unique_ptr<ThreadPool> pool_;
   const Kernels* kernels_ = nullptr;
   TrainedExits trained_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<CpuTarget> target_;
-  std::unique_ptr<ExitHeads> heads_;
-  std::unique_ptr<TimedExits> timed_exits_;
-  ModelSpec draft_spec_;
-  std::unique_ptr<ResidentWeights> draft_weights_;
+  std::unique_ptr<EngineTarget> target_;
+  std::unique_ptr<CpuEngine> draft_;
 
   GuessLog* log_ = nullptr;  // of the reply that is written
   double pass_seconds_ = 0;
+  std::vector<double> exit_seconds_;
 };
 
 }  // namespace outrider

@@ -24,10 +24,10 @@
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/base/units.h"
+#include "common/engine/cpu_target.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
-#include "common/model/cpu_target.h"
 #include "common/text/tokenizer_source.h"
 #include "common/torch/torch_transformer.h"
 
@@ -54,10 +54,10 @@ absl::StatusOr<Texts> Write(const Flags& flags, const ModelFile& file,
                             std::span<const std::vector<TokenId>> prompts) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(ThreadsOf(flags.training)));
-  const CpuTargetOptions options = {.sequence_count_max = kTextsSideBySide, .node_count_max = 1};
+  const EngineOptions options = {.sequence_count_max = kTextsSideBySide, .node_count_max = 1};
   OUTRIDER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<CpuTarget> target,
-      CpuTarget::Load(file, flags.target, options, KernelsFor(BestIsa()), *pool, nullptr));
+      const std::unique_ptr<EngineTarget> target,
+      LoadCpuTarget(file, flags.target, options, KernelsFor(BestIsa()), *pool, nullptr));
   CatchInterrupt();
   ProgressBar bar("writing", uint64_t{prompts.size()} * flags.continuations.token_count,
                   ProgressUnit::kTokens);

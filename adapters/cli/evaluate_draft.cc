@@ -22,13 +22,13 @@
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/base/units.h"
+#include "common/engine/cpu_target.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
-#include "common/model/cpu_target.h"
 #include "common/model/model_spec.h"
-#include "common/model/resident_weights.h"
-#include "common/speculation/lm_drafter.h"
+#include "common/model/weights/resident_weights.h"
+#include "common/speculation/drafting/lm_drafter.h"
 #include "common/text/tokenizer_source.h"
 #include "common/tokens/chooser.h"
 
@@ -59,9 +59,8 @@ struct Family {
   const Kernels& kernels = KernelsFor(BestIsa());
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<CpuTarget> target;
-  ModelSpec draft_spec;
-  std::unique_ptr<ResidentWeights> draft_weights;
+  std::unique_ptr<EngineTarget> target;
+  std::unique_ptr<CpuEngine> draft;
 };
 
 absl::StatusOr<std::unique_ptr<Family>> Open(const Flags& flags) {
@@ -75,14 +74,12 @@ absl::StatusOr<std::unique_ptr<Family>> Open(const Flags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(family->pool, ThreadPool::Create(flags.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.target));
   OUTRIDER_ASSIGN_OR_RETURN(
-      family->target, CpuTarget::Load(*model, flags.target,
-                                      {.sequence_count_max = kTextsSideBySide, .node_count_max = 1},
-                                      family->kernels, *family->pool, nullptr));
+      family->target, LoadCpuTarget(*model, flags.target,
+                                    {.sequence_count_max = kTextsSideBySide, .node_count_max = 1},
+                                    family->kernels, *family->pool, nullptr));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> draft, ModelFile::Open(flags.draft));
-  OUTRIDER_ASSIGN_OR_RETURN(family->draft_spec, ModelSpec::From(*draft, flags.draft));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      family->draft_weights,
-      ResidentWeights::Load(*draft, family->draft_spec, flags.draft, *family->pool, nullptr));
+  OUTRIDER_ASSIGN_OR_RETURN(family->draft, LoadCpuEngine(*draft, flags.draft, {}, family->kernels,
+                                                         *family->pool, nullptr));
   return family;
 }
 
@@ -115,8 +112,7 @@ absl::StatusOr<std::vector<Agreement>> Foresee(Family& family, const Texts& text
     sampling.sample = static_cast<uint32_t>(i);
     OUTRIDER_ASSIGN_OR_RETURN(const Chooser chooser, Chooser::Create(sampling, vocabulary_size));
     OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<LmDrafter> drafter,
-                              LmDrafter::Create(family.draft_spec, *family.draft_weights, chooser,
-                                                {}, family.kernels, *family.pool));
+                              LmDrafter::Create(*family.draft, chooser));
     OUTRIDER_ASSIGN_OR_RETURN(agreements.emplace_back(),
                               Compare(*drafter, vocabulary_size, texts[i], prompts[i].size()));
     bar.Advance(1, "");

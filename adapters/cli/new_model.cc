@@ -40,12 +40,13 @@ absl::StatusOr<NewModel> BeginModel(const std::string& init, const ShapeFlags& s
 std::vector<std::string> AskedOf(const NewModel& model, const TrainerOptions& options,
                                  const TrainingFlags& training) {
   const ModelSpec& spec = model.transformer.spec();
+  const LayerSpec& layer = spec.layers.front();  // as all of a new model's are
   return {Concat("weights to begin with: ", model.transformer.content_hash()),
           Concat("embedding: ", spec.embedding_length),
           Concat("layers: ", spec.layer_count()),
-          Concat("heads: ", spec.head_count_max()),
-          Concat("key and value heads: ", spec.kv_head_count_max()),
-          Concat("feed-forward: ", spec.feed_forward_length),
+          Concat("heads: ", layer.attention.head_count),
+          Concat("key and value heads: ", layer.attention.kv_head_count),
+          Concat("feed-forward: ", layer.feed_forward.length),
           Concat("context: ", spec.context_length),
           Concat("steps: ", options.schedule.steps),
           Concat("batch: ", options.rows_per_step),

@@ -20,11 +20,11 @@
 #include "common/base/interrupt.h"
 #include "common/base/progress_bar.h"
 #include "common/base/status.h"
+#include "common/engine/cpu_target.h"
 #include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
-#include "common/model/cpu_target.h"
-#include "common/model/exit_scorer.h"
+#include "common/model/exits/exit_scorer.h"
 #include "common/text/fingerprint.h"
 #include "common/text/tokenizer_source.h"
 
@@ -132,10 +132,10 @@ absl::StatusOr<std::vector<std::vector<TokenId>>> WriteTexts(const Flags& flags,
                                               .begin = target.begin(),
                                               .seed = flags.training.seed});
   OUTRIDER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<CpuTarget> writer,
-      CpuTarget::Load(*target.file, flags.target,
-                      {.context_length = target.row_length, .sequence_count_max = kTextsSideBySide},
-                      KernelsFor(BestIsa()), pool, nullptr));
+      const std::unique_ptr<EngineTarget> writer,
+      LoadCpuTarget(*target.file, flags.target,
+                    {.context_length = target.row_length, .sequence_count_max = kTextsSideBySide},
+                    KernelsFor(BestIsa()), pool, nullptr));
   ProgressBar bar("the target writes", prompts.size() * options.token_count, ProgressUnit::kTokens);
   auto texts = ContinueTexts(*writer, prompts, options, [&bar](uint32_t written) {
     bar.Advance(written, "");

@@ -9,7 +9,7 @@
 #include "common/base/atomic_file.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/model/content_hash.h"
+#include "common/formats/models/content_hash.h"
 
 namespace outrider {
 namespace {

@@ -7,7 +7,7 @@
 //                             progress));
 //   OUTRIDER_RETURN_IF_ERROR(recorder->Read(tokens, hidden, logits));
 //
-// Memory:  the weights, a cache for one text, activations for a chunk of it.
+// Memory:  an engine for one text at a time, a chunk of it in a run.
 // Threads: one call at a time; it shares its work out over the pool.
 #pragma once
 
@@ -20,16 +20,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/thread_pool.h"
+#include "common/engine/engine.h"
 #include "common/formats/models/model_file.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/kernels/kernels.h"
-#include "common/model/batch.h"
-#include "common/model/hidden_recorder.h"
-#include "common/model/kv_cache.h"
-#include "common/model/kv_sequence.h"
 #include "common/model/model_spec.h"
-#include "common/model/resident_weights.h"
-#include "common/model/transformer.h"
+#include "common/model/weights/resident_weights.h"
 
 namespace outrider {
 
@@ -40,8 +36,8 @@ class StateRecorder {
       const ModelFile& model, const std::string& path, std::vector<uint32_t> layers,
       const Kernels& kernels, ThreadPool& pool, const LoadProgress& progress);
 
-  const ModelSpec& spec() const { return spec_; }
-  uint64_t content_hash() const { return weights_->content_hash(); }
+  const ModelSpec& spec() const { return engine_->spec(); }
+  uint64_t content_hash() const { return engine_->info().content_hash; }
 
   // Reads a text of its own, no longer than the context. Into hidden[i], [tokens, embedding], the
   // states after layers[i], before any norm; into `logits`, [tokens, vocabulary], what the model
@@ -50,17 +46,11 @@ class StateRecorder {
                     std::span<float> logits);
 
  private:
-  StateRecorder(ModelSpec spec, std::vector<uint32_t> layers);
+  StateRecorder(std::unique_ptr<Engine> engine, SequenceId text, std::vector<uint32_t> layers);
 
-  void CopyChunk(size_t first, std::span<const std::span<float>> hidden, std::span<float> logits);
-
-  const ModelSpec spec_;
-  HiddenRecorder recorder_;
-  std::unique_ptr<ResidentWeights> weights_;
-  std::unique_ptr<KvCache> cache_;
-  std::unique_ptr<KvSequence> sequence_;
-  std::unique_ptr<Transformer> transformer_;
-  std::unique_ptr<Batch> batch_;
+  const std::unique_ptr<Engine> engine_;
+  const SequenceId text_;
+  const std::vector<uint32_t> layers_;
 };
 
 }  // namespace outrider

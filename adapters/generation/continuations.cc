@@ -74,7 +74,7 @@ class Writer {
       passes.push_back({writing->sequence, {}, &writing->chooser, &writing->history});
     }
     std::vector<PassResult> results(passes.size());
-    target_.Run(passes, results);
+    target_.Run({}, passes, results);
     for (size_t i = writings_.size(); i-- > 0;) {
       OUTRIDER_RETURN_IF_ERROR(results[i].status);
       OUTRIDER_ASSIGN_OR_RETURN(const bool ended, Take(*writings_[i], results[i].outcome));

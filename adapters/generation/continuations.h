@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/engine/target.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
-#include "common/model/target.h"
 #include "common/tokens/sampling.h"
 
 namespace outrider {

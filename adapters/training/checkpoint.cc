@@ -9,7 +9,7 @@
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_file.h"
 #include "common/formats/containers/gguf_writer.h"
-#include "common/model/content_hash.h"
+#include "common/formats/models/content_hash.h"
 
 namespace outrider {
 namespace {

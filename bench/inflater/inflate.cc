@@ -10,6 +10,7 @@
 
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_writer.h"
+#include "common/formats/models/content_record.h"
 #include "common/formats/models/convert.h"
 #include "common/formats/models/execution_order.h"
 #include "common/formats/models/hyperparameters.h"
@@ -401,7 +402,9 @@ class RowMaker {
   std::vector<float> values_;
 };
 
-absl::Status WriteTensor(const ModelFile& model, const PlannedTensor& planned, GgufWriter& writer,
+// `out` is the tensor as the file is to have it.
+absl::Status WriteTensor(const ModelFile& model, const PlannedTensor& planned,
+                         const ModelTensor& out, GgufWriter& writer, ContentRecorder& recorder,
                          const InflateProgress& progress) {
   RowMaker maker(model, planned);
   const uint64_t row_bytes = RowBytes(planned.tensor.type, planned.columns.length);
@@ -416,6 +419,7 @@ absl::Status WriteTensor(const ModelFile& model, const PlannedTensor& planned, G
           maker.Make(first + i, std::span(band).subspan(i * row_bytes, row_bytes)));
     }
     OUTRIDER_RETURN_IF_ERROR(writer.Write(band));
+    OUTRIDER_RETURN_IF_ERROR(recorder.Add(out, band));
     if (progress) progress(band.size(), planned.tensor.name);
   }
   return absl::OkStatus();
@@ -475,15 +479,18 @@ absl::Status Inflate(const ModelFile& model, const std::string& path, const std:
     writer.AddUint32("general.quantization_version", 2);
   }
   const std::vector<const PlannedTensor*> tensors = planner.tensors();
+  std::vector<ModelTensor> written;
   for (const PlannedTensor* const planned : tensors) {
-    OUTRIDER_RETURN_IF_ERROR(
-        writer.AddTensor(planned->tensor.name, planned->tensor.type, planned->tensor.dims));
+    const ModelTensor& tensor = written.emplace_back(planned->tensor);
+    OUTRIDER_RETURN_IF_ERROR(writer.AddTensor(tensor.name, tensor.type, tensor.dims));
   }
+  ContentRecorder recorder(planner.numbers(), written, writer);
   OUTRIDER_RETURN_IF_ERROR(writer.Begin(out_path));
-  for (const PlannedTensor* const planned : tensors) {
-    OUTRIDER_RETURN_IF_ERROR(
-        Annotate(WriteTensor(model, *planned, writer, progress), planned->tensor.name));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    OUTRIDER_RETURN_IF_ERROR(Annotate(
+        WriteTensor(model, *tensors[i], written[i], writer, recorder, progress), written[i].name));
   }
+  OUTRIDER_RETURN_IF_ERROR(recorder.Finish());
   return writer.Commit();
 }
 

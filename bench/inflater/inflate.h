@@ -6,19 +6,16 @@
 // New dimensions hold zeros, and nothing that is not zero is ever multiplied with them:
 //
 //   width         embeddings and everything written to the residual stream gain zeros; what reads
-//   it
-//                 gains zero columns. A norm over D dimensions, of which d are not zero, sees d / D
-//                 of the mean square: with epsilon' = epsilon * d / D and weights w' = w * sqrt(d /
-//                 D) it gives what it gave.
+//                 it gains zero columns. A norm over D dimensions, of which d are not zero, sees
+//                 d / D of the mean square: with epsilon' = epsilon * d / D and weights
+//                 w' = w * sqrt(d / D) it gives what it gave.
 //   feed-forward  zero rows of gate and up, zero columns of down
 //   heads         of the same size. A query head attends to its own key head: where a key head
-//   served
-//                 more queries than it is to serve, it is there several times. New query heads are
-//                 zeros, what they attend to meets zero columns of the output projection.
+//                 served more queries than it is to serve, it is there several times. New query
+//                 heads are zeros, what they attend to meets zero columns of the output projection.
 //   layers        new ones write nothing to the residual stream. They stand before the old ones,
-//   evenly
-//                 among them: layer l of L becomes the last of those that make up its share, so
-//                 that the state at a given depth is the small model's there.
+//                 evenly among them: layer l of L becomes the last of those that make up its share,
+//                 so that the state at a given depth is the small model's there.
 //
 // Logits are the small model's but for rounding in norms, and to the bit where D is d times a power
 // of four, as long as tensors keep their types and blocks stay whole. Quantising to another type

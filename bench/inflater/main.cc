@@ -16,7 +16,7 @@
 #include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
 #include "common/model/model_spec.h"
-#include "common/model/resident_weights.h"
+#include "common/model/weights/resident_weights.h"
 
 namespace outrider {
 namespace {

@@ -34,8 +34,9 @@ bool ReadLine(std::string& line) {
 
 }  // namespace
 
-absl::Status RunChat(const std::string& path, const std::string& system, const Tokenizer& tokenizer,
-                     Generator& generator, const Generator::TextSink& sink) {
+absl::StatusOr<Ending> RunChat(const std::string& path, const std::string& system,
+                               const Tokenizer& tokenizer, Conversation& conversation,
+                               TerminalScreen& screen) {
   OUTRIDER_ASSIGN_OR_RETURN(const ChatTemplate chat, OpenTemplate(tokenizer, path));
   ChatInputs inputs;
   inputs.add_generation_prompt = true;
@@ -43,24 +44,23 @@ absl::Status RunChat(const std::string& path, const std::string& system, const T
   inputs.eos_token = TextOf(tokenizer, tokenizer.spec().eos);
   if (!system.empty()) inputs.messages.push_back({{"role", "system"}, {"content", system}});
 
-  for (std::string line; ReadLine(line);) {
+  Ending ending = Ending::kComplete;
+  for (std::string line; ending == Ending::kComplete && ReadLine(line);) {
     if (line.empty()) continue;
     inputs.messages.push_back({{"role", "user"}, {"content", line}});
     OUTRIDER_ASSIGN_OR_RETURN(const std::string prompt, chat.Render(inputs));
     // The template writes the begin token itself.
     const std::vector<TokenId> tokens = tokenizer.Encode(prompt, {.add_special = false});
-    std::string reply;
-    const absl::Status status =
-        generator.Continue(tokens, /*is_reply=*/true, [&](std::string_view text) {
-          reply += text;
-          sink(text);
-        });
-    if (status.ok() || !reply.empty()) sink("\n");
-    OUTRIDER_RETURN_IF_ERROR(status);
-    if (Interrupted() || generator.context_is_full()) break;
+    const absl::StatusOr<Ending> ended = conversation.Continue(tokens, /*is_reply=*/true, screen);
+    screen.EndReply();
+    const std::string reply = screen.TakeText();
+    if (ended.ok() || !reply.empty()) screen.OnText("\n");
+    screen.TakeText();
+    OUTRIDER_RETURN_IF_ERROR(ended.status());
+    ending = *ended;
     inputs.messages.push_back({{"role", "assistant"}, {"content", reply}});
   }
-  return absl::OkStatus();
+  return ending;
 }
 
 }  // namespace outrider

@@ -14,25 +14,81 @@ DraftWorker::~DraftWorker() {
   {
     MutexLock lock(mu_);
     stopping_ = true;
+    if (running_) waiting_.front()->cancellation.Cancel();
   }
   changed_.NotifyAll();
   thread_.join();
 }
 
 void DraftWorker::Begin(const Session::Draft& draft) {
-  {
-    MutexLock lock(mu_);
-    OUTRIDER_CHECK(batch_ == 0, "one batch at a time");
-    Follow(draft.committed, draft.reply_begin);
-    nodes_.assign(draft.nodes.begin(), draft.nodes.end());
-    contexts_.assign(draft.contexts.begin(), draft.contexts.end());
-    batch_ = draft.batch;
-  }
+  MutexLock lock(mu_);
+  if (unused_.empty()) unused_.push_back(std::make_unique<Batch>());
+  Batch& batch = *unused_.front();
+  batch.number = draft.batch;
+  batch.committed.assign(draft.committed.begin(), draft.committed.end());
+  batch.reply_begin = draft.reply_begin;
+  batch.nodes.assign(draft.nodes.begin(), draft.nodes.end());
+  batch.contexts.assign(draft.contexts.begin(), draft.contexts.end());
+  batch.cancellation.Renew();
+  MoveTo(waiting_, unused_, unused_.begin());
   changed_.NotifyAll();
 }
 
+void DraftWorker::Cancel(uint64_t number) {
+  MutexLock lock(mu_);
+  const auto batch = Find(waiting_, number);
+  if (batch == waiting_.end()) return;
+  if (running_ && batch == waiting_.begin()) {
+    (*batch)->cancellation.Cancel();
+  } else {
+    MoveTo(unused_, waiting_, batch);
+  }
+}
+
+void DraftWorker::Release(uint64_t number) {
+  MutexLock lock(mu_);
+  const auto batch = Find(answered_, number);
+  OUTRIDER_CHECK(batch != answered_.end(), "what is released was answered, and once");
+  MoveTo(unused_, answered_, batch);
+}
+
+DraftWorker::Batches::iterator DraftWorker::Find(Batches& batches, uint64_t number) {
+  return std::ranges::find_if(batches, [&](const auto& batch) { return batch->number == number; });
+}
+
+void DraftWorker::MoveTo(Batches& to, Batches& from, Batches::iterator batch) {
+  to.push_back(std::move(*batch));
+  from.erase(batch);
+}
+
+// --- the worker's thread ---
+
+void DraftWorker::Run() {
+  for (;;) {
+    Batch* batch = nullptr;
+    {
+      MutexLock lock(mu_);
+      while (waiting_.empty() && !stopping_) changed_.Wait(mu_);
+      if (stopping_) return;
+      batch = waiting_.front().get();
+      running_ = true;
+    }
+    Follow(*batch);
+    const absl::Status status = drafter_.Propose(history_, batch->nodes, batch->contexts,
+                                                 batch->proposals, batch->cancellation);
+    {
+      MutexLock lock(mu_);
+      running_ = false;
+      MoveTo(answered_, waiting_, waiting_.begin());
+    }
+    done_(batch->number, batch->proposals.children(), status);
+  }
+}
+
 // Makes the history that of the session.
-void DraftWorker::Follow(std::span<const TokenId> committed, size_t reply_begin) {
+void DraftWorker::Follow(const Batch& batch) {
+  const std::span<const TokenId> committed = batch.committed;
+  const size_t reply_begin = batch.reply_begin;
   const auto known = history_.tokens();
   auto shared = static_cast<size_t>(std::ranges::mismatch(known, committed).in1 - known.begin());
   if (history_.reply_begin() != reply_begin) {
@@ -45,24 +101,6 @@ void DraftWorker::Follow(std::span<const TokenId> committed, size_t reply_begin)
     shared = reply_begin;
   }
   OUTRIDER_CHECK_OK(history_.Append(committed.subspan(shared)));
-}
-
-void DraftWorker::Run() {
-  for (;;) {
-    uint64_t batch = 0;
-    {
-      MutexLock lock(mu_);
-      while (batch_ == 0 && !stopping_) changed_.Wait(mu_);
-      if (stopping_) return;
-      batch = batch_;
-    }
-    const absl::Status status = drafter_.Propose(history_, nodes_, contexts_, proposals_);
-    {
-      MutexLock lock(mu_);
-      batch_ = 0;
-    }
-    done_(batch, proposals_.children(), status);
-  }
 }
 
 }  // namespace outrider

@@ -1,11 +1,19 @@
-// A drafter on a thread of its own, which runs one batch at a time.
+// A drafter on a thread of its own, which runs one batch after the other.
 //
-// Threads: Begin() and the destructor from one thread. The drafter and what it is shown are that
-//          thread's while the worker is idle, and the worker's from Begin() until `done` is called.
+//   worker.Begin(draft);      waits its turn, and is answered:   done(draft.batch, children, status)
+//   worker.Cancel(batch);     a batch that waits is dropped; the one under way ends as soon as the
+//                             drafter looks, and may be answered or not
+//
+// Threads: Begin(), Cancel(), Release() and the destructor from one thread. A batch is that thread's
+//          before Begin() and after `done`, and the worker's in between; so is the drafter.
+// Queues:  as many batches as are begun and not answered: a session says how many.
+// Memory:  a batch keeps its memory for another.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <span>
 #include <thread>
 #include <vector>
@@ -14,14 +22,15 @@
 #include "absl/status/status.h"
 #include "client/session/session.h"
 #include "common/base/mutex.h"
-#include "common/speculation/drafter.h"
+#include "common/speculation/drafting/cancellation.h"
+#include "common/speculation/drafting/drafter.h"
 #include "common/tokens/token_history.h"
 
 namespace outrider {
 
 class DraftWorker {
  public:
-  // Called on the worker's thread. The children are valid until the next Begin().
+  // Called on the worker's thread. The children are valid until Release().
   using Done =
       std::function<void(uint64_t batch, std::span<const std::span<const Proposal>> children,
                          const absl::Status& status)>;
@@ -32,25 +41,39 @@ class DraftWorker {
   DraftWorker(const DraftWorker&) = delete;
   DraftWorker& operator=(const DraftWorker&) = delete;
 
-  // Not before `done` has answered the one before.
   void Begin(const Session::Draft& draft);
+  // One that is answered, or was never begun, is passed over.
+  void Cancel(uint64_t batch);
+  // The answer has been read.
+  void Release(uint64_t batch);
 
  private:
-  void Follow(std::span<const TokenId> committed, size_t reply_begin);
+  struct Batch {
+    uint64_t number = 0;
+    std::vector<TokenId> committed;
+    size_t reply_begin = 0;
+    std::vector<DraftedNode> nodes;
+    std::vector<Drafter::Context> contexts;
+    Proposals proposals;
+    Cancellation cancellation;
+  };
+  using Batches = std::deque<std::unique_ptr<Batch>>;
+
   void Run();
+  void Follow(const Batch& batch);
+  static void MoveTo(Batches& to, Batches& from, Batches::iterator batch);
+  static Batches::iterator Find(Batches& batches, uint64_t number);
 
   Drafter& drafter_;
   const Done done_;
-
-  // Of whoever's turn it is.
-  TokenHistory history_;
-  std::vector<DraftedNode> nodes_;
-  std::vector<Drafter::Context> contexts_;
-  Proposals proposals_;
+  TokenHistory history_;  // the worker's thread only
 
   Mutex mu_;
   CondVar changed_;
-  uint64_t batch_ ABSL_GUARDED_BY(mu_) = 0;  // under way, or 0
+  Batches waiting_ ABSL_GUARDED_BY(mu_);   // the first of them is under way if `running_`
+  Batches answered_ ABSL_GUARDED_BY(mu_);  // and not released
+  Batches unused_ ABSL_GUARDED_BY(mu_);
+  bool running_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;  // last: starts when all above exists
 };

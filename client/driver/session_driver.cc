@@ -103,7 +103,10 @@ void SessionDriver::Pump(MonotonicTime until) {
   }
   if (auto* const written = std::get_if<Session::Written>(&*mail)) return Handle(*written);
   if (auto* const down = std::get_if<Session::StreamDown>(&*mail)) return Handle(*down);
-  if (auto* const drafted = std::get_if<Session::Drafted>(&*mail)) return Handle(*drafted);
+  if (auto* const drafted = std::get_if<Session::Drafted>(&*mail)) {
+    Handle(*drafted);
+    return worker_.Release(drafted->batch);
+  }
 }
 
 void SessionDriver::Handle(const Session::Event& event) {
@@ -134,9 +137,15 @@ void SessionDriver::Do(const Session::Draft& action) {
   worker_.Begin(action);
 }
 
+void SessionDriver::Do(const Session::CancelDraft& action) {
+  worker_.Cancel(action.batch);
+}
+
 void SessionDriver::Do(const Session::Commit& action) {
   if (action.finish != v1::FINISH_NONE) finish_ = action.finish;
-  if (observer_ != nullptr && !action.text.empty()) observer_->OnText(action.text);
+  if (observer_ == nullptr) return;
+  if (!action.tokens.empty()) observer_->OnTokens(action.tokens);
+  if (!action.text.empty()) observer_->OnText(action.text);
 }
 
 void SessionDriver::Do(const Session::Progress& action) {

@@ -1,20 +1,21 @@
 // Runs a session: the machine on the caller's thread, the drafter and the verifier on theirs.
 //
 //   SessionDriver driver(session, drafter, history_options, verifier);
-//   OUTRIDER_RETURN_IF_ERROR(driver.Run(Session::Start{}, observer));         // the first reply
-//   OUTRIDER_RETURN_IF_ERROR(driver.Run(Session::UserAppend{ids}, observer)); // the next turn's
+//   OUTRIDER_RETURN_IF_ERROR(driver.Run(Session::Start{}, observer));          // the first reply
+//   OUTRIDER_RETURN_IF_ERROR(driver.Run(Session::UserAppend{ids}, observer));  // the next turn's
 //   driver.Close();
 //
 // Between replies the machine stands still; what comes meanwhile waits.
 //
-// Queues:  events that wait for the machine: a batch of drafts, and of every stream what a verifier
-//          gives unread, an answer to what was written, and its end.
+// Queues:  events that wait for the machine: the batches that were drafted, and of every stream what
+//          a verifier gives unread, an answer to what was written, and its end.
 // Threads: everything from one thread, on which the observer is called, too.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -37,6 +38,7 @@ class SessionDriver final : private Verifier::Listener {
     virtual ~Observer() = default;
 
     virtual void OnText(std::string_view text) = 0;
+    virtual void OnTokens(std::span<const TokenId> /*tokens*/) {}
     virtual void OnPromptProgress(uint32_t processed, uint32_t total) = 0;
     virtual void OnReport(const absl::Status& status) = 0;
     // Asked several times a second: whether the reply is to end where it is.
@@ -78,6 +80,7 @@ class SessionDriver final : private Verifier::Listener {
   void Do(const Session::Send& action);
   void Do(const Session::CloseStream& action);
   void Do(const Session::Draft& action);
+  void Do(const Session::CancelDraft& action);
   void Do(const Session::Commit& action);
   void Do(const Session::Progress& action);
   void Do(const Session::SetTimer& action);

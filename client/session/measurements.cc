@@ -27,8 +27,8 @@ void Measurements::Sent(NodeId last, MonotonicTime now) {
   sent_[sent_count_++ % sent_.size()] = {last, now};
 }
 
-void Measurements::Drafted(size_t node_count, MonotonicTime now) {
-  costs_.MeasuredDraft(static_cast<uint32_t>(node_count), Milliseconds(now - draft_began_));
+void Measurements::Drafted(size_t node_count, MonotonicTime began, MonotonicTime now) {
+  costs_.MeasuredDraft(static_cast<uint32_t>(node_count), Milliseconds(now - began));
 }
 
 void Measurements::Decided(const v1::Verdict& verdict, size_t token_count, MonotonicTime now) {

@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "common/base/monotonic_time.h"
-#include "common/speculation/cost_model.h"
+#include "common/speculation/costs/cost_model.h"
 #include "common/tokens/sketch.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
@@ -34,8 +34,7 @@ class Measurements {
   // A verdict that commits so many tokens.
   void Decided(const v1::Verdict& verdict, size_t token_count, MonotonicTime now);
 
-  void DraftBegan(MonotonicTime now) { draft_began_ = now; }
-  void Drafted(size_t node_count, MonotonicTime now);
+  void Drafted(size_t node_count, MonotonicTime began, MonotonicTime now);
 
  private:
   struct Growth {
@@ -47,8 +46,7 @@ class Measurements {
 
   CostModel& costs_;
   std::optional<MonotonicTime> decided_at_;  // the verdict before
-  MonotonicTime draft_began_ = {};
-  std::array<Growth, 64> sent_;  // the newest, in a ring
+  std::array<Growth, 64> sent_;              // the newest, in a ring
   size_t sent_count_ = 0;
 };
 

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/session/growth_message.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/speculation/verdict_message.h"
-#include "common/speculation/wire_options.h"
+#include "common/verification/verdict_message.h"
+#include "common/verification/wire_options.h"
 
 namespace outrider {
 namespace {
-
-// What one event may add: Truncate, Append, Append of a reply, Tune, growth.
-constexpr size_t kMessagesPerEvent = 5;
 
 double Seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -62,23 +58,12 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(SessionOptions options,
 
 Session::Session(SessionOptions options, Parts parts, std::unique_ptr<Transcript> transcript)
     : options_(std::move(options)),
-      policy_(parts.policy),
-      costs_(parts.costs),
-      random_bits_(std::move(parts.random_bits)),
+      controller_(parts.controller),
       transcript_(std::move(transcript)),
-      length_max_(options_.length_max),
-      continues_text_(options_.continues_text),
-      wire_ids_(options_.sketch.node_count_max),
-      times_(parts.costs),
-      link_(options_.link) {
-  MakeSketcher(options_.sketch);
-}
-
-void Session::MakeSketcher(const Sketcher::Options& options) {
-  sketcher_.emplace(options, policy_, costs_);
-  sketcher_->SetTargetWaits(options_.dry_policy != v1::DRY_POLICY_ALONE);
-  batch_counts_ = false;
-}
+      attachment_(options_, *transcript_, std::move(parts.random_bits)),
+      drafting_(options_.sketch, options_.dry_policy != v1::DRY_POLICY_ALONE, parts.controller,
+                parts.costs),
+      told_(AsOpened()) {}
 
 void Session::Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions) {
   if (ended_) return;
@@ -89,22 +74,22 @@ void Session::Handle(const Event& event, MonotonicTime now, std::vector<Action>&
   CheckInvariants();
 }
 
-// --- events ---
+// --- events: streams ---
 
 void Session::On(const Start&) {
   if (started_) return;
   started_ = true;
-  link_.Progressed(now_);
-  BeginReply();
+  attachment_.Progressed(now_);
+  BeginReply(options_.continues_text);
   Attach();
 }
 
 void Session::On(const Received& event) {
-  if (!IsCurrent(event.stream)) return;
-  stats_.bytes_down += event.message.ByteSizeLong();
-  link_.Heard(now_);
-  if (link_.phase() == Link::Phase::kClosing) return;
-  const absl::Status status = Take(event.message);
+  if (!attachment_.IsCurrent(event.stream)) return;
+  tally_.stats().bytes_down += event.message.ByteSizeLong();
+  attachment_.Heard(now_);
+  if (attachment_.link().phase() == Link::Phase::kClosing) return;
+  const absl::Status status = Receive(event.message);
   if (status.ok() || ended_) return;
   if (absl::IsDataLoss(status)) {
     Reopen(status);
@@ -114,55 +99,50 @@ void Session::On(const Received& event) {
 }
 
 void Session::On(const Written& event) {
-  if (IsCurrent(event.stream)) outbox_.Written();
+  if (attachment_.IsCurrent(event.stream)) attachment_.Written();
 }
 
 void Session::On(const StreamDown& event) {
-  if (!IsCurrent(event.stream)) return;
-  const bool closing = link_.phase() == Link::Phase::kClosing;
-  link_.Rest();
+  if (!attachment_.IsCurrent(event.stream)) return;
+  const bool closing = attachment_.link().phase() == Link::Phase::kClosing;
+  attachment_.Rest();
   if (closing) return Finish(absl::OkStatus());
   if (IsFinal(event.status.code())) return Finish(event.status);
   Lost(WhyDown(event.status));
 }
 
-void Session::On(const Drafted& event) {
-  if (!drafter_busy_ || event.batch != batches_) return;
-  drafter_busy_ = false;
-  if (event.status.ok()) {
-    times_.Drafted(contexts_.size(), now_);
-  } else if (Message(event.status) != drafter_error_) {
-    drafter_error_ = Message(event.status);
-    Act(Report{Annotate(event.status, "no draft, and the target writes on alone")});
-  }
-  if (!batch_counts_) return;
-  no_children_.assign(contexts_.size(), {});
-  sketcher_->Drafted(event.status.ok() ? event.children : no_children_, now_);
-}
-
 void Session::On(const TimerFired&) {
   armed_.reset();
-  const std::optional<MonotonicTime> deadline = link_.Deadline(replying());
+  const Link& link = attachment_.link();
+  const std::optional<MonotonicTime> deadline = link.Deadline(replying());
   if (!deadline || now_ < *deadline) return;
-  const LinkOptions& limits = link_.options();
-  switch (link_.phase()) {
+  switch (link.phase()) {
     case Link::Phase::kIdle:
       return;
     case Link::Phase::kWaiting:
       return Attach();
     case Link::Phase::kAttaching:
-      return Lost(absl::DeadlineExceededError(
-          Concat("the verifier has not answered within ", Seconds(limits.answer_deadline), " s")));
+      return Lost(absl::DeadlineExceededError(Concat(
+          "the verifier has not answered within ", Seconds(link.options().answer_deadline), " s")));
     case Link::Phase::kAttached:
       return Lost(absl::DeadlineExceededError(
-          Concat("the verifier has been silent for ", Seconds(limits.silence_max), " s")));
+          Concat("the verifier has been silent for ", Seconds(link.options().silence_max), " s")));
     case Link::Phase::kClosing:
       return Finish(absl::OkStatus());
   }
 }
 
+// --- events: drafts ---
+
+void Session::On(const Drafted& event) {
+  const absl::Status told = drafting_.Drafted(event.batch, event.children, event.status, now_);
+  if (!told.ok()) Act(Report{Annotate(told, "no draft, and the target writes on alone")});
+}
+
+// --- events: the user ---
+
 void Session::On(const UserAppend& event) {
-  if (!started_ || link_.phase() == Link::Phase::kClosing) return;
+  if (!started_ || attachment_.link().phase() == Link::Phase::kClosing) return;
   if (const absl::Status status = CheckTurn(event.tokens); !status.ok()) {
     return Act(Report{status});
   }
@@ -171,19 +151,16 @@ void Session::On(const UserAppend& event) {
   const size_t length = size();
   if (replying()) EndReply(length);
   OUTRIDER_CHECK_OK(transcript_->Append(event.tokens));
-  continues_text_ = false;
-  BeginReply();
-  link_.Progressed(now_);
-  if (link_.attached()) return SendAppend(length, size(), /*reply=*/false);
-  CountEdit(length);
-  // What an Open has asked for is not wanted any more.
-  if (nonce_) CloseStreamIfAny();
-  nonce_.reset();
-  if (link_.phase() == Link::Phase::kIdle) Attach();
+  BeginReply(/*continues_text=*/false);
+  attachment_.Progressed(now_);
+  attachment_.TellAppend(length, size(), /*reply=*/false);
+  if (attachment_.attached()) return;
+  if (attachment_.ForgetOpen()) LeaveStream();
+  if (attachment_.link().phase() == Link::Phase::kIdle) Attach();
 }
 
 void Session::On(const UserTruncate& event) {
-  if (!started_ || link_.phase() == Link::Phase::kClosing) return;
+  if (!started_ || attachment_.link().phase() == Link::Phase::kClosing) return;
   if (event.length > size()) {
     return Act(Report{
         InvalidArgument("a session of ", size(), " tokens cannot be cut to ", event.length)});
@@ -194,60 +171,52 @@ void Session::On(const UserTruncate& event) {
     EndReply(event.length);
   } else if (event.length < size()) {
     transcript_->Truncate(event.length);
-    Edited(event.length);
+    attachment_.TellTruncate(event.length);
   }
-  if (link_.attached()) return;
+  if (attachment_.attached()) return;
   // Nothing is asked of anybody until the next turn.
-  nonce_.reset();
-  CloseStreamIfAny();
-}
-
-// A stream that has not taken so many messages takes none; attaching anew merges them.
-void Session::MakeRoom() {
-  if (link_.attached() && outbox_.room() < kMessagesPerEvent) {
-    Lost(absl::UnavailableError("the stream takes no messages"));
-  }
+  attachment_.ForgetOpen();
+  LeaveStream();
 }
 
 void Session::On(const UserClose&) {
-  if (!link_.attached()) return Finish(absl::OkStatus());
+  if (!attachment_.attached()) return Finish(absl::OkStatus());
   if (replying()) ShowRest(transcript_->EndReply());
-  outbox_.DropGrowth();
-  outbox_.AddClose();
-  link_.Close(now_);
+  attachment_.SayFarewell(now_);
 }
 
 void Session::On(const WroteAlone& event) {
-  if (!replying() || link_.attached() || link_.phase() == Link::Phase::kClosing) return;
+  if (!replying() || attachment_.attached() ||
+      attachment_.link().phase() == Link::Phase::kClosing) {
+    return;
+  }
   if (!transcript_->Fits(event.tokens)) {
     return Act(Report{InvalidArgument("what was written alone does not fit into the session")});
   }
-  link_.Progressed(now_);
-  MoveRoot(event.tokens);
-  CommitReply(event.tokens, event.finish);
-  if (!replying()) CloseStreamIfAny();
+  CommitUntold(event.tokens, event.finish);
+  if (!replying()) LeaveStream();
 }
 
 // --- messages ---
 
-absl::Status Session::Take(const v1::ServerMessage& message) {
+absl::Status Session::Receive(const v1::ServerMessage& message) {
   switch (message.kind_case()) {
     case v1::ServerMessage::kOpened:
-      return Take(message.opened());
+      return Receive(message.opened());
     case v1::ServerMessage::kResumed:
-      return Take(message.resumed());
+      return Receive(message.resumed());
     case v1::ServerMessage::kProgress:
-      Take(message.progress());
+      Receive(message.progress());
       return absl::OkStatus();
     case v1::ServerMessage::kHint:
-      return Take(message.hint());
+      return Receive(message.hint());
     case v1::ServerMessage::kVerdict:
-      return Take(message.verdict());
+      return Receive(message.verdict());
     case v1::ServerMessage::kDraining:
-      Take(message.draining());
+      Receive(message.draining());
       return absl::OkStatus();
     case v1::ServerMessage::kFault:
-      Take(message.fault());
+      Receive(message.fault());
       return absl::OkStatus();
     case v1::ServerMessage::KIND_NOT_SET:
       return absl::OkStatus();  // of a kind that is not known yet
@@ -255,64 +224,98 @@ absl::Status Session::Take(const v1::ServerMessage& message) {
   return absl::OkStatus();
 }
 
-void Session::Take(const v1::PromptProgress& progress) {
-  if (!link_.attached()) return;
-  link_.Progressed(now_);
+absl::Status Session::Receive(const v1::Opened& opened) {
+  const std::string moved_from = attachment_.numerics_id();
+  OUTRIDER_ASSIGN_OR_RETURN(const Attachment::Answer answer, attachment_.Opened(opened, now_));
+  if (!moved_from.empty() && opened.numerics_id() != moved_from) {
+    Act(Report{FailedPrecondition("the session has moved from numerics id ", moved_from, " to ",
+                                  opened.numerics_id(),
+                                  ", whose target may write another text from here on")});
+  }
+  if (opened.length_max() > 0) transcript_->Limit(opened.length_max());
+  drafting_.Limit(opened);
+  told_ = AsOpened();
+  BeginEpoch();
+  return CatchUp(answer);
+}
+
+absl::Status Session::Receive(const v1::Resumed& resumed) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Attachment::Answer answer, attachment_.Resumed(resumed, now_));
+  if (told_ != AsOpened()) told_.reset();
+  BeginEpoch();
+  if (!answer.is_of_a_past) return CatchUp(answer);
+  attachment_.TellEdited(answer.shared + transcript_->AgreeOn(answer.shared, answer.tokens));
+  return absl::OkStatus();
+}
+
+// The verifier has answered. It has no growth, and is sent what there is.
+void Session::BeginEpoch() {
+  ++tally_.stats().attachments;
+  drafting_.Attached(attachment_.link().asked_at(), now_);
+}
+
+absl::Status Session::CatchUp(const Attachment::Answer& answer) {
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const Transcript::Difference difference,
+      transcript_->Compare(answer.shared, answer.tokens, answer.finish, answer.hash));
+  if (difference.ahead) {
+    attachment_.TellMissing(answer.shared + answer.tokens.size());
+  } else if (!difference.missed.empty() || answer.finish != v1::FINISH_NONE) {
+    tally_.stats().tokens += difference.missed.size();
+    CommitUntold(difference.missed, answer.finish);
+  }
+  return absl::OkStatus();
+}
+
+void Session::Receive(const v1::PromptProgress& progress) {
+  if (!attachment_.attached()) return;
+  attachment_.Progressed(now_);
   Act(Progress{progress.processed(), progress.total()});
 }
 
-absl::Status Session::Take(const v1::Hint& hint) {
-  if (!link_.attached() || !replying() || hint.verdict() != verdicts_seen_ + 1) {
+absl::Status Session::Receive(const v1::Hint& message) {
+  if (!attachment_.attached() || !replying() ||
+      message.verdict() != attachment_.verdicts_seen() + 1) {
     return absl::OkStatus();
   }
-  const std::optional<NodeId> leaf = wire_ids_.InSketch(hint.leaf());
-  if (!leaf || !IsToken(hint.next())) return absl::OkStatus();
-  ++stats_.hints;
-  const TokenId next = static_cast<TokenId>(hint.next());
-  const bool is_repeated = hint_ && hint_->leaf == *leaf && hint_->next == next;
-  if (!is_repeated) was_grown_before_hint_ = HasChildren(*leaf, next);
-  hint_ = {*leaf, next, std::min(hint.probability(), 255u) / 255.0};
-  sketcher_->Hinted(*hint_, now_);
+  const std::optional<NodeId> leaf = drafting_.Find(message.leaf());
+  if (!leaf || !transcript_->IsToken(message.next())) return absl::OkStatus();
+  const OutcomePosterior::Hint hint = {*leaf, static_cast<TokenId>(message.next()),
+                                       std::min(message.probability(), 255u) / 255.0};
+  tally_.Hinted(hint, drafting_.HasGrownBelow(hint.leaf, hint.next));
+  drafting_.Hinted(hint, now_);
   return absl::OkStatus();
 }
 
-absl::Status Session::Take(const v1::Verdict& verdict) {
-  if (!link_.attached()) return absl::InternalError("a verdict has come before an epoch");
-  ++verdicts_seen_;
-  edits_taken_in_ += verdict.edits();
-  if (edits_taken_in_ < edits_) return absl::OkStatus();  // of a past
-  NodeId leaf = Sketch::kRoot;
-  OUTRIDER_RETURN_IF_ERROR(ReadVerdict(verdict, leaf));
-  edited_from_.reset();
-  link_.Progressed(now_);
-  times_.Decided(verdict, tokens_.size(), now_);
-  Count(verdict, leaf);
+absl::Status Session::Receive(const v1::Verdict& verdict) {
+  if (!attachment_.attached()) return absl::InternalError("a verdict has come before an epoch");
+  if (!attachment_.Counts(verdict)) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const NodeId leaf, ReadVerdict(verdict));
+  attachment_.Settle();
+  attachment_.Progressed(now_);
+  drafting_.Measure(verdict, tokens_.size(), now_);
   const TokenId next = tokens_.back();
+  tally_.Decided(verdict, leaf, tokens_, drafting_.HasGrownBelow(leaf, next));
   CommitReply(tokens_, verdict.finish());
-  if (replying()) {
-    committed_.clear();
-    sketcher_->Decided(leaf, next, now_, committed_);
-    wire_ids_.Retain(sketcher_->sketch());
-  }
+  if (replying()) drafting_.Decided(leaf, next, now_);
   return absl::OkStatus();
 }
 
-// Writes the committed tokens to tokens_. What is wrong with a verdict may be wrong with our copy
-// of the sketch as well: attaching anew mends both.
-absl::Status Session::ReadVerdict(const v1::Verdict& verdict, NodeId& leaf) {
-  const std::string name = Concat("verdict ", verdicts_seen_);
-  if (!replying() || edits_taken_in_ > edits_) {
+// Writes the committed tokens to tokens_, and returns the leaf. What is wrong with a verdict may be
+// wrong with our copy of the sketch as well: attaching anew mends both.
+absl::StatusOr<NodeId> Session::ReadVerdict(const v1::Verdict& verdict) {
+  const std::string name = Concat("verdict ", attachment_.verdicts_seen());
+  if (!replying() || attachment_.contradicted()) {
     return absl::InternalError(Concat(name, " is of a reply that was not asked for"));
   }
   const std::optional<NodeId> sent = LeafOf(verdict);
-  const std::optional<NodeId> node = sent ? wire_ids_.InSketch(*sent) : std::nullopt;
-  if (!node || (*node != Sketch::kRoot && sketcher_->sketch().Find(*node) == nullptr)) {
+  const std::optional<NodeId> leaf = sent ? drafting_.Find(*sent) : std::nullopt;
+  if (!leaf) {
     return absl::InternalError(Concat(name, " names a node ", verdict.leaf_back(), " before ",
                                       verdict.seen() + 1, ", which was not sent"));
   }
-  leaf = *node;
-  sketcher_->sketch().PathTo(leaf, tokens_);
-  if (!IsToken(verdict.next())) {
+  drafting_.PathTo(*leaf, tokens_);
+  if (!transcript_->IsToken(verdict.next())) {
     return absl::InternalError(Concat(name, " names no token"));
   }
   tokens_.push_back(static_cast<TokenId>(verdict.next()));
@@ -320,37 +323,15 @@ absl::Status Session::ReadVerdict(const v1::Verdict& verdict, NodeId& leaf) {
       VerdictHash(transcript_->HashAfter(tokens_)) != verdict.hash()) {
     return absl::InternalError(Concat(name, " is about other tokens than those here"));
   }
-  return absl::OkStatus();
+  return *leaf;
 }
 
-bool Session::HasChildren(NodeId leaf, TokenId next) const {
-  const Sketch::Node* const root = sketcher_->sketch().Child(leaf, next);
-  return root != nullptr && std::ranges::any_of(sketcher_->sketch().nodes(), [&](const auto& node) {
-           return node.parent == root->id;
-         });
-}
-
-void Session::Count(const v1::Verdict& verdict, NodeId leaf) {
-  ++stats_.passes;
-  stats_.tokens += tokens_.size();
-  stats_.nodes_accepted += tokens_.size() - 1;
-  const bool is_hinted = hint_ && hint_->leaf == leaf && hint_->next == tokens_.back();
-  if (is_hinted) ++stats_.hints_right;
-  if (HasChildren(leaf, tokens_.back())) {
-    ++(!is_hinted               ? stats_.roots_grown_unhinted
-       : was_grown_before_hint_ ? stats_.roots_grown_before_hint
-                                : stats_.roots_grown_after_hint);
-  }
-  hint_.reset();
-  stats_.nodes_passed += verdict.nodes();
-}
-
-void Session::Take(const v1::Draining& draining) {
+void Session::Receive(const v1::Draining& draining) {
   Act(Report{absl::UnavailableError(
       Concat("the verifier stops in ", draining.deadline_ms() / 1000, " s"))});
 }
 
-void Session::Take(const v1::Fault& fault) {
+void Session::Receive(const v1::Fault& fault) {
   const std::string& sentence = fault.message();
   switch (fault.kind()) {
     case v1::Fault::UNKNOWN_SESSION:
@@ -377,86 +358,142 @@ void Session::Take(const v1::Fault& fault) {
   }
 }
 
-bool Session::IsToken(uint32_t wire) const {
-  return wire < static_cast<uint32_t>(transcript_->history().vocabulary_size());
+// --- streams ---
+
+void Session::Attach() {
+  Act(OpenStream{attachment_.Ask(now_)});
 }
 
-absl::Status Session::ReadTokens(const google::protobuf::RepeatedField<uint32_t>& wire) {
-  tokens_.clear();
-  for (const uint32_t token : wire) {
-    if (!IsToken(token)) {
-      return InvalidArgument("the verifier has written token ", token,
-                             ", which is outside the vocabulary");
-    }
-    tokens_.push_back(static_cast<TokenId>(token));
+void Session::LeaveStream() {
+  if (const std::optional<uint64_t> stream = attachment_.Leave()) Act(CloseStream{*stream});
+}
+
+// The stream is of no use any more. Another one is tried after back-off, while there is patience.
+void Session::Lost(const absl::Status& why, Duration at_least) {
+  LeaveStream();
+  if (!replying()) return;
+  const uint32_t attempts = attachment_.link().attempts();
+  if (attachment_.Wait(now_, at_least)) return;
+  Finish(absl::Status(why.code(), Concat(Message(why), " (", attempts, " attempts)")));
+}
+
+void Session::Reopen(const absl::Status& why) {
+  if (!attachment_.ForgetSession()) return Lost(why);
+  LeaveStream();
+  if (!replying()) return;
+  ++tally_.stats().reopenings;
+  Attach();
+}
+
+// A stream that has not taken so many messages takes none; attaching anew merges them.
+void Session::MakeRoom() {
+  if (attachment_.attached() && !attachment_.has_ample_room()) {
+    Lost(absl::UnavailableError("the stream takes no messages"));
   }
-  return absl::OkStatus();
+}
+
+void Session::Finish(const absl::Status& status) {
+  LeaveStream();
+  if (replying()) ShowRest(transcript_->EndReply());
+  ended_ = true;
+  Act(End{status});
+}
+
+// --- replies ---
+
+void Session::BeginReply(bool continues_text) {
+  transcript_->BeginReply(continues_text);
+  drafting_.BeginReply();
+}
+
+// The reply ends by the user's wish, and `length` tokens remain.
+void Session::EndReply(size_t length) {
+  std::string withheld = transcript_->EndReply();
+  if (length == size()) ShowRest(std::move(withheld));
+  transcript_->Truncate(length);
+  attachment_.TellTruncate(length);
+}
+
+void Session::CommitReply(std::span<const TokenId> tokens, v1::Finish finish) {
+  Transcript::Shown shown = transcript_->Commit(tokens, finish);
+  Act(Commit{committed().last(shown.taken), std::move(shown.text), shown.finish});
+  if (shown.ended_here) attachment_.TellTruncate(size());
+}
+
+// Tokens that no verdict has told of.
+void Session::CommitUntold(std::span<const TokenId> tokens, v1::Finish finish) {
+  attachment_.Progressed(now_);
+  drafting_.MoveRoot(tokens, now_);
+  CommitReply(tokens, finish);
+}
+
+void Session::ShowRest(std::string text) {
+  if (!text.empty()) Act(Commit{{}, std::move(text), v1::FINISH_NONE});
 }
 
 // --- after every event ---
 
 void Session::Advance() {
-  TellDryPolicy();
+  FollowEpoch();
+  Tune();
   DriveDrafter();
   SendGrowth();
   Flush();
   ArmTimer();
 }
 
-// What the policy would have the target do at a dry root. Whoever has attached anew may not know.
-void Session::TellDryPolicy() {
-  const std::optional<Dry> dry = policy_.dry();
-  if (!dry || dry == told_dry_ || !link_.attached() || !replying() || outbox_.room() == 0) return;
-  told_dry_ = dry;
-  outbox_.AddTune().set_dry_policy(ToWire(*dry));
-  sketcher_->SetTargetWaits(dry != Dry::kAlone);
+// Edits and answers have begun epochs: of what was sent in an earlier one the verifier knows nothing.
+void Session::FollowEpoch() {
+  if (attachment_.epoch() == epoch_) return;
+  epoch_ = attachment_.epoch();
+  drafting_.ForgetSent();
+  tally_.ForgetHint();
+}
+
+// What the controller has chosen, as far as the verifier has not been told.
+void Session::Tune() {
+  const Course& course = controller_.course();
+  const Told opened = AsOpened();
+  const Told wanted = {course.dry, std::min(course.pass_nodes, opened.pass_nodes),
+                       course.hints && opened.hints};
+  if (wanted == told_ || !replying()) return;
+  if (!attachment_.attached() || !attachment_.has_room()) return;
+  v1::Tune& tune = attachment_.AddTune();
+  tune.set_dry_policy(wanted.dry ? ToWire(*wanted.dry) : options_.dry_policy);
+  if (!told_ || wanted.pass_nodes != told_->pass_nodes) tune.set_pass_nodes(wanted.pass_nodes);
+  if (!told_ || wanted.hints != told_->hints) tune.set_hints(wanted.hints);
+  drafting_.SetPassNodes(wanted.pass_nodes);
+  if (wanted.dry) drafting_.SetTargetWaits(wanted.dry != Dry::kAlone);
+  told_ = wanted;
 }
 
 void Session::DriveDrafter() {
-  if (!replying() || drafter_busy_) return;
-  const auto batch = sketcher_->NextBatch(now_);
-  if (batch.empty()) return;
-  const auto drafted = sketcher_->nodes();
-  nodes_.clear();
-  for (const DraftNode& node : drafted.subspan(1)) {
-    nodes_.push_back({node.token, node.parent == 0 ? DraftedNode::kRoot : node.parent - 1});
-  }
-  contexts_.clear();
-  for (const Sketcher::ToDraft& asked : batch) {
-    const auto at = std::ranges::lower_bound(drafted, asked.node, {}, &DraftNode::id);
-    const auto index = static_cast<uint32_t>(at - drafted.begin());
-    contexts_.push_back({index == 0 ? DraftedNode::kRoot : index - 1, asked.child_count});
-  }
-  drafter_busy_ = true;
-  batch_counts_ = true;
-  times_.DraftBegan(now_);
-  stats_.nodes_expanded += contexts_.size();
-  Act(Draft{++batches_, committed(), transcript_->history().reply_begin(), nodes_, contexts_});
+  while (const std::optional<uint64_t> moot = drafting_.CancelMoot()) Act(CancelDraft{*moot});
+  if (!replying()) return;
+  const std::optional<Drafting::Batch> batch = drafting_.NextBatch(now_);
+  if (!batch) return;
+  tally_.stats().nodes_expanded += batch->contexts.size();
+  Act(Draft{batch->number, committed(), transcript_->reply_begin(), batch->nodes, batch->contexts});
 }
 
 void Session::SendGrowth() {
-  if (!link_.attached() || !replying() || outbox_.writing() || !outbox_.empty()) return;
-  const std::optional<Sketcher::Growth> growth = sketcher_->NextGrowth(now_);
+  if (!replying() || !attachment_.TakesGrowth()) return;
+  const std::optional<Sketcher::Growth> growth = drafting_.NextGrowth(now_);
   if (!growth) return;
-  v1::Grow& grow = outbox_.AddGrow();
-  grow.set_seen(verdicts_seen_);
-  grow.set_go(growth->go);
-  WriteGrowth(growth->nodes, sketcher_->sketch(), wire_ids_, grow);
-  stats_.nodes_sent += growth->nodes.size();
-  if (!growth->nodes.empty()) times_.Sent(wire_ids_.last(), now_);
+  drafting_.WriteGrowth(*growth, now_, attachment_.AddGrow());
+  tally_.stats().nodes_sent += growth->nodes.size();
 }
 
 void Session::Flush() {
-  if (!link_.has_stream()) return;
-  const v1::ClientMessage* const message = outbox_.Next();
+  const v1::ClientMessage* const message = attachment_.Next();
   if (message == nullptr) return;
-  stats_.bytes_up += message->ByteSizeLong();
-  Act(Send{link_.stream(), message});
+  tally_.stats().bytes_up += message->ByteSizeLong();
+  Act(Send{attachment_.link().stream(), message});
 }
 
 // The timer may be early: then it is set again.
 void Session::ArmTimer() {
-  const std::optional<MonotonicTime> deadline = link_.Deadline(replying());
+  const std::optional<MonotonicTime> deadline = attachment_.link().Deadline(replying());
   if (!deadline || (armed_ && *armed_ <= *deadline)) return;
   armed_ = deadline;
   Act(SetTimer{*deadline});
@@ -464,17 +501,14 @@ void Session::ArmTimer() {
 
 void Session::CheckInvariants() const {
   using Phase = Link::Phase;
-  const Phase phase = link_.phase();
-  OUTRIDER_CHECK(!ended_ || (!link_.has_stream() && !replying()), "an ended session holds nothing");
-  OUTRIDER_CHECK(!replying() || phase != Phase::kIdle,
+  const Link& link = attachment_.link();
+  OUTRIDER_CHECK(!ended_ || (!link.has_stream() && !replying()), "an ended session holds nothing");
+  OUTRIDER_CHECK(!replying() || link.phase() != Phase::kIdle,
                  "a running reply has, or waits for, a stream");
-  OUTRIDER_CHECK(phase != Phase::kWaiting || replying(), "nobody waits for nothing");
-  OUTRIDER_CHECK(phase != Phase::kAttaching || session_.empty() == nonce_.has_value(),
-                 "what is asked is either Open or Resume");
+  OUTRIDER_CHECK(link.phase() != Phase::kWaiting || replying(), "nobody waits for nothing");
   OUTRIDER_CHECK(size() <= options_.length_max + 1, "committed tokens fit into the context");
-  OUTRIDER_CHECK(!edited_from_ || *edited_from_ <= size(), "what edits have left is there");
-  OUTRIDER_CHECK(wire_ids_.size() <= sketcher_->sketch().nodes().size(),
-                 "what has an id on the wire is a node");
+  attachment_.CheckInvariants();
+  drafting_.CheckInvariants();
 }
 
 }  // namespace outrider

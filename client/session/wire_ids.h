@@ -4,8 +4,7 @@
 // and what evaporates before it is sent leaves a gap. Both rise with the order in which nodes are
 // sent, so a table of pairs is sorted by either.
 //
-// Memory: a pair for every node of the sketch and, until the next Retain(), for those that went
-// with
+// Memory: a pair for every node of the sketch and, until the next Retain(), for those that went with
 //         the newest verdict.
 #pragma once
 

@@ -175,6 +175,19 @@ absl::StatusOr<v1::DescribeResponse> RemoteVerifier::Describe() {
   }
 }
 
+absl::Status RemoteVerifier::Generate(
+    const v1::GenerateRequest& request,
+    absl::FunctionRef<bool(const v1::GenerateResponse&)> on_response) {
+  grpc::ClientContext context;
+  const auto reader = connection_->stub->Generate(&context, request);
+  v1::GenerateResponse response;
+  bool goes_on = true;
+  while (goes_on && reader->Read(&response)) goes_on = on_response(response);
+  if (!goes_on) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  return goes_on ? FromGrpc(status, address_) : absl::OkStatus();
+}
+
 std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Find(uint64_t stream) {
   MutexLock lock(mu_);
   const auto at = streams_.find(stream);
@@ -217,8 +230,8 @@ void RemoteVerifier::Close(uint64_t stream) {
   if (const auto found = Find(stream)) found->Cancel();
 }
 
-CostModel::Assumed RemoteVerifier::Forecast() const {
-  return {};
+RunForecast RemoteVerifier::Forecast(const RunShape& shape) const {
+  return ForecastOf(shape);
 }
 
 }  // namespace outrider

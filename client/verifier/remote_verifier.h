@@ -17,6 +17,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/verifier/verifier.h"
@@ -37,7 +38,12 @@ class RemoteVerifier final : public Verifier {
   void Send(uint64_t stream, const v1::ClientMessage& message) override;
   void Read(uint64_t stream) override;
   void Close(uint64_t stream) override;
-  CostModel::Assumed Forecast() const override;
+  // A reply that is written at the server. `on_response` is called for every message of it, on this
+  // thread, and says whether to go on; the error is what the server says, or the link.
+  absl::Status Generate(const v1::GenerateRequest& request,
+                        absl::FunctionRef<bool(const v1::GenerateResponse&)> on_response);
+
+  RunForecast Forecast(const RunShape& shape) const override;
 
  private:
   struct Connection;  // keeps gRPC's headers out of this one

@@ -21,10 +21,23 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "common/speculation/cost_model.h"
+#include "common/speculation/costs/cost_model.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
+
+// What one run of the target is asked for.
+struct RunShape {
+  uint32_t nodes = 0;  // of a pass, besides its root
+  uint32_t prompt_tokens = 0;
+};
+
+struct RunForecast {
+  double run_ms;
+  double round_trip_ms;
+  // Whether the target computes on the processor that drafts: what one does, the other waits for.
+  bool shares_processor;
+};
 
 class Verifier {
  public:
@@ -49,8 +62,26 @@ class Verifier {
   virtual void Read(uint64_t stream) = 0;
   virtual void Close(uint64_t stream) = 0;
 
-  // What passes and round trips will cost here, until a session has measured its own.
-  virtual CostModel::Assumed Forecast() const = 0;
+  // What a run and a round trip will cost here, until a session has measured its own.
+  virtual RunForecast Forecast(const RunShape& shape) const = 0;
 };
+
+// Of a server that nothing is known of.
+inline RunForecast ForecastOf(const RunShape& shape) {
+  const CostModel::Assumed assumed;
+  return {.run_ms = assumed.pass_ms + assumed.pass_node_ms * (shape.nodes + shape.prompt_tokens),
+          .round_trip_ms = assumed.round_trip_ms,
+          .shares_processor = false};
+}
+
+// What a session with this verifier believes until it has measured.
+inline CostModel::Assumed AssumedOf(const Verifier& verifier) {
+  const RunForecast root = verifier.Forecast({});
+  CostModel::Assumed assumed;
+  assumed.round_trip_ms = root.round_trip_ms;
+  assumed.pass_ms = root.run_ms;
+  assumed.pass_node_ms = verifier.Forecast({.nodes = 1}).run_ms - root.run_ms;
+  return assumed;
+}
 
 }  // namespace outrider

@@ -142,6 +142,23 @@ absl::Status AtomicFile::WriteThrough(std::span<const std::byte> bytes) {
   return absl::OkStatus();
 }
 
+absl::Status AtomicFile::Overwrite(uint64_t offset, std::span<const std::byte> bytes) {
+  OUTRIDER_CHECK(file_.is_open() && offset + bytes.size() <= size_, "what is there is overwritten");
+  OUTRIDER_RETURN_IF_ERROR(failure_);
+  OUTRIDER_RETURN_IF_ERROR(Flush());
+  while (!bytes.empty()) {
+    const ssize_t written =
+        pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return Fail(errno, Concat("cannot overwrite ", bytes.size(), " bytes at ", offset));
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AtomicFile::Commit() {
   OUTRIDER_CHECK(file_.is_open(), "a file is committed once");
   OUTRIDER_RETURN_IF_ERROR(failure_);

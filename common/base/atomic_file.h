@@ -43,6 +43,9 @@ class AtomicFile {
   absl::Status Append(std::span<const std::byte> bytes);
   absl::Status Append(std::string_view text);
 
+  // Bytes appended before, from `offset` on, become others.
+  absl::Status Overwrite(uint64_t offset, std::span<const std::byte> bytes);
+
   // Once, after the last Append().
   absl::Status Commit();
 

@@ -59,8 +59,7 @@ class CondVar {
     lock.release();  // the caller's MutexLock goes on holding it
   }
 
-  // False when `deadline` has passed in real time. Code that tests may want to run in their own
-  // time waits through Clock::WaitUntil() (clock.h) instead.
+  // False when `deadline` has passed.
   bool WaitUntil(Mutex& mu, MonotonicTime deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     std::unique_lock<std::mutex> lock(mu.mutex_, std::adopt_lock);
     const std::cv_status status = condition_.wait_until(lock, deadline);

@@ -341,14 +341,6 @@ SinCosResult SinCos(double x) {
   return result;
 }
 
-double Sin(double x) {
-  return SinCos(x).sin;
-}
-
-double Cos(double x) {
-  return SinCos(x).cos;
-}
-
 double Pow(double base, double exponent) {
   if (exponent == 0 || base == 1) return 1;
   if (IsNaN(exponent) || !(base >= 0)) return kNaN;

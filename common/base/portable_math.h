@@ -27,8 +27,6 @@ struct SinCosResult {
 };
 
 // Exact argument reduction for every finite x, so 1e22 is as good as 1. NaN for infinities.
-double Sin(double x);
-double Cos(double x);
 SinCosResult SinCos(double x);
 
 // NaN for a base below 0; otherwise as IEEE 754 pow, so 0^0 and 1^NaN are 1.

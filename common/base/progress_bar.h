@@ -25,6 +25,10 @@ class ProgressBar {
 
   // `what` is being worked on now.
   void Advance(uint64_t amount, std::string_view what);
+  // So much is done altogether; it never becomes less.
+  void AdvanceTo(uint64_t done, std::string_view what) {
+    Advance(done > done_ ? done - done_ : 0, what);
+  }
   void Finish();
 
  private:

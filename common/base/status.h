@@ -9,7 +9,8 @@
 //     if (file.bytes().size() < 24) {
 //       return InvalidArgument(path, ": has ", file.bytes().size(), " bytes, a header needs 24");
 //     }
-//     ...
+//     return ParseHeader(file.bytes());
+//   }
 //
 // The constructors below take pieces rather than a format string because bookworm's Abseil has its
 // own string_view, which absl::StrCat insists on and std::string_view does not convert to.

@@ -4,8 +4,8 @@
 
 #include "common/base/check.h"
 #include "common/kernels/isa.h"
-#include "common/kernels/product_tables.h"
-#include "common/kernels/row_tables.h"
+#include "common/kernels/products/product_tables.h"
+#include "common/kernels/rows/row_tables.h"
 
 namespace outrider {
 

@@ -75,10 +75,10 @@ absl::Status Check(const Rope& rope, std::span<const float> divisors) {
 class YarnRamp {
  public:
   explicit YarnRamp(const Rope& rope) {
-    const double largest = rope.dimension_count - 1.0;
+    const double largest = rope.dimension_count - 1.0;  // of dimensions, though pairs are meant
     const double low = std::max(std::floor(Dimension(rope, rope.yarn_beta_fast)), 0.0);
     double high = std::min(std::ceil(Dimension(rope, rope.yarn_beta_slow)), largest);
-    if (low == high) high += 0.001;
+    if (low == high) high += 0.001;  // a steep step instead of 0 / 0
     low_ = static_cast<float>(low);
     width_ = static_cast<float>(high - low);
   }
@@ -89,7 +89,8 @@ class YarnRamp {
   }
 
  private:
-  // The dimension that goes round `beta` times within the original context.
+  // The pair i that goes round `beta` times within the original context L: it turns by
+  // base^(-2i / n) a position, n dimensions in all, so beta * 2 pi = L * base^(-2i / n).
   static double Dimension(const Rope& rope, double beta) {
     const double turns = rope.original_context_length / (beta * kTwoPi);
     return rope.dimension_count * portable::Log(turns) / (2.0 * portable::Log(rope.base));
@@ -146,6 +147,7 @@ absl::StatusOr<RopeTable> RopeTable::Create(const Rope& rope, std::span<const fl
 
 void RopeTable::Turn(uint32_t position, float* cos, float* sin) const {
   for (size_t i = 0; i < frequencies_.size(); ++i) {
+    // Rounded to float before it is turned into sine and cosine: models were trained with that.
     const float angle = static_cast<float>(position) * frequencies_[i];
     const portable::SinCosResult both = portable::SinCos(angle);
     cos[i] = static_cast<float>(both.cos) * attention_factor_;

@@ -37,7 +37,6 @@ std::string Unsupported(const Hyperparameters& model) {
   if (model.is_encoder_decoder()) {
     return Concat("a model of encoder and decoder (", Name(model.architecture), ")");
   }
-  if (model.experts.count > 0) return Concat("a model of ", model.experts.count, " experts");
   if (const uint32_t length = std::max(model.key_length, model.value_length);
       length > kHeadLengthMax) {
     return Concat("a model with heads of ", length, " (the most is ", kHeadLengthMax, ")");
@@ -51,15 +50,34 @@ std::string Unsupported(const Hyperparameters& model) {
   return "";
 }
 
+FeedForwardSpec FeedForwardOf(const Hyperparameters& model, uint32_t block) {
+  const GateKind gate = *GateOf(model);
+  if (!model.has_experts(block)) {
+    return {.gate = gate, .length = model.feed_forward_length, .router = std::nullopt};
+  }
+  const Experts& experts = model.experts;
+  return {.gate = gate,
+          .length = experts.feed_forward_length,
+          .router = RouterSpec{.expert_count = experts.count,
+                               .used_count = experts.used_count,
+                               .renormalize = experts.renormalize}};
+}
+
+LayerSpec LayerOf(const Hyperparameters& model, uint32_t block) {
+  return {.attention = {.head_count = model.head_count[block],
+                        .kv_head_count = model.head_count_kv[block],
+                        .key_length = model.key_length,
+                        .value_length = model.value_length,
+                        // Square root and division are exactly rounded everywhere.
+                        .scale = static_cast<float>(
+                            1.0 / std::sqrt(static_cast<double>(model.key_length))),
+                        .window = model.sliding_window,
+                        .rope = model.rope,
+                        .cells_of = std::nullopt},
+          .feed_forward = FeedForwardOf(model, block)};
+}
+
 }  // namespace
-
-uint32_t ModelSpec::head_count_max() const {
-  return std::ranges::max_element(layers, {}, &AttentionShape::head_count)->head_count;
-}
-
-uint32_t ModelSpec::kv_head_count_max() const {
-  return std::ranges::max_element(layers, {}, &AttentionShape::kv_head_count)->kv_head_count;
-}
 
 absl::StatusOr<ModelSpec> ModelSpec::From(const ModelFile& model, const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, From(model.hyperparameters(), path));
@@ -77,23 +95,12 @@ absl::StatusOr<ModelSpec> ModelSpec::From(const Hyperparameters& numbers, const 
   spec.name = numbers.name;
   spec.context_length = numbers.context_length;
   spec.embedding_length = numbers.embedding_length;
-  spec.feed_forward_length = numbers.feed_forward_length;
   spec.vocabulary_size = numbers.vocabulary_size;
-  for (uint32_t n = 0; n < numbers.block_count; ++n) {
-    spec.layers.push_back({numbers.head_count[n], numbers.head_count_kv[n]});
-  }
-  spec.key_length = numbers.key_length;
-  spec.value_length = numbers.value_length;
-  // Square root and division are exactly rounded everywhere.
-  spec.attention_scale =
-      static_cast<float>(1.0 / std::sqrt(static_cast<double>(numbers.key_length)));
-  spec.window = numbers.sliding_window;
   spec.norm = numbers.norm;
   spec.norm_epsilon = numbers.norm_epsilon;
-  spec.gate = *GateOf(numbers);
-  spec.rope = numbers.rope;
   spec.learned_positions = numbers.architecture == Architecture::kGpt2;
   spec.tied_embeddings = numbers.tied_embeddings;
+  for (uint32_t n = 0; n < numbers.block_count; ++n) spec.layers.push_back(LayerOf(numbers, n));
   return spec;
 }
 

@@ -1,11 +1,12 @@
-// What the forward pass has to know about a model besides its weights: the architecture, as data.
+// What the forward pass has to know about a model besides its weights: a stack of layers, as data.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
 //
 // There is one forward pass (transformer.h) for every architecture here: Llama 2 and 3 with their
-// kin (Vicuna, TinyLlama, Mistral), Qwen 2, 2.5 and 3, GPT-2. They differ in the facts below and in
-// which optional weights they have (layer_weights.h). What that pass could not compute exactly is
-// refused when the spec is made, by name.
+// kin (Vicuna, TinyLlama, Mistral, Mixtral), Qwen 2, 2.5 and 3 with and without experts, OLMoE,
+// GPT-2. They differ in the facts below, layer
+// by layer, and in which optional weights they have (layer_weights.h). What that pass could not
+// compute exactly is refused when the spec is made, by name.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,19 @@
 
 namespace outrider {
 
-// One layer's attention: head_count queries; each key and value serves head_count / kv_head_count
-// of them.
-struct AttentionShape {
+// head_count queries; each key and value serves head_count / kv_head_count of them.
+struct AttentionSpec {
   uint32_t head_count;
   uint32_t kv_head_count;
+  uint32_t key_length;  // of one head
+  uint32_t value_length;
+  float scale;                     // multiplies q.k
+  std::optional<uint32_t> window;  // a row sees so many positions, its own the last
+  Rope rope;                       // style kNone: nothing turns
+  // The layer further down whose keys and values are looked at; none: its own.
+  std::optional<uint32_t> cells_of;
 
-  bool operator==(const AttentionShape&) const = default;
+  bool operator==(const AttentionSpec&) const = default;
 };
 
 enum class GateKind {
@@ -34,32 +41,52 @@ enum class GateKind {
   kGeluTanh,       // gelu(up x)
 };
 
+// Which experts a row goes to: the `used_count` that the softmax of the router's product over all of
+// them likes best, each weighted by what it gives it.
+struct RouterSpec {
+  uint32_t expert_count;
+  uint32_t used_count;
+  bool renormalize;  // the weights of those that are used are divided by their sum
+
+  bool operator==(const RouterSpec&) const = default;
+};
+
+struct FeedForwardSpec {
+  GateKind gate;
+  uint32_t length;                   // of the vector between `up` and `down`; of one expert's
+  std::optional<RouterSpec> router;  // none: one for all rows
+
+  bool operator==(const FeedForwardSpec&) const = default;
+};
+
+//   hidden += attention(norm(hidden));  hidden += feed_forward(norm(hidden))
+//
+// Each half has a norm before it, after it, or both: those it has weights for.
+struct LayerSpec {
+  AttentionSpec attention;
+  FeedForwardSpec feed_forward;
+
+  bool operator==(const LayerSpec&) const = default;
+};
+
 struct ModelSpec {
   std::string name;
   uint32_t context_length;  // positions the model was made for
   uint32_t embedding_length;
-  uint32_t feed_forward_length;
   uint32_t vocabulary_size;
-
-  std::vector<AttentionShape> layers;
-  uint32_t key_length;  // of one head
-  uint32_t value_length;
-  float attention_scale;           // multiplies q.k
-  std::optional<uint32_t> window;  // a row sees so many positions, its own the last
-
   NormKind norm;
   float norm_epsilon;
-  GateKind gate;
-  Rope rope;               // style kNone: positions are learned instead
   bool learned_positions;  // a row of a table is added to each embedding
   bool tied_embeddings;    // the embeddings are the head
 
+  std::vector<LayerSpec> layers;
+
   uint32_t layer_count() const { return static_cast<uint32_t>(layers.size()); }
-  uint32_t head_count_max() const;
-  uint32_t kv_head_count_max() const;
+  // Of every layer: From() makes no model whose layers differ in it.
+  std::optional<uint32_t> window() const { return layers.front().attention.window; }
 
   // `path` starts every message. Unimplemented, naming it, for what this forward pass does not do:
-  // experts, encoders, longrope, other activations. InvalidArgument for a file without weights.
+  // encoders, longrope, other activations. InvalidArgument for a file without weights.
   static absl::StatusOr<ModelSpec> From(const ModelFile& model, const std::string& path);
   // Of a model that has no file yet.
   static absl::StatusOr<ModelSpec> From(const Hyperparameters& model, const std::string& path);

@@ -3,8 +3,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "common/formats/models/content_hash.h"
 #include "common/kernels/kernels.h"
-#include "common/model/content_hash.h"
 
 namespace outrider {
 namespace {
@@ -27,24 +27,58 @@ void Add(const Rope& rope, ContentHash& hash) {
   }
 }
 
+void Add(const FeedForwardSpec& feed_forward, ContentHash& hash) {
+  hash.Add(static_cast<uint32_t>(feed_forward.gate));
+  hash.Add(feed_forward.length);
+  if (!feed_forward.router) return;
+  hash.Add(feed_forward.router->expert_count);
+  hash.Add(feed_forward.router->used_count);
+  hash.Add(static_cast<uint32_t>(feed_forward.router->renormalize));
+}
+
+bool IsLike(LayerSpec layer, const LayerSpec& other) {
+  layer.attention.head_count = other.attention.head_count;
+  layer.attention.kv_head_count = other.attention.kv_head_count;
+  return layer == other;
+}
+
+void AddWhole(uint32_t n, const LayerSpec& layer, ContentHash& hash) {
+  const AttentionSpec& attention = layer.attention;
+  hash.Add(n);
+  hash.Add(attention.key_length);
+  hash.Add(attention.value_length);
+  hash.Add(attention.scale);
+  hash.Add(attention.window.value_or(0));
+  Add(attention.rope, hash);
+  hash.Add(attention.cells_of.value_or(n));
+  Add(layer.feed_forward, hash);
+}
+
+// The first layer's numbers stand for those of all that are like it, and only how many heads each
+// has is always said: so it was when layers could not differ in more.
 void Add(const ModelSpec& spec, ContentHash& hash) {
+  const LayerSpec& first = spec.layers.front();
   hash.Add(spec.embedding_length);
-  hash.Add(spec.feed_forward_length);
+  hash.Add(first.feed_forward.length);
   hash.Add(spec.vocabulary_size);
-  for (const AttentionShape& layer : spec.layers) {
-    hash.Add(layer.head_count);
-    hash.Add(layer.kv_head_count);
+  for (const LayerSpec& layer : spec.layers) {
+    hash.Add(layer.attention.head_count);
+    hash.Add(layer.attention.kv_head_count);
   }
-  hash.Add(spec.key_length);
-  hash.Add(spec.value_length);
-  hash.Add(spec.attention_scale);
-  hash.Add(spec.window.value_or(0));
+  hash.Add(first.attention.key_length);
+  hash.Add(first.attention.value_length);
+  hash.Add(first.attention.scale);
+  hash.Add(first.attention.window.value_or(0));
   hash.Add(static_cast<uint32_t>(spec.norm));
   hash.Add(spec.norm_epsilon);
-  hash.Add(static_cast<uint32_t>(spec.gate));
-  Add(spec.rope, hash);
+  hash.Add(static_cast<uint32_t>(first.feed_forward.gate));
+  Add(first.attention.rope, hash);
   hash.Add(static_cast<uint32_t>(spec.learned_positions));
   hash.Add(static_cast<uint32_t>(spec.tied_embeddings));
+  if (first.feed_forward.router) Add(first.feed_forward, hash);
+  for (uint32_t n = 0; n < spec.layer_count(); ++n) {
+    if (!IsLike(spec.layers[n], first)) AddWhole(n, spec.layers[n], hash);
+  }
 }
 
 }  // namespace

@@ -3,11 +3,16 @@
 //   OUTRIDER_RETURN_IF_ERROR(transformer.Forward(batch, nullptr));
 //   const LogitRows logits = transformer.Project(std::array{0u, 5u});     // of rows 0 and 5
 //
+//   hidden = embedding of the token (+ embedding of its position)
+//   for every layer:   hidden += mixer(norm(hidden))              layers/mixer.h
+//                      hidden += feed_forward(norm(hidden))       layers/feed_forward.h, or
+//                                                                 layers/expert_feed_forward.h
+//   logits = head(norm(hidden))
+//
 // One pass for every architecture (model_spec.h); what a model does not have is absent data. What a
-// row comes to depends on its token, its position and the keys it sees, and on nothing else: not on
-// the other rows, nor on threads, chunks or instruction sets (kernels/NUMERICS.md). Keys and values
-// of all rows are written to the slots the batch gives, a layer at a time, before that layer looks
-// at any.
+// row comes to depends on its token, its position and what the rows above it have left in memory,
+// and on nothing else: not on the other rows, nor on threads, chunks or instruction sets
+// (kernels/NUMERICS.md).
 //
 // Memory:  all of it taken in Create(), for `row_count_max` rows. Nothing allocates afterwards.
 // Threads: one call at a time; it shares its work out over the pool.
@@ -16,7 +21,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,13 +30,17 @@
 #include "common/base/buffer.h"
 #include "common/base/thread_pool.h"
 #include "common/kernels/kernels.h"
-#include "common/kernels/products.h"
-#include "common/kernels/rope_table.h"
-#include "common/model/batch.h"
-#include "common/model/kv_cache.h"
 #include "common/model/layer_observer.h"
+#include "common/model/layers/attention_mixer.h"
+#include "common/model/layers/expert_feed_forward.h"
+#include "common/model/layers/feed_forward.h"
+#include "common/model/layers/mixer.h"
+#include "common/model/layers/row_math.h"
+#include "common/model/layers/rows.h"
+#include "common/model/memory/batch.h"
+#include "common/model/memory/memory_layout.h"
 #include "common/model/model_spec.h"
-#include "common/model/weight_store.h"
+#include "common/model/weights/weight_store.h"
 
 namespace outrider {
 
@@ -49,10 +57,11 @@ struct LogitRows {
 class Transformer {
  public:
   // All that is passed outlives it. Project() takes at most `logit_row_count_max` rows at a time.
+  // `mixers`, by layer, stand where there would be attention; null, or none at all: attention.
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(
-      const ModelSpec& spec, WeightStore& weights, const KvPageLayout& cache,
+      const ModelSpec& spec, WeightStore& weights, const MemoryLayout& cache,
       const Kernels& kernels, ThreadPool& pool, uint32_t row_count_max,
-      uint32_t logit_row_count_max);
+      uint32_t logit_row_count_max, std::span<Mixer* const> mixers = {});
 
   // Computes the rows of `batch` and writes their keys and values. `observer` may be null.
   absl::Status Forward(const Batch& batch, LayerObserver* observer);
@@ -70,56 +79,33 @@ class Transformer {
   uint32_t row_count_max() const { return row_count_max_; }
 
  private:
-  // Rows of floats, each on a cache line of its own.
-  struct Rows {
-    float* data = nullptr;
-    size_t stride = 0;
-
-    float* row(size_t i) const { return data + i * stride; }
-  };
-  struct Output {
-    const Linear& linear;
-    const Rows& rows;
-  };
-
-  Transformer(const ModelSpec& spec, WeightStore& weights, const KvPageLayout& cache,
-              const Kernels& kernels, ThreadPool& pool, RopeTable rope, Multiplier multiplier,
-              uint32_t row_count_max, uint32_t logit_row_count_max);
-  absl::Status TakeMemory();
+  Transformer(const ModelSpec& spec, WeightStore& weights, uint32_t row_count_max,
+              uint32_t logit_row_count_max);
 
   void Begin(const Batch& batch);
-  void Attention(const LayerWeights& weights, uint32_t layer);
-  void FeedForward(const LayerWeights& weights);
-  void PlaceKeys(const LayerWeights& weights, uint32_t layer, size_t i);
-  void AttendHead(uint32_t layer, size_t i, uint32_t kv_head);
+  void Embed(size_t i);
+  // The rows still in the run.
+  uint32_t row_count() const { return static_cast<uint32_t>(active_.size()); }
+  absl::Status FeedForwardOf(uint32_t layer, const LayerWeights& weights, const RowBlock& x);
+  const RowBlock& Enter(const Norm& norm);
+  void Leave(const Norm& norm);
   void Observe(LayerObserver& observer, uint32_t layer);
-
-  void Normalize(const Norm& norm, const float* x, float* out) const;
-  void NormalizeRows(const Norm& norm, const Rows& x, const Rows& out);
-  void Rotate(float* heads, uint32_t head_count, size_t row) const;
-  void Gate(size_t i) const;
-  void Multiply(const Rows& x, uint32_t inputs, std::initializer_list<Output> outputs);
-  void AddRows(const Rows& x, const Rows& y);
-  template <typename Body>
-  void ForEachRow(const Body& body);
 
   const ModelSpec& spec_;
   WeightStore& weights_;
-  const KvPageLayout& cache_;
-  const RowKernels& kernels_;
-  ThreadPool& pool_;
-  const RopeTable rope_;
-  Multiplier multiplier_;
   const uint32_t row_count_max_;
   const uint32_t logit_row_count_max_;
 
+  std::unique_ptr<RowMath> math_;
+  std::unique_ptr<AttentionMixer> attention_;
+  std::vector<Mixer*> mixers_;  // by layer
+  std::unique_ptr<FeedForward> feed_forward_;
+  std::unique_ptr<ExpertFeedForward> experts_;
+
   PageBuffer memory_;  // what the rows below are pieces of
-  Rows hidden_;        // [rows, embedding]: the residual stream
-  Rows normed_;        // [rows, embedding]: what enters a product, or leaves one
-  Rows query_, key_, value_, attended_;
-  Rows gate_, up_;
-  Rows cosines_, sines_;  // by batch row
-  Rows logits_;
+  RowBlock hidden_;    // [rows, embedding]: the residual stream
+  RowBlock normed_;    // [rows, embedding]: what enters a half of a layer, and what leaves it
+  RowBlock logits_;
 
   // Of the present or last run.
   const Batch* batch_ = nullptr;

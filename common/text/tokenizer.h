@@ -1,8 +1,9 @@
 // Text to token ids and back, token for token as the model's own tokenizer does it.
 //
-//   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
-//   Tokenizer::Create(std::move(spec))); std::vector<TokenId> ids = tokenizer->Encode("Once upon a
-//   time"); std::string text = tokenizer->Decode(ids);
+//   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
+//                             Tokenizer::Create(std::move(spec)));
+//   const std::vector<TokenId> ids = tokenizer->Encode("Once upon a time");
+//   const std::string text = tokenizer->Decode(ids);
 //
 // The order is Hugging Face's: added tokens are cut out of the raw text, the rest is normalised,
 // split by the pre-tokeniser and handed piece by piece to the model (byte-level BPE, SentencePiece

@@ -35,10 +35,11 @@ struct Outcome {
 
 // `choose(node, path)` is a StatusOr of the token that the target chooses after the root and
 // `path`, the tokens down to and with `node`. It is asked along the accepted path only, from the
-// root down; its first error is the answer. `path` holds the accepted tokens in the end.
-template <typename Choose>
+// root down; its first error is the answer. `path` holds the accepted tokens in the end. Nodes that
+// `is_there(index)` denies, and so all below them, count as never drafted.
+template <typename Choose, typename IsThere>
 absl::StatusOr<Outcome> WalkDown(std::span<const DraftedNode> nodes, std::vector<TokenId>& path,
-                                 const Choose& choose) {
+                                 const Choose& choose, const IsThere& is_there) {
   path.clear();
   uint32_t node = DraftedNode::kRoot;
   for (;;) {
@@ -46,10 +47,17 @@ absl::StatusOr<Outcome> WalkDown(std::span<const DraftedNode> nodes, std::vector
     const auto child = std::ranges::find_if(nodes, [&](const DraftedNode& drafted) {
       return drafted.parent == node && drafted.token == chosen;
     });
-    if (child == nodes.end()) return Outcome{node, chosen};
-    node = static_cast<uint32_t>(child - nodes.begin());
+    const auto index = static_cast<uint32_t>(child - nodes.begin());
+    if (child == nodes.end() || !is_there(index)) return Outcome{node, chosen};
+    node = index;
     path.push_back(chosen);
   }
+}
+
+template <typename Choose>
+absl::StatusOr<Outcome> WalkDown(std::span<const DraftedNode> nodes, std::vector<TokenId>& path,
+                                 const Choose& choose) {
+  return WalkDown(nodes, path, choose, [](uint32_t) { return true; });
 }
 
 }  // namespace outrider

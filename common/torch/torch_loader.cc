@@ -1,4 +1,4 @@
-// The target on libtorch for a program that has it loaded only when asked to (torch_module.h).
+// The engine on libtorch for a program that has it loaded only when asked to (torch_module.h).
 #include <dlfcn.h>
 
 #include <filesystem>
@@ -27,14 +27,16 @@ absl::StatusOr<TorchModuleEntry*> OpenModule() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Target>> LoadTorchTarget(const ModelFile& model,
+absl::StatusOr<std::unique_ptr<Engine>> LoadTorchEngine(const ModelFile& model,
                                                         const std::string& path,
-                                                        const TorchTargetOptions& options,
+                                                        const std::string& device,
+                                                        const EngineOptions& options,
+                                                        const Kernels& kernels, ThreadPool& pool,
                                                         const LoadProgress& progress) {
   OUTRIDER_ASSIGN_OR_RETURN(TorchModuleEntry* const load, OpenModule());
-  absl::StatusOr<std::unique_ptr<Target>> target = std::unique_ptr<Target>();
-  load(model, path, options, progress, target);
-  return target;
+  absl::StatusOr<std::unique_ptr<Engine>> engine = std::unique_ptr<Engine>();
+  load(model, path, device, options, kernels, pool, progress, engine);
+  return engine;
 }
 
 }  // namespace outrider

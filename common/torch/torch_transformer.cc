@@ -7,23 +7,30 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/index.h>
+#include <ATen/ops/index_add.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
+#include <tuple>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/formats/models/content_parts.h"
 #include "common/formats/models/tensor_layout.h"
 #include "common/formats/tensors/dequantize.h"
 #include "common/kernels/rope_table.h"
-#include "common/model/content_hash.h"
+#include "common/model/weights/load_plan.h"
 #include "common/torch/fused.h"
 #include "common/torch/torch_attention.h"
 #include "common/torch/torch_status.h"
@@ -40,22 +47,40 @@ std::vector<int64_t> Shape(std::span<const uint64_t> dims) {
   return {dims.rbegin(), dims.rend()};
 }
 
-// A file's tensors, one after another.
+// A file's tensors, one after another; tensors of single experts are stacked.
 class Reader {
  public:
   Reader(const ModelFile& model, const std::string& path, const LoadProgress& progress)
-      : model_(model), path_(path), progress_(progress) {
+      : model_(model),
+        path_(path),
+        progress_(progress),
+        hasher_(model.hyperparameters(), model.tensors()) {
     for (const ModelTensor& tensor : model.tensors()) bytes_total_ += tensor.bytes;
   }
 
-  absl::StatusOr<at::Tensor> Read(const ModelTensor& tensor) {
-    if (!CanDequantize(tensor.type)) {
-      return Unimplemented(path_, ": tensor ", tensor.name, " is ", Name(tensor.type),
-                           ", which is not supported for running; take a file of another type");
+  // Undefined for one that the file does without.
+  absl::StatusOr<at::Tensor> Read(const ExpectedTensor& expected) {
+    if (const ModelTensor* const tensor = model_.Find(expected.name); tensor != nullptr) {
+      return Read(*tensor);
     }
-    hash_.Add(tensor.name);
-    hash_.Add(static_cast<uint32_t>(tensor.type));
-    for (const uint64_t dim : tensor.dims) hash_.Add(dim);
+    constexpr std::string_view kStacked = "_exps.weight";
+    if (!expected.name.ends_with(kStacked)) return at::Tensor();
+    const std::string stem = expected.name.substr(0, expected.name.size() - kStacked.size());
+    std::vector<at::Tensor> experts;
+    for (uint64_t expert = 0; expert < expected.dims[2]; ++expert) {
+      const ModelTensor* const tensor = model_.Find(Concat(stem, ".", expert, ".weight"));
+      OUTRIDER_CHECK(tensor != nullptr, "a model file has all its layout asks for");
+      OUTRIDER_ASSIGN_OR_RETURN(at::Tensor values, Read(*tensor));
+      experts.push_back(std::move(values));
+    }
+    return at::stack(experts);
+  }
+
+  uint64_t content_hash() const { return hasher_.value(); }
+
+ private:
+  absl::StatusOr<at::Tensor> Read(const ModelTensor& tensor) {
+    OUTRIDER_RETURN_IF_ERROR(CheckRunnable(tensor, path_));
     at::Tensor values = at::empty(Shape(tensor.dims), at::kFloat);
     const uint64_t length = tensor.dims[0];
     const uint64_t row_bytes = RowBytes(tensor.type, length);
@@ -65,7 +90,7 @@ class Reader {
       band_.resize(count * row_bytes);
       OUTRIDER_RETURN_IF_ERROR(model_.ReadRows(tensor, first, count, band_));
       model_.Forget(tensor, first, count);
-      hash_.Add(HashBytes(band_, 0));
+      OUTRIDER_RETURN_IF_ERROR(hasher_.Add(tensor, band_));
       OUTRIDER_RETURN_IF_ERROR(Dequantize(
           tensor.type, band_, {values.data_ptr<float>() + first * length, count * length}));
       bytes_done_ += band_.size();
@@ -74,16 +99,13 @@ class Reader {
     return values;
   }
 
-  uint64_t content_hash() const { return hash_.value(); }
-
- private:
   const ModelFile& model_;
   const std::string& path_;
   const LoadProgress& progress_;
   std::vector<std::byte> band_;
   uint64_t bytes_done_ = 0;
   uint64_t bytes_total_ = 0;
-  ContentHash hash_;
+  ContentHasher hasher_;
 };
 
 // The matrices whose products are added to the residual stream start smaller, so that it does not
@@ -174,9 +196,8 @@ absl::StatusOr<TorchTransformer> TorchTransformer::Load(const ModelFile& model,
     Reader reader(model, path, progress);
     at::Tensor divisors = at::empty({0}, at::kFloat);
     for (const ExpectedTensor& expected : TensorLayout(model.hyperparameters())) {
-      const ModelTensor* const tensor = model.Find(expected.name);
-      if (tensor == nullptr) continue;  // one it can do without
-      OUTRIDER_ASSIGN_OR_RETURN(const at::Tensor values, reader.Read(*tensor));
+      OUTRIDER_ASSIGN_OR_RETURN(const at::Tensor values, reader.Read(expected));
+      if (!values.defined()) continue;
       if (expected.name == kRopeDivisors) {
         divisors = values;
       } else {
@@ -210,13 +231,18 @@ absl::StatusOr<TorchTransformer> TorchTransformer::Initialise(const Hyperparamet
 }
 
 absl::Status TorchTransformer::MakeFrequencies(std::span<const float> divisors) {
-  absl::StatusOr<RopeTable> rope = RopeTable::Create(spec_.rope, divisors);
-  if (!rope.ok()) return Annotate(rope.status(), spec_.name);
-  if (rope->pair_count() == 0) return absl::OkStatus();
-  const std::span<const float> frequencies = rope->frequencies();
-  frequencies_ = at::empty({static_cast<int64_t>(frequencies.size())}, at::kFloat);
-  std::ranges::copy(frequencies, frequencies_.data_ptr<float>());
-  frequencies_ = frequencies_.to(device_);
+  for (const LayerSpec& layer : spec_.layers) {
+    const Rope& rope = layer.attention.rope;
+    const auto same = std::ranges::find(ways_to_turn_, rope, &WayToTurn::rope);
+    way_of_layer_.push_back(static_cast<size_t>(same - ways_to_turn_.begin()));
+    if (same != ways_to_turn_.end()) continue;
+    const absl::StatusOr<RopeTable> table = RopeTable::Create(rope, divisors);
+    if (!table.ok()) return Annotate(table.status(), spec_.name);
+    const std::span<const float> frequencies = table->frequencies();
+    at::Tensor values = at::empty({static_cast<int64_t>(frequencies.size())}, at::kFloat);
+    std::ranges::copy(frequencies, values.data_ptr<float>());
+    ways_to_turn_.push_back({rope, values.to(device_)});
+  }
   return absl::OkStatus();
 }
 
@@ -236,7 +262,11 @@ void TorchTransformer::FindParameters() {
                        .feed_forward_norm = FindNorm(block + "ffn_norm"),
                        .gate = FindLinear(block + "ffn_gate"),
                        .up = FindLinear(block + "ffn_up"),
-                       .down = FindLinear(block + "ffn_down")});
+                       .down = FindLinear(block + "ffn_down"),
+                       .router = FindLinear(block + "ffn_gate_inp"),
+                       .gates = Find(block + "ffn_gate_exps.weight"),
+                       .ups = Find(block + "ffn_up_exps.weight"),
+                       .downs = Find(block + "ffn_down_exps.weight")});
   }
   output_norm_ = FindNorm("output_norm");
   head_ = spec_.tied_embeddings ? embeddings_ : Find("output.weight");
@@ -262,15 +292,16 @@ TorchOutput TorchTransformer::Forward(const at::Tensor& tokens,
   const at::Tensor positions = options.documents.defined()
                                    ? PositionsWithin(options.documents)
                                    : at::arange(tokens.size(1), tokens.options());
-  const at::Tensor hidden_keys = HiddenKeys(tokens, options.documents, spec_.window);
-  const at::Tensor first_keys = FirstKeys(tokens, positions, spec_.window);
+  const at::Tensor hidden_keys = HiddenKeys(tokens, options.documents, spec_.window());
+  const at::Tensor first_keys = FirstKeys(tokens, positions, spec_.window());
   TorchOutput output;
-  const auto attend = [&](uint32_t, const at::Tensor& query, const at::Tensor& key,
+  const auto attend = [&](uint32_t layer, const at::Tensor& query, const at::Tensor& key,
                           const at::Tensor& value) {
+    const float scale = spec_.layers[layer].attention.scale;
     if (CanFuse(query) && CanFuse(key) && CanFuse(value)) {
-      return FusedAttend(query, key, value, spec_.attention_scale, first_keys);
+      return FusedAttend(query, key, value, scale, first_keys);
     }
-    return outrider::Attend(query, key, value, spec_.attention_scale, hidden_keys);
+    return outrider::Attend(query, key, value, scale, hidden_keys);
   };
   const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
     if (std::ranges::binary_search(options.hidden_layers, layer)) output.hidden.push_back(hidden);
@@ -287,21 +318,23 @@ at::Tensor TorchTransformer::Layers(const at::Tensor& tokens, const at::Tensor& 
                                     const Attend& attend, const Observe& observe) const {
   at::Tensor hidden = at::embedding(*embeddings_, tokens);
   if (positions_ != nullptr) hidden = hidden + at::embedding(*positions_, positions);
-  const Turns turns = TurnsAt(positions);
+  std::vector<Turns> turns;
+  for (const WayToTurn& way : ways_to_turn_) turns.push_back(TurnsAt(way, positions));
   for (uint32_t n = 0; n < layers_.size(); ++n) {
-    hidden = hidden + Attention(layers_[n], n, hidden, turns, attend);
-    hidden = hidden + FeedForward(layers_[n], hidden);
+    hidden = hidden + Attention(layers_[n], n, hidden, turns[way_of_layer_[n]], attend);
+    hidden = hidden + FeedForward(layers_[n], n, hidden);
     if (observe) observe(n, hidden);
   }
   return hidden;
 }
 
-TorchTransformer::Turns TorchTransformer::TurnsAt(const at::Tensor& positions) const {
-  if (!frequencies_.defined()) return {};
-  const at::Tensor angles = positions.to(at::kFloat).unsqueeze(-1).mul(frequencies_).unsqueeze(-2);
-  const float factor =
-      spec_.rope.scaling == RopeScaling::kYarn ? spec_.rope.attention_factor : 1.0f;
-  return {spec_.rope.style, angles.cos() * factor, angles.sin() * factor};
+TorchTransformer::Turns TorchTransformer::TurnsAt(const WayToTurn& way,
+                                                  const at::Tensor& positions) const {
+  if (way.rope.style == RopeStyle::kNone) return {};
+  const at::Tensor angles =
+      positions.to(at::kFloat).unsqueeze(-1).mul(way.frequencies).unsqueeze(-2);
+  const float factor = way.rope.scaling == RopeScaling::kYarn ? way.rope.attention_factor : 1.0f;
+  return {way.rope.style, angles.cos() * factor, angles.sin() * factor};
 }
 
 at::Tensor TorchTransformer::Normalize(const Norm& norm, const at::Tensor& x) const {
@@ -314,37 +347,45 @@ at::Tensor TorchTransformer::NormalizeRms(const at::Tensor& weight, const at::Te
   return x * x.square().mean(-1, true).add(spec_.norm_epsilon).rsqrt() * weight;
 }
 
+// x: [..., heads, length]. Each head by itself, or all together where the weight is as long.
+at::Tensor TorchTransformer::NormalizeHeads(const at::Tensor& weight, const at::Tensor& x) const {
+  if (weight.size(0) == x.size(-1)) return NormalizeRms(weight, x);
+  return NormalizeRms(weight, x.flatten(-2)).view_as(x);
+}
+
 at::Tensor TorchTransformer::Attention(const Layer& weights, uint32_t layer,
                                        const at::Tensor& hidden, const Turns& turns,
                                        const Attend& attend) const {
-  const AttentionShape& shape = spec_.layers[layer];
+  const AttentionSpec& shape = spec_.layers[layer].attention;
   const int64_t heads = shape.head_count, kv_heads = shape.kv_head_count;
   const at::Tensor normed = Normalize(weights.attention_norm, hidden);
   at::Tensor query, key, value;
   if (weights.query_key_value.weight != nullptr) {
     const at::Tensor all = Multiply(weights.query_key_value, normed);
-    const int64_t queries = heads * spec_.key_length, keys = kv_heads * spec_.key_length;
+    const int64_t queries = heads * shape.key_length, keys = kv_heads * shape.key_length;
     query = all.narrow(-1, 0, queries);
     key = all.narrow(-1, queries, keys);
-    value = all.narrow(-1, queries + keys, kv_heads * spec_.value_length);
+    value = all.narrow(-1, queries + keys, kv_heads * shape.value_length);
   } else {
     query = Multiply(weights.query, normed);
     key = Multiply(weights.key, normed);
     value = Multiply(weights.value, normed);
   }
-  query = query.unflatten(-1, {heads, spec_.key_length});
-  key = key.unflatten(-1, {kv_heads, spec_.key_length});
-  value = value.unflatten(-1, {kv_heads, spec_.value_length});
-  if (weights.query_norm != nullptr) query = NormalizeRms(*weights.query_norm, query);
-  if (weights.key_norm != nullptr) key = NormalizeRms(*weights.key_norm, key);
+  query = query.unflatten(-1, {heads, shape.key_length});
+  key = key.unflatten(-1, {kv_heads, shape.key_length});
+  value = value.unflatten(-1, {kv_heads, shape.value_length});
+  if (weights.query_norm != nullptr) query = NormalizeHeads(*weights.query_norm, query);
+  if (weights.key_norm != nullptr) key = NormalizeHeads(*weights.key_norm, key);
   const at::Tensor attended = attend(layer, turns.Apply(query), turns.Apply(key), value);
   return Multiply(weights.attention_output, attended.flatten(-2));
 }
 
-at::Tensor TorchTransformer::FeedForward(const Layer& weights, const at::Tensor& hidden) const {
+at::Tensor TorchTransformer::FeedForward(const Layer& weights, uint32_t layer,
+                                         const at::Tensor& hidden) const {
   const at::Tensor normed = Normalize(weights.feed_forward_norm, hidden);
+  if (spec_.layers[layer].feed_forward.router) return AskExperts(weights, layer, normed);
   const at::Tensor up = Multiply(weights.up, normed);
-  switch (spec_.gate) {
+  switch (spec_.layers[layer].feed_forward.gate) {
     case GateKind::kSiluGated: {
       const at::Tensor gate = Multiply(weights.gate, normed);
       return Multiply(weights.down, CanFuse(gate) ? FusedSiluGate(gate, up) : at::silu(gate) * up);
@@ -355,6 +396,31 @@ at::Tensor TorchTransformer::FeedForward(const Layer& weights, const at::Tensor&
       return Multiply(weights.down, at::gelu(up, "tanh"));
   }
   OUTRIDER_CHECK(false, "every kind of gate is above");
+}
+
+// Every expert takes the rows that chose it, all at once.
+at::Tensor TorchTransformer::AskExperts(const Layer& weights, uint32_t layer,
+                                        const at::Tensor& normed) const {
+  const RouterSpec& router = *spec_.layers[layer].feed_forward.router;
+  const at::Tensor rows = normed.flatten(0, -2);
+  const at::Tensor likely = Multiply(weights.router, rows).to(rows.scalar_type()).softmax(-1);
+  at::Tensor shares, chosen;  // [rows, used]
+  std::tie(shares, chosen) = likely.topk(router.used_count, -1);
+  if (router.renormalize) shares = shares / shares.sum(-1, true);
+  at::Tensor sum = at::zeros_like(rows);
+  for (int64_t expert = 0; expert < int64_t{router.expert_count}; ++expert) {
+    const at::Tensor asking = chosen.eq(expert).nonzero();  // [n, 2]: row, place
+    if (asking.size(0) == 0) continue;
+    const at::Tensor row = asking.select(1, 0);
+    const at::Tensor x = rows.index_select(0, row);
+    const at::Tensor inner = at::silu(at::linear(x, weights.gates->select(0, expert))) *
+                             at::linear(x, weights.ups->select(0, expert));
+    const at::Tensor share = shares.index({row, asking.select(1, 1)}).unsqueeze(-1);
+    sum = sum.index_add(0, row,
+                        at::linear(inner, weights.downs->select(0, expert)).to(sum.dtype()) *
+                            share.to(sum.dtype()));
+  }
+  return sum.view_as(normed);
 }
 
 at::Tensor TorchTransformer::Multiply(const Linear& linear, const at::Tensor& x) {

@@ -1,6 +1,6 @@
 // The transformer of common/model once more, on libtorch: the same architectures from the same
 // files, written with a library that shares no line of arithmetic with ours. So it is the core's
-// independent oracle, what the trainers differentiate, and what torch_target.h runs on a GPU.
+// independent oracle, what the trainers differentiate, and what torch_engine.h runs on a GPU.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(TorchTransformer model,
 //                             TorchTransformer::Load(*file, path, at::kCPU));
@@ -34,7 +34,7 @@
 #include "common/formats/models/hyperparameters.h"
 #include "common/formats/models/model_file.h"
 #include "common/model/model_spec.h"
-#include "common/model/resident_weights.h"
+#include "common/model/weights/resident_weights.h"
 
 namespace outrider {
 
@@ -79,7 +79,8 @@ class TorchTransformer {
   // In the order a pass meets them. Tied embeddings are there once, as in the file.
   std::span<NamedParameter> parameters() { return parameters_; }
   std::span<const NamedParameter> parameters() const { return parameters_; }
-  // Of the file's tensors as they are stored; zero for a model that came from no file.
+  // Of the file's tensors as they are stored, as every engine has it (formats/models/
+  // content_parts.h); zero for a model that came from no file.
   uint64_t content_hash() const { return content_hash_; }
 
   // tokens: [B, T], int64, of the vocabulary, T no longer than the context.
@@ -113,11 +114,17 @@ class TorchTransformer {
     Norm attention_norm;
     Linear query_key_value;  // GPT-2: the three in one
     Linear query, key, value;
-    Parameter query_norm = nullptr;  // of one head
+    Parameter query_norm = nullptr;  // of one head, or of all
     Parameter key_norm = nullptr;
     Linear attention_output;
     Norm feed_forward_norm;
     Linear gate, up, down;
+    Linear router;                                              // or, where there are experts,
+    Parameter gates = nullptr, ups = nullptr, downs = nullptr;  // [experts, outputs, inputs]
+  };
+  struct WayToTurn {
+    Rope rope;
+    at::Tensor frequencies;  // [pairs]
   };
   struct Turns;  // cosines and sines of some positions
 
@@ -130,17 +137,20 @@ class TorchTransformer {
   Linear FindLinear(const std::string& name) const;
 
   static at::Tensor Multiply(const Linear& linear, const at::Tensor& x);
-  Turns TurnsAt(const at::Tensor& positions) const;
+  Turns TurnsAt(const WayToTurn& way, const at::Tensor& positions) const;
   at::Tensor Normalize(const Norm& norm, const at::Tensor& x) const;
   at::Tensor NormalizeRms(const at::Tensor& weight, const at::Tensor& x) const;
   at::Tensor Attention(const Layer& weights, uint32_t layer, const at::Tensor& hidden,
                        const Turns& turns, const Attend& attend) const;
-  at::Tensor FeedForward(const Layer& weights, const at::Tensor& hidden) const;
+  at::Tensor NormalizeHeads(const at::Tensor& weight, const at::Tensor& x) const;
+  at::Tensor AskExperts(const Layer& weights, uint32_t layer, const at::Tensor& normed) const;
+  at::Tensor FeedForward(const Layer& weights, uint32_t layer, const at::Tensor& hidden) const;
 
   ModelSpec spec_;
   at::Device device_;
   uint64_t content_hash_ = 0;
-  at::Tensor frequencies_;                  // [pairs]; undefined: no rope
+  std::vector<WayToTurn> ways_to_turn_;  // one for each rope the layers have
+  std::vector<size_t> way_of_layer_;
   std::vector<NamedParameter> parameters_;  // as many as there will be before anybody points there
   std::vector<Layer> layers_;
   Parameter embeddings_ = nullptr;

@@ -14,7 +14,8 @@ using ::testing::ElementsAre;
 class Counter final : public Drafter {
  public:
   absl::Status Propose(const TokenHistory& committed, std::span<const DraftedNode> nodes,
-                       std::span<const Context> contexts, Proposals& proposals) override {
+                       std::span<const Context> contexts, Proposals& proposals,
+                       const Cancellation& /*cancellation*/) override {
     EXPECT_TRUE(nodes.empty());
     EXPECT_EQ(contexts.size(), 1);
     const TokenId last = committed.tokens().back();

@@ -4,7 +4,7 @@
 #include <memory>
 #include <random>
 
-#include "common/model/cpu_target.h"
+#include "common/engine/cpu_target.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -36,10 +36,10 @@ class ContinuationsTest : public testing::Test {
     options_.token_count = 24;
   }
 
-  std::unique_ptr<CpuTarget> Load(uint32_t sequence_count) {
-    return OrDie(CpuTarget::Load(*OrDie(ModelFile::Open(path_)), path_,
-                                 {.sequence_count_max = sequence_count}, KernelsFor(BestIsa()),
-                                 *pool_, nullptr));
+  std::unique_ptr<EngineTarget> Load(uint32_t sequence_count) {
+    return OrDie(LoadCpuTarget(*OrDie(ModelFile::Open(path_)), path_,
+                               {.sequence_count_max = sequence_count}, KernelsFor(BestIsa()),
+                               *pool_, nullptr));
   }
 
   ScratchDir dir_;

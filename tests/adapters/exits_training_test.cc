@@ -9,7 +9,7 @@
 #include <random>
 
 #include "common/kernels/isa.h"
-#include "common/model/exit_scorer.h"
+#include "common/model/exits/exit_scorer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/model/engine.h"
@@ -120,7 +120,7 @@ TEST_F(StoriesExits, SayInTheCoreWhatTheySayInTraining) {
     at::Tensor& value = adapters.parameters()[i].value;
     value = Random(value.sizes().vec(), 20 + i) * 0.2;
   }
-  const Engine engine(Stories());
+  const LoadedModel engine(Stories());
   const uint64_t hash = engine.weights->content_hash();
   TrainedExits exits;
   exits.target = DescribeForExits(spec_, hash);

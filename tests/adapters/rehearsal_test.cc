@@ -11,7 +11,7 @@
 #include "adapters/generation/continuations.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
-#include "common/model/exit_scorer.h"
+#include "common/model/exits/exit_scorer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -31,10 +31,11 @@ SamplingOptions Sampled() {
 class RehearsalTest : public testing::Test {
  protected:
   RehearsalTest()
-      : target_(OrDie(CpuTarget::Load(*OrDie(ModelFile::Open(Stories())), Stories(),
-                                      {.sequence_count_max = 8}, KernelsFor(BestIsa()), *pool_,
-                                      nullptr))) {
-    TrainedExits exits = RandomExits(target_->spec(), target_->content_hash(), {2, 3}, 4, 0);
+      : target_(OrDie(LoadCpuTarget(*OrDie(ModelFile::Open(Stories())), Stories(),
+                                    {.sequence_count_max = 8}, KernelsFor(BestIsa()), *pool_,
+                                    nullptr))) {
+    TrainedExits exits =
+        RandomExits(target_->engine().spec(), target_->engine().info().content_hash, {2, 3}, 4, 0);
     for (TokenId token = 259; token < 400; ++token) exits.frequent_tokens.push_back(token);
     std::ranges::sort(exits.frequent_tokens);
     exits.frequent_tokens.erase(
@@ -59,7 +60,7 @@ class RehearsalTest : public testing::Test {
   ScratchDir dir_;
   const std::string exits_path_ = dir_.File("identity.exits.gguf");
   const std::unique_ptr<ThreadPool> pool_ = OrDie(ThreadPool::Create(1));
-  const std::unique_ptr<CpuTarget> target_;
+  const std::unique_ptr<EngineTarget> target_;
 };
 
 // With a draft that is often wrong and exits that always are: sampled and greedy alike.

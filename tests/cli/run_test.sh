@@ -60,7 +60,7 @@ fails 1 'does not fit into a context of 3; shorten it, or give a larger --contex
 fails 1 'top_p' outrider run --model stories.gguf --prompt x --temperature 1 --top-p 2
 fails 1 'amd64' outrider run --model stories.gguf --prompt x --isa amd64
 fails 1 'nowhere.gguf' outrider run --model nowhere.gguf --prompt x
-fails 1 'experts is not supported' outrider run --model "$DATA/models/olmoe" --prompt x
+fails 1 'olmoe: has no tokenizer' outrider run --model "$DATA/models/olmoe" --prompt x
 fails 1 'encoder and decoder' outrider run --model "$DATA/models/t5" --prompt x
 fails 2 '--prompt' outrider run --model stories.gguf --prompt x --chat
 fails 2 '--model' outrider run --prompt x

@@ -33,6 +33,9 @@ fails 1 'give host:port' timeout 60 "$server" --model stories.gguf --listen 127.
 fails 1 'missing.gguf: ' timeout 60 "$server" --model missing.gguf
 fails 1 'has no tokenizer' timeout 60 "$server" --model "$DATA/models/t5"
 fails 1 'ask for 512 at most' timeout 60 "$server" --model stories.gguf --context 513
+fails 1 'the least is' timeout 60 "$server" --model stories.gguf --kv-memory 1KiB
+fails 1 'the least is' timeout 60 "$OUTRIDER" run --model stories.gguf --kv-memory 1KiB --prompt x
+fails 2 '--kv-memory' timeout 60 "$server" --model stories.gguf --kv-memory lots
 there() { timeout 60 "$OUTRIDER" run --server "$address" "$@"; }
 fails 1 'use a draft of the same family' there --draft "$DATA/models/llama" --prompt x
 fails 1 'use a draft of the same family' there --draft ngram --tokenizer "$DATA/models/llama" --prompt x
@@ -73,10 +76,10 @@ contains "$(cat server.log)" 'sessions have 7 s left'
 # A device that goes on holds up the end; a second signal does not wait for it.
 serve --isa scalar --threads 1
 long() { outrider run "$@" --prompt 'Once upon a time' --max-tokens 400; }
-begin_long() {  # sets writer, which has written some of its text
+begin_long() {  # sets writer, which has written some of its text; without it the server writes nothing
   rm -f late.txt
-  "$OUTRIDER" run --server "$address" --draft stories.gguf --policy chain --prompt 'Once upon a time' --max-tokens 400 \
-    >late.txt 2>summary.txt &
+  "$OUTRIDER" run --server "$address" --draft stories.gguf --policy chain --spec-dry wait --prompt 'Once upon a time' \
+    --max-tokens 400 >late.txt 2>summary.txt &
   writer=$!
   while [ ! -s late.txt ] && kill -0 "$writer"; do sleep 0.01; done
 }

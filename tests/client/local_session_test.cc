@@ -5,14 +5,16 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "client/verifier/local_verifier.h"
-#include "common/speculation/policies.h"
+#include "common/speculation/policies/policies.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/client/local_host.h"
 #include "tests/client/stories_world.h"
 #include "tests/test_files.h"
 
@@ -25,15 +27,13 @@ using ::testing::HasSubstr;
 class LocalSession {
  public:
   LocalSession(SessionOptions options, const StoriesModel& draft, PolicyKind kind)
-      : target_(NewTarget()),
-        verifier_(*target_, TheTokenizer(), 64),
-        drafted_(std::move(options), draft, kind, verifier_) {}
+      : verifier_(host_.driver(), {}), drafted_(std::move(options), draft, kind, verifier_) {}
 
   Session& session() { return drafted_.session(); }
   SessionDriver& driver() { return drafted_.driver(); }
 
  private:
-  const std::unique_ptr<Target> target_;
+  LocalHost host_;
   LocalVerifier verifier_;
   DraftedSession drafted_;
 };
@@ -48,7 +48,7 @@ TEST_P(LosslessTest, WritesWhatTheTargetAloneWould) {
     options.continues_text = true;
     options.stops.max_tokens = 100;
     if (sampled) options.sampling = Sampled(options.prompt.size());
-    const Text alone = Alone(options.prompt, options.sampling, options.stops, true);
+    const Written alone = Alone(options.prompt, options.sampling, options.stops, true);
     LocalSession local(options, damaged ? Damaged() : Good(), kind);
     Screen screen;
     ASSERT_TRUE(local.driver().Run(Session::Start{}, screen).ok());
@@ -136,7 +136,7 @@ TEST(LocalSessionTest, TheContextEndsAReplyAndSaysSo) {
   SessionOptions options;
   options.prompt = TheTokenizer().Encode("Once upon a time");
   options.stops.at_end_of_generation = false;
-  const Text alone = Alone(options.prompt, {}, options.stops, false);
+  const Written alone = Alone(options.prompt, {}, options.stops, false);
   ASSERT_EQ(alone.tokens.size(), kContext + 1);
   for (const PolicyKind kind : {PolicyKind::kChain, PolicyKind::kOurs, PolicyKind::kLever}) {
     LocalSession local(options, Good(), kind);
@@ -159,6 +159,37 @@ TEST(LocalSessionTest, AnInterruptedReplyIsABeginningOfTheText) {
   EXPECT_TRUE(alone.starts_with(screen.Take()));
 }
 
+// Each with a draft, and a pool for it, of its own.
+TEST(LocalSessionTest, FourAtOnceWriteAsOne) {
+  struct User {
+    SessionOptions options;
+    std::string alone;
+    const StoriesModel draft = StoriesModel(DamagedStories());
+    std::thread thread = {};
+  };
+  std::vector<std::unique_ptr<User>> users;
+  for (const char* prompt : {"Once upon a time", "The dog", "Lily had a red ball.", "Tom"}) {
+    auto user = std::make_unique<User>();
+    SessionOptions& options = user->options;
+    options.prompt = TheTokenizer().Encode(prompt);
+    options.stops.max_tokens = 60;
+    if (users.size() % 2 == 1) options.sampling = Sampled(users.size());
+    user->alone = Alone(options.prompt, options.sampling, options.stops, false).text;
+    users.push_back(std::move(user));
+  }
+  LocalHost host(/*sequence_count=*/4);
+  for (size_t i = 0; i < users.size(); ++i) {
+    users[i]->thread = std::thread([&host, &user = *users[i], i] {
+      LocalVerifier verifier(host.driver(), {});
+      DraftedSession drafted(user.options, user.draft, kPolicyKinds[i], verifier);
+      Screen screen;
+      ASSERT_TRUE(drafted.driver().Run(Session::Start{}, screen).ok());
+      EXPECT_EQ(screen.Take(), user.alone);
+    });
+  }
+  for (const auto& user : users) user->thread.join();
+}
+
 TEST(LocalSessionTest, ATokenizerOfAnotherFamilyIsRefused) {
   SessionOptions options;
   options.prompt = TheTokenizer().Encode("Once upon a time");
@@ -167,7 +198,7 @@ TEST(LocalSessionTest, ATokenizerOfAnotherFamilyIsRefused) {
   Screen screen;
   const absl::Status status = local.driver().Run(Session::Start{}, screen);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("fingerprint feed"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tokenizer is feed"));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/speculation/verified_sequence.h"
+#include "common/verification/verified_sequence.h"
 #include "proto/outrider/v1/verifier.pb.h"
 #include "tests/client/oracle.h"
 

@@ -146,7 +146,7 @@ TEST_F(ScriptTest, AVerifierThatHasForgottenItIsToldTheReplySoFar) {
   up_.clear();
   Fault(v1::Fault::UNKNOWN_SESSION, "who?");
   const v1::Open open = TakeUp().open();
-  EXPECT_EQ(open.prompt_size(), 4);
+  EXPECT_EQ(open.prompt(0).tokens().ids_size(), 4);
   EXPECT_EQ(open.reply_tokens(), 1u);
   EXPECT_EQ(open.stops().max_tokens(), 3u);
   EXPECT_EQ(session_->stats().reopenings, 1u);

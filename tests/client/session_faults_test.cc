@@ -142,7 +142,7 @@ TEST_F(ScriptTest, ADraftOfThePastIsPassedOver) {
   const std::span<const Proposal> children(&proposal, 1);
   const auto turn = Tokens("hi");
   Handle(Session::UserAppend{turn});
-  Handle(Session::Drafted{batch + 1, {&children, 1}, absl::OkStatus()});  // never asked for
+  Handle(Session::Drafted{batch + 7, {&children, 1}, absl::OkStatus()});  // never asked for
   Handle(Session::Drafted{batch, {&children, 1}, absl::OkStatus()});      // of the reply before
   EXPECT_NE(batch_, batch);  // the new one was asked for
   TakeUp();

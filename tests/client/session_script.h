@@ -15,8 +15,9 @@
 
 #include "client/session/session.h"
 #include "common/base/status.h"
-#include "common/speculation/chain_policy.h"
-#include "common/speculation/verdict_message.h"
+#include "common/speculation/control/fixed_controller.h"
+#include "common/speculation/policies/chain_policy.h"
+#include "common/verification/verdict_message.h"
 #include "gtest/gtest.h"
 #include "tests/client/oracle.h"
 
@@ -43,8 +44,9 @@ class ScriptTest : public ::testing::Test {
 
   void Begin(SessionOptions options = {}) {
     if (options.prompt.empty()) options.prompt = {'a', 'b', 'c'};
+    if (controller_ == nullptr) controller_ = &fixed_.emplace(*policy_);
     auto session =
-        Session::Create(std::move(options), {TheOracle().tokenizer(), *policy_, costs_,
+        Session::Create(std::move(options), {TheOracle().tokenizer(), *controller_, costs_,
                                              [this] { return bits_ += 0x9e3779b97f4a7c15; }});
     ASSERT_TRUE(session.ok()) << session.status();
     session_ = *std::move(session);
@@ -176,6 +178,8 @@ class ScriptTest : public ::testing::Test {
   ChainPolicy chain_{3};
   EagerPolicy eager_;
   TreePolicy* policy_ = &chain_;
+  Controller* controller_ = nullptr;  // null: policy_, whatever happens
+  std::optional<FixedController> fixed_;
   CostModel costs_;
   uint64_t bits_ = 0;
   std::unique_ptr<Session> session_;

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "common/base/status.h"
-#include "common/speculation/policies.h"
+#include "common/speculation/control/controllers.h"
 #include "gtest/gtest.h"
 #include "tests/client/session_world.h"
 
@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint32_t kContext = 160;
 
-std::unique_ptr<TreePolicy> PolicyOf(uint64_t seed) {
-  return MakePolicy({.kind = kPolicyKinds[seed % kPolicyKinds.size()], .gamma = 3});
+std::unique_ptr<Controller> ControllerOf(uint64_t seed) {
+  return MakeController({.kind = kPolicyKinds[seed % kPolicyKinds.size()], .gamma = 3}, {});
 }
 
 SessionWorld::Options World(uint64_t seed) {
@@ -25,6 +25,7 @@ SessionWorld::Options World(uint64_t seed) {
   options.session.prompt = {'a', 'b', static_cast<TokenId>('a' + seed % 3)};
   options.session.length_max = kContext;
   options.session.sketch.node_count_max = 32;
+  options.session.sketch.batch_count_max = 1 + seed % 3;
   options.session.continues_text = seed % 3 == 0;
   options.session.stops.max_tokens = 60;
   if (seed % 4 == 0) options.session.stops.strings = {"a ", "cdb"};
@@ -41,8 +42,8 @@ SessionWorld::Options World(uint64_t seed) {
 
 void RunWorld(const SessionWorld::Options& options) {
   SCOPED_TRACE(Concat("seed ", options.seed));
-  const auto policy = PolicyOf(options.seed);
-  SessionWorld world(options, TheOracle(), *policy);
+  const auto controller = ControllerOf(options.seed);
+  SessionWorld world(options, TheOracle(), *controller);
   world.Start();
   world.RunReply();
   if (::testing::Test::HasFailure()) return;
@@ -78,8 +79,8 @@ TEST(SessionTest, EveryTurnIsWhatTheTargetAloneWouldWrite) {
     SessionWorld::Options options = World(seed);
     options.session.stops.max_tokens = 12;
     options.faults_percent = seed % 3 == 0 ? 0 : seed % 6;
-    const auto policy = PolicyOf(seed);
-    SessionWorld world(options, TheOracle(), *policy);
+    const auto controller = ControllerOf(seed);
+    SessionWorld world(options, TheOracle(), *controller);
     world.Start();
     for (int turn = 0; turn < 8 && !HasFailure(); ++turn) {
       for (uint64_t moves = seed % 40; moves > 0 && world.session().replying(); --moves)

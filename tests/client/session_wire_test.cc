@@ -31,32 +31,66 @@ TEST_F(ScriptTest, EveryStreamSaysWhichAttemptItIs) {
   EXPECT_EQ(TakeUp().open().attempt(), 5u);
 }
 
-// A policy that has made up its mind about dry roots.
-class WaitingPolicy final : public EagerPolicy {
+// Changes its mind at the first verdict, and then no more.
+class DecidedController final : public Controller {
  public:
-  void Learn(const DraftView&, const Walk&) override { dry_ = Dry::kWait; }
-  std::optional<Dry> dry() const override { return dry_; }
+  explicit DecidedController(TreePolicy& policy) : course_({.growth = &policy}) {}
+
+  const Course& course() const override { return course_; }
+  void Decided(const DraftView&) override {
+    course_.dry = Dry::kWait;
+    course_.pass_nodes = 5;
+    course_.hints = false;
+  }
 
  private:
-  std::optional<Dry> dry_;
+  Course course_;
 };
 
-TEST_F(ScriptTest, WhatThePolicyWantsAtADryRootIsSaidOnceToWhoeverAttaches) {
-  WaitingPolicy policy;
-  policy_ = &policy;
+TEST_F(ScriptTest, WhatTheControllerHasChosenIsSaidOnceToWhoeverAttaches) {
+  DecidedController controller(eager_);
+  controller_ = &controller;
   BeginAttached();
   EXPECT_TRUE(up_.empty());
-  Down(VerdictMessage(0, "", 'd'));  // the policy learns from it
-  const v1::ClientMessage tune = TakeUp();
-  ASSERT_TRUE(tune.has_tune());
-  EXPECT_EQ(tune.tune().dry_policy(), v1::DRY_POLICY_WAIT);
+  const auto expect_told = [](const v1::ClientMessage& message) {
+    ASSERT_TRUE(message.has_tune());
+    EXPECT_EQ(message.tune().dry_policy(), v1::DRY_POLICY_WAIT);
+    EXPECT_EQ(message.tune().pass_nodes(), 5u);
+    EXPECT_TRUE(message.tune().has_hints());
+    EXPECT_FALSE(message.tune().hints());
+  };
+  Down(VerdictMessage(0, "", 'd'));
+  expect_told(TakeUp());
   Down(VerdictMessage(0, "", 'e'));
   EXPECT_TRUE(up_.empty());  // it knows
   Lose();
   AwaitRetry();
   ASSERT_TRUE(TakeUp().has_resume());
   Down(ResumedMessage(Committed(), Committed().size()));
+  expect_told(TakeUp());
+}
+
+// What a server has that is new to the session, the session has not tuned.
+TEST_F(ScriptTest, ASessionThatIsOpenedAnewIsToldAgain) {
+  DecidedController controller(eager_);
+  controller_ = &controller;
+  BeginAttached();
+  Down(VerdictMessage(0, "", 'd'));
   EXPECT_TRUE(TakeUp().has_tune());
+  Lose();
+  AwaitRetry();
+  ASSERT_TRUE(TakeUp().has_resume());
+  Fault(v1::Fault::UNKNOWN_SESSION, "who is that");
+  ASSERT_TRUE(TakeUp().has_open());
+  Opened();
+  EXPECT_EQ(TakeUp().tune().pass_nodes(), 5u);
+}
+
+TEST_F(ScriptTest, AFixedCourseTellsNothing) {
+  BeginAttached();
+  SendChain("xyz");
+  Down(VerdictMessage(3, "xyz", 'd'));
+  SendChain("xyz");
 }
 
 TEST_F(ScriptTest, AnOpenThatWasNotAnsweredIsAskedAgainWithTheSameNonce) {
@@ -67,7 +101,7 @@ TEST_F(ScriptTest, AnOpenThatWasNotAnsweredIsAskedAgainWithTheSameNonce) {
   options.tokenizer_fingerprint = "feed";
   Begin(options);
   const v1::Open first = TakeUp().open();
-  EXPECT_EQ(first.prompt_size(), 3);
+  EXPECT_EQ(first.prompt(0).tokens().ids_size(), 3);
   EXPECT_EQ(first.reply_tokens(), 0u);
   EXPECT_EQ(first.sampling().temperature(), 0.5);
   EXPECT_EQ(first.stops().strings(0), "stop");
@@ -241,8 +275,9 @@ TEST_F(ScriptTest, TheRoundTripIsWhatIsLeftOfTheTimeSinceTheNodeWasSent) {
 }
 
 TEST_F(ScriptTest, OptionsThatCannotBeAreRefused) {
+  FixedController controller(chain_);
   const auto error_of = [&](SessionOptions options) {
-    const auto session = Session::Create(std::move(options), {TheOracle().tokenizer(), *policy_,
+    const auto session = Session::Create(std::move(options), {TheOracle().tokenizer(), controller,
                                                               costs_, [] { return uint64_t{1}; }});
     EXPECT_EQ(session.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(Message(session.status()));

@@ -33,13 +33,13 @@ class SessionWorld {
     VerifiedSequence::Limits limits;
   };
 
-  SessionWorld(Options options, const Oracle& oracle, TreePolicy& policy)
+  SessionWorld(Options options, const Oracle& oracle, Controller& controller)
       : options_(std::move(options)),
         oracle_(oracle),
         server_(oracle, options_.limits),
         random_(options_.seed) {
     auto session = Session::Create(
-        options_.session, {oracle.tokenizer(), policy, costs_, [this] { return random_(); }});
+        options_.session, {oracle.tokenizer(), controller, costs_, [this] { return random_(); }});
     OUTRIDER_CHECK_OK(session.status());
     session_ = *std::move(session);
   }
@@ -66,7 +66,7 @@ class SessionWorld {
     if (written_) steps.push_back(&SessionWorld::FinishWrite);
     if (!up_.empty()) steps.insert(steps.end(), 2, &SessionWorld::DeliverUp);
     if (!server_.down().empty()) steps.insert(steps.end(), 2, &SessionWorld::DeliverDown);
-    if (draft_) steps.push_back(&SessionWorld::FinishDraft);
+    if (!drafts_.empty()) steps.push_back(&SessionWorld::FinishDraft);
     if (server_.CanPass()) steps.push_back(&SessionWorld::Pass);
     if (steps.empty()) return AwaitTimer();
     (this->*steps[Below(steps.size())])();
@@ -199,11 +199,20 @@ class SessionWorld {
     EndStream();
   }
   void Do(const Session::Draft& action) {
-    ASSERT_FALSE(draft_) << "one batch at a time";
-    draft_ = Batch{action.batch,
-                   {action.committed.begin(), action.committed.end()},
-                   {action.nodes.begin(), action.nodes.end()},
-                   {action.contexts.begin(), action.contexts.end()}};
+    ++in_flight_;
+    ASSERT_LE(in_flight_, options_.session.sketch.batch_count_max) << "seed " << options_.seed;
+    drafts_.push_back({action.batch,
+                       {action.committed.begin(), action.committed.end()},
+                       {action.nodes.begin(), action.nodes.end()},
+                       {action.contexts.begin(), action.contexts.end()}});
+  }
+  // Some drafters are done before they hear of it, and answer all the same.
+  void Do(const Session::CancelDraft& action) {
+    const auto batch = std::ranges::find(drafts_, action.batch, &Batch::number);
+    ASSERT_NE(batch, drafts_.end()) << "what is cancelled is in flight";
+    ASSERT_FALSE(std::exchange(batch->cancelled, true));
+    --in_flight_;
+    if (Below(2) == 0) drafts_.erase(batch);
   }
   void Do(const Session::Commit& action) {
     shown_ += action.text;
@@ -247,7 +256,9 @@ class SessionWorld {
   }
 
   void FinishDraft() {
-    const Batch batch = *std::exchange(draft_, std::nullopt);
+    const Batch batch = std::move(drafts_.front());
+    drafts_.pop_front();
+    if (!batch.cancelled) --in_flight_;
     if (options_.drafter_fails) {
       return Handle(Session::Drafted{batch.number, {}, absl::InternalError("no model")});
     }
@@ -262,6 +273,7 @@ class SessionWorld {
     std::vector<TokenId> committed;
     std::vector<DraftedNode> nodes;
     std::vector<Drafter::Context> contexts;
+    bool cancelled = false;
   };
 
   std::vector<Proposal> Propose(const Batch& batch, const Drafter::Context& context) {
@@ -297,7 +309,8 @@ class SessionWorld {
   std::optional<uint64_t> stream_;
   std::optional<v1::ClientMessage> written_;  // being written
   std::deque<v1::ClientMessage> up_;          // on the way
-  std::optional<Batch> draft_;
+  std::deque<Batch> drafts_;                  // the drafter's, in order
+  uint32_t in_flight_ = 0;                    // of them
 
   size_t reply_begin_ = 0;
   Oracle::Text expected_;

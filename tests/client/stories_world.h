@@ -12,10 +12,12 @@
 #include "client/driver/session_driver.h"
 #include "client/session/session.h"
 #include "client/verifier/verifier.h"
+#include "common/engine/cpu_engine.h"
+#include "common/engine/cpu_target.h"
 #include "common/kernels/isa.h"
-#include "common/model/cpu_target.h"
-#include "common/speculation/lm_drafter.h"
-#include "common/speculation/policies.h"
+#include "common/speculation/control/controllers.h"
+#include "common/speculation/drafting/lm_drafter.h"
+#include "common/speculation/policies/policies.h"
 #include "common/tokens/stop_conditions.h"
 #include "tests/model/engine.h"
 #include "tests/model/stories.h"
@@ -26,15 +28,10 @@ inline constexpr uint32_t kContext = 200;
 
 struct StoriesModel {
   explicit StoriesModel(const std::string& path)
-      : file(OrDie(ModelFile::Open(path))),
-        spec(OrDie(ModelSpec::From(*file, path))),
-        pool(OrDie(ThreadPool::Create(1))),
-        weights(OrDie(ResidentWeights::Load(*file, spec, path, *pool, nullptr))) {}
+      : file(OrDie(ModelFile::Open(path))), pool(OrDie(ThreadPool::Create(1))) {}
 
   std::unique_ptr<ModelFile> file;
-  ModelSpec spec;
   std::unique_ptr<ThreadPool> pool;  // the drafter's; the target has one of its own
-  std::unique_ptr<ResidentWeights> weights;
 };
 
 inline const StoriesModel& Good() {
@@ -53,21 +50,22 @@ inline const Tokenizer& TheTokenizer() {
   return tokenizer;
 }
 
-inline std::unique_ptr<Target> NewTarget() {
+inline std::unique_ptr<Target> NewTarget(uint32_t sequence_count = 1) {
   static ThreadPool& pool = *OrDie(ThreadPool::Create(1)).release();
-  return OrDie(CpuTarget::Load(*Good().file, "stories",
-                               {.context_length = kContext, .node_count_max = 32},
-                               KernelsFor(BestIsa()), pool, nullptr));
+  return OrDie(LoadCpuTarget(
+      *Good().file, "stories",
+      {.context_length = kContext, .sequence_count_max = sequence_count, .node_count_max = 32},
+      KernelsFor(BestIsa()), pool, nullptr));
 }
 
-struct Text {
+struct Written {
   std::vector<TokenId> tokens;
   std::string text;
 };
 
 // What the target alone writes.
-inline Text Alone(const std::vector<TokenId>& prompt, const SamplingOptions& sampling,
-                  const StopOptions& stops, bool continues_text) {
+inline Written Alone(const std::vector<TokenId>& prompt, const SamplingOptions& sampling,
+                     const StopOptions& stops, bool continues_text) {
   const std::unique_ptr<Target> target = NewTarget();
   const Chooser chooser = OrDie(Chooser::Create(sampling, TheTokenizer().vocabulary_size()));
   const StopConditions conditions = OrDie(StopConditions::Create(stops, TheTokenizer()));
@@ -80,11 +78,11 @@ inline Text Alone(const std::vector<TokenId>& prompt, const SamplingOptions& sam
               continues_text ? std::span<const TokenId>(prompt) : std::span<const TokenId>());
   const SequenceId sequence = OrDie(target->CreateSequence());
   OUTRIDER_CHECK_OK(target->Prefill(sequence, prompt, nullptr));
-  Text text;
+  Written text;
   while (!reply.finish() && history.size() <= kContext) {
     const Pass pass = {sequence, {}, &chooser, &history};
     PassResult result;
-    target->Run({&pass, 1}, {&result, 1});
+    target->Run({}, {&pass, 1}, {&result, 1});
     OUTRIDER_CHECK_OK(result.status);
     OUTRIDER_CHECK_OK(target->Commit(sequence, result.outcome));
     OUTRIDER_CHECK_OK(history.Append({&result.outcome.next, 1}));
@@ -133,18 +131,19 @@ class DraftedSession {
  public:
   DraftedSession(SessionOptions options, const StoriesModel& draft, PolicyKind kind,
                  Verifier& verifier)
-      : drafter_(OrDie(LmDrafter::Create(
-            draft.spec, *draft.weights,
-            OrDie(Chooser::Create(options.sampling, TheTokenizer().vocabulary_size())), {},
-            KernelsFor(BestIsa()), *draft.pool))),
-        policy_(MakePolicy({.kind = kind})) {
+      : engine_(
+            OrDie(LoadCpuEngine(*draft.file, "draft", {.node_count_max = 256, .row_count_max = 64},
+                                KernelsFor(BestIsa()), *draft.pool, nullptr))),
+        drafter_(OrDie(LmDrafter::Create(
+            *engine_, OrDie(Chooser::Create(options.sampling, TheTokenizer().vocabulary_size()))))),
+        controller_(MakeController({.kind = kind}, {})) {
     const TokenHistory::Options history = {.vocabulary_size = TheTokenizer().vocabulary_size(),
                                            .capacity = kContext + 1,
                                            .counts_tokens = options.sampling.penalizes()};
     options.length_max = kContext;
     options.sketch.node_count_max = 64;
-    session_ =
-        OrDie(Session::Create(std::move(options), {TheTokenizer(), *policy_, costs_, NextBits}));
+    session_ = OrDie(
+        Session::Create(std::move(options), {TheTokenizer(), *controller_, costs_, NextBits}));
     driver_ = std::make_unique<SessionDriver>(*session_, *drafter_, history, verifier);
   }
 
@@ -152,8 +151,9 @@ class DraftedSession {
   SessionDriver& driver() { return *driver_; }
 
  private:
+  const std::unique_ptr<Engine> engine_;
   const std::unique_ptr<LmDrafter> drafter_;
-  const std::unique_ptr<TreePolicy> policy_;
+  const std::unique_ptr<Controller> controller_;
   CostModel costs_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<SessionDriver> driver_;

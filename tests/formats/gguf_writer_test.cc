@@ -99,7 +99,6 @@ TEST_F(GgufWriterTest, WhatIsAddedReadsBack) {
   GgufWriter writer;
   writer.AddUint32("u32", 7);
   writer.AddUint64("u64", uint64_t{1} << 63);
-  writer.AddInt32("i32", -7);
   writer.AddFloat32("f32", 1e-5f);
   writer.AddBool("yes", true);
   writer.AddBool("no", false);
@@ -118,7 +117,6 @@ TEST_F(GgufWriterTest, WhatIsAddedReadsBack) {
   EXPECT_EQ(*file.GetUint("u32"), 7u);
   EXPECT_EQ(file.Find("u64")->type, Type::kUint64);
   EXPECT_EQ(*file.GetUint("u64"), uint64_t{1} << 63);
-  EXPECT_EQ(*file.GetFloat("i32"), -7.0);
   EXPECT_EQ(*file.GetFloat("f32"), 1e-5f);
   EXPECT_EQ(*file.GetBool("yes"), true);
   EXPECT_EQ(*file.GetBool("no"), false);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/base/check.h"
-#include "tests/server/verifier_world.h"
+#include "tests/verification/verifier_world.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // The first two bytes choose settings and policy; then each event is a byte for its kind and some
 // for what it says. A verifier that only lies is soon left, so many of its messages are what an
 // honest one could say, but for what the bytes spoil. Laws, besides what the machine checks of
-// itself: one stream at a time, one write, one batch; nothing after the end; what is committed
+// itself: one stream at a time, one write, no more batches than allowed; nothing after the end; what is committed
 // stays, unless the user takes it back.
 #include <algorithm>
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 #include "client/session/session.h"
 #include "common/base/check.h"
-#include "common/speculation/policies.h"
-#include "common/speculation/verdict_message.h"
+#include "common/speculation/control/controllers.h"
+#include "common/verification/verdict_message.h"
 #include "tests/text/small_specs.h"
 
 namespace outrider {
@@ -68,7 +68,8 @@ class World {
  public:
   explicit World(Bytes bytes) : bytes_(bytes) {
     const uint8_t setting = bytes_.Next();
-    policy_ = MakePolicy({.kind = static_cast<PolicyKind>(bytes_.Next() % 7), .gamma = 3});
+    controller_ =
+        MakeController({.kind = kPolicyKinds[bytes_.Next() % kPolicyKinds.size()], .gamma = 3}, {});
     SessionOptions options;
     options.prompt = {'a', 'b', 'c'};
     options.length_max = kLengthMax;
@@ -77,7 +78,8 @@ class World {
     if ((setting & 1) != 0) options.stops.strings = {"ab", "b c"};
     if ((setting & 2) != 0) options.stops.max_tokens = 7;
     if ((setting & 4) != 0) options.dry_policy = v1::DRY_POLICY_ALONE;
-    auto session = Session::Create(options, {TheTokenizer(), *policy_, costs_,
+    options.sketch.batch_count_max = batch_count_max_ = 1 + (setting >> 3) % 3;
+    auto session = Session::Create(options, {TheTokenizer(), *controller_, costs_,
                                              [this] { return uint64_t{bytes_.Next()} << 56; }});
     OUTRIDER_CHECK_OK(session.status());
     session_ = *std::move(session);
@@ -284,15 +286,19 @@ class World {
     Receive(message);
   }
 
+  // The oldest batch is answered, sometimes though it was cancelled.
   void Draft() {
-    if (!batch_) return;
-    const uint64_t batch = *std::exchange(batch_, std::nullopt);
+    if (batches_.empty()) return;
+    const Batch asked = batches_.front();
+    batches_.erase(batches_.begin());
+    const uint64_t batch = asked.number;
+    const std::vector<Drafter::Context>& contexts = asked.contexts;
     if (bytes_.Next() > 250) {
       return Handle(Session::Drafted{batch, {}, absl::InternalError(bytes_.Text(1))});
     }
-    std::vector<std::vector<Proposal>> lists(contexts_.size());
+    std::vector<std::vector<Proposal>> lists(contexts.size());
     for (size_t i = 0; i < lists.size(); ++i) {
-      for (uint32_t n = bytes_.Next() % (contexts_[i].child_count + 1); n > 0; --n) {
+      for (uint32_t n = bytes_.Next() % (contexts[i].child_count + 1); n > 0; --n) {
         lists[i].push_back(
             {static_cast<TokenId>(80 + bytes_.Number() % 64), bytes_.Next() / 255.0});
       }
@@ -352,10 +358,18 @@ class World {
     stream_.reset();
   }
   void Do(const Session::Draft& action) {
-    OUTRIDER_CHECK(!batch_ && !action.contexts.empty(), "one batch at a time");
+    const auto in_flight = std::ranges::count(batches_, false, &Batch::is_cancelled);
+    OUTRIDER_CHECK(in_flight < batch_count_max_ && !action.contexts.empty(),
+                   "no more batches than were allowed");
     OUTRIDER_CHECK(action.nodes.size() <= kNodesMax, "a sketch is bounded");
-    batch_ = action.batch;
-    contexts_.assign(action.contexts.begin(), action.contexts.end());
+    batches_.push_back({action.batch, {action.contexts.begin(), action.contexts.end()}});
+  }
+  void Do(const Session::CancelDraft& action) {
+    const auto batch = std::ranges::find(batches_, action.batch, &Batch::number);
+    OUTRIDER_CHECK(batch != batches_.end() && !batch->is_cancelled,
+                   "what is cancelled is in flight");
+    batch->is_cancelled = true;
+    if (bytes_.Next() % 2 == 0) batches_.erase(batch);
   }
   void Do(const Session::Commit& action) {
     OUTRIDER_CHECK(action.tokens.size() <= session_->committed().size(), "they are committed");
@@ -371,7 +385,7 @@ class World {
   };
 
   Bytes bytes_;
-  std::unique_ptr<TreePolicy> policy_;
+  std::unique_ptr<Controller> controller_;
   CostModel costs_;
   std::unique_ptr<Session> session_;
   std::vector<Session::Action> actions_;
@@ -381,8 +395,13 @@ class World {
   bool written_ = false;
   bool ended_ = false;
   bool may_shrink_ = false;
-  std::optional<uint64_t> batch_;
-  std::vector<Drafter::Context> contexts_;
+  struct Batch {
+    uint64_t number;
+    std::vector<Drafter::Context> contexts;
+    bool is_cancelled = false;
+  };
+  std::vector<Batch> batches_;  // the drafter's, in order
+  int64_t batch_count_max_ = 1;
   std::vector<SentNode> sent_;  // of this epoch; ids count from 1
   bool asked_resume_ = false;
   size_t asked_length_ = 0;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "tests/server/verifier_world.h"
+#include "tests/verification/verifier_world.h"
 
 namespace outrider {
 namespace {
@@ -215,11 +215,14 @@ class Fuzz {
     v1::Open& open = *message.mutable_open();
     open.set_attempt(attempt);
     prompt_hash_ = 0;
+    std::vector<TokenId> prompt;
     for (uint32_t i = input_.Below(70); i > 0; --i) {
-      open.add_prompt('a' + i % 5);
+      prompt.push_back(static_cast<TokenId>('a' + i % 5));
       prompt_hash_ = TokenHistory::Extend(prompt_hash_, static_cast<TokenId>('a' + i % 5));
     }
-    prompt_length_ = static_cast<uint32_t>(open.prompt_size());
+    SetPrompt(prompt, open);
+    if (input_.Below(16) == 0) open.add_prompt()->mutable_image()->set_width(input_.Number());
+    prompt_length_ = static_cast<uint32_t>(prompt.size());
     if (input_.Flip()) return message;
     open.set_pass_nodes(input_.Below(9));
     open.set_length_max(input_.Below(80));

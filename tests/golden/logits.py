@@ -3,8 +3,9 @@
 
     pip install torch==2.15.0 transformers==5.23.0 numpy
     tests/golden/logits.py                 # writes tests/data/logits
+    tests/golden/logits.py mixtral ...     # of these models only
 
-The models are those of tiny_models.py that are decoders without experts, and three more, made here under
+The models are those of tiny_models.py that are decoders, and three more, made here under
 tests/data/logits, for what those lack: tied embeddings without grouped heads and with linear rope scaling; an untied GPT-2
 whose vocabulary and widths fill no panel of sixteen; a window much shorter than the text, with heads in three groups.
 
@@ -15,10 +16,13 @@ held to a tight tolerance, the first to what that rounding costs.
 NAME.bin, little endian, all counts uint32, ids int32:
   token count, tokens | position count, positions | vocabulary size
   | float32 logits [position][vocabulary], exact cache | the same, cache in halves | 65 ids: a prompt of one, greedy text
+and of models with experts
+  | count of layers that have them, count used | uint32 experts [layer][token][used], ascending: who each token was sent to
 """
 import pathlib
 import shutil
 import struct
+import sys
 
 import numpy as np
 import torch
@@ -28,6 +32,7 @@ DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
 OUT = DATA / "logits"
 GREEDY = 64
 MARGIN = 2e-4  # between the best and the second logit, relative to the norm of all
+ROUTING_MARGIN = 1e-4  # between the last expert that is used and the first that is not
 
 
 class HalfCache(transformers.DynamicCache):
@@ -84,6 +89,22 @@ def greedy(model, first):
     return tokens, min(margins)
 
 
+def routing(model, tokens):
+    """[layer][token][used], from router logits that leave no doubt."""
+    used = model.config.num_experts_per_tok
+    with torch.no_grad():
+        layers = model(torch.tensor([tokens]), past_key_values=HalfCache(), use_cache=True,
+                       output_router_logits=True).router_logits
+    chosen = []
+    for logits in layers:
+        order = logits.reshape(len(tokens), -1).numpy()
+        ranked = np.argsort(-order, axis=1)
+        best = np.take_along_axis(order, ranked, axis=1)
+        assert (best[:, used - 1] - best[:, used]).min() > ROUTING_MARGIN
+        chosen.append(np.sort(ranked[:, :used], axis=1))
+    return np.stack(chosen).astype("<u4")
+
+
 def write(directory):
     model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32,
                                                               attn_implementation="eager").eval()
@@ -106,6 +127,10 @@ def write(directory):
         file.write(exact.astype("<f4").tobytes())
         file.write(halves.astype("<f4").tobytes())
         file.write(struct.pack(f"<{GREEDY + 1}i", *text))
+        if hasattr(model.config, "num_experts_per_tok"):
+            chosen = routing(model, tokens)
+            file.write(struct.pack("<2I", chosen.shape[0], chosen.shape[2]))
+            file.write(chosen.tobytes())
     apart = (np.linalg.norm(exact - halves, axis=1) / np.linalg.norm(exact, axis=1)).max()
     print(f"{directory.name}: halves are {apart:.1e} off, the closest greedy choice by {margin:.1e}, "
           f"{len(set(text))} different tokens")
@@ -113,10 +138,14 @@ def write(directory):
 
 def main():
     transformers.logging.set_verbosity_error()
+    if len(sys.argv) > 1:
+        for name in sys.argv[1:]:
+            write(DATA / "models" / name)
+        return
     if OUT.exists():
         shutil.rmtree(OUT)
     OUT.mkdir()
-    existing = ["llama", "llama_biased", "mistral", "qwen2", "qwen3", "gpt2"]
+    existing = ["llama", "llama_biased", "mistral", "qwen2", "qwen3", "gpt2", "mixtral", "qwen3_moe", "olmoe"]
     for directory in [DATA / "models" / name for name in existing] + make_models():
         write(directory)
 

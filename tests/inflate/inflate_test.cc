@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/engine/cpu_target.h"
 #include "common/formats/models/convert.h"
-#include "common/model/cpu_target.h"
-#include "common/model/exit_heads.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
+#include "tests/engine/guesses.h"
 #include "tests/model/engine.h"
 #include "tests/model/exits.h"
 #include "tests/model/random_model.h"
@@ -53,7 +53,7 @@ class InflateTest : public testing::Test {
     return path;
   }
   static Logits LogitsOf(const std::string& path) {
-    Engine engine(path);
+    LoadedModel engine(path);
     const auto sequence = engine.NewSequence();
     return engine.Read(*sequence, RandomTokens(40));
   }
@@ -159,8 +159,8 @@ TEST_F(InflateTest, OldLayersAreSpreadOverTheDepth) {
 
 std::vector<TokenId> GreedyText(const std::string& path, size_t count) {
   const auto pool = OrDie(ThreadPool::Create(2));
-  const auto target = OrDie(CpuTarget::Load(*OrDie(ModelFile::Open(path)), path, {},
-                                            KernelsFor(BestIsa()), *pool, nullptr));
+  const auto target = OrDie(LoadCpuTarget(*OrDie(ModelFile::Open(path)), path, {},
+                                          KernelsFor(BestIsa()), *pool, nullptr));
   const auto vocabulary_size = static_cast<int32_t>(target->info().vocabulary_size);
   const Chooser chooser = OrDie(Chooser::Create({}, vocabulary_size));
   TokenHistory history({.vocabulary_size = vocabulary_size, .capacity = count + 1});
@@ -171,7 +171,7 @@ std::vector<TokenId> GreedyText(const std::string& path, size_t count) {
   while (history.size() <= count) {
     const Pass pass = {id, {}, &chooser, &history};
     PassResult result;
-    target->Run({&pass, 1}, {&result, 1});
+    target->Run({}, {&pass, 1}, {&result, 1});
     OUTRIDER_CHECK_OK(result.status);
     OUTRIDER_CHECK_OK(target->Commit(id, result.outcome));
     OUTRIDER_CHECK_OK(history.Append({&result.outcome.next, 1}));
@@ -210,17 +210,15 @@ TEST_F(InflateTest, QuantisingComesToTheSameBeforeAndAfter) {
 std::vector<ExitGuess> GuessesOf(const std::string& path, const TrainedExits* exits,
                                  const InflateOptions& options, const ModelFile* small) {
   const auto pool = OrDie(ThreadPool::Create(2));
-  const auto target = OrDie(CpuTarget::Load(*OrDie(ModelFile::Open(path)), path, {},
-                                            KernelsFor(BestIsa()), *pool, nullptr));
-  const TrainedExits own =
-      exits == nullptr
-          ? RandomExits(target->spec(), target->content_hash(), {0}, 16, 0.2f)
-          : OrDie(InflateExits(*exits, "e", *small, "m", options, target->content_hash()));
-  std::vector<ExitGuess> guesses;
-  const auto heads =
-      OrDie(ExitHeads::Create(own, "e", *target, KernelsFor(BestIsa()), *pool, {},
-                              [&](const ExitGuess& guess) { guesses.push_back(guess); }));
-  target->Observe(heads.get());
+  const auto target = OrDie(LoadCpuTarget(*OrDie(ModelFile::Open(path)), path, {},
+                                          KernelsFor(BestIsa()), *pool, nullptr));
+  const TrainedExits own = exits == nullptr
+                               ? RandomExits(target->engine().spec(),
+                                             target->engine().info().content_hash, {0}, 16, 0.2f)
+                               : OrDie(InflateExits(*exits, "e", *small, "m", options,
+                                                    target->engine().info().content_hash));
+  GuessKeeper keeper;
+  OUTRIDER_CHECK_OK(target->AttachExits(own, "e", {}, keeper));
   const SequenceId id = OrDie(target->CreateSequence());
   const std::vector<TokenId> prompt = RandomTokens(9);
   OUTRIDER_CHECK_OK(target->Prefill(id, prompt, nullptr));
@@ -233,16 +231,16 @@ std::vector<ExitGuess> GuessesOf(const std::string& path, const TrainedExits* ex
     const Chooser chooser = OrDie(Chooser::Create(sampling, 200));
     const Pass pass = {id, nodes, &chooser, &history};
     PassResult result;
-    target->Run({&pass, 1}, {&result, 1});
+    target->Run({}, {&pass, 1}, {&result, 1});
     OUTRIDER_CHECK_OK(result.status);
   }
-  return guesses;
+  return keeper.guesses();
 }
 
 TEST_F(InflateTest, ExitsGrowWithTheirTarget) {
   const std::string path = Small("llama", TensorType::kQ8_0);
   const auto small = OrDie(ModelFile::Open(path));
-  Engine engine(path);
+  LoadedModel engine(path);
   const TrainedExits exits =
       RandomExits(engine.spec, engine.weights->content_hash(), {0}, 16, 0.2f);
   const InflateOptions options = {.embedding_length = 1024, .block_count = 6};

@@ -17,7 +17,7 @@ constexpr double u = 0x1p-24;
 
 class AttentionTest : public testing::TestWithParam<NamedRows> {
  protected:
-  std::vector<float> Attend(const AttentionCase& from, Cut cut = Cut::kWholeChunks,
+  std::vector<float> Attend(const AttentionCase& from, CutInto cut = CutInto::kWholeChunks,
                             uint64_t seed = 1) const {
     const StoredKeys stored(from, cut, seed);
     std::vector<float> outputs(size_t{from.head_count} * from.value_length, 12345.0f);
@@ -86,7 +86,7 @@ TEST_P(AttentionTest, IsAccurate) {
     const AttentionCase from = MakeAttentionCase(heads, key_length, value_length, first, count, 5);
     const std::vector<float> outputs = Attend(from);
     std::vector<float> unused(outputs.size());
-    const double scale = StoredKeys(from, Cut::kWholeChunks, 1).Task(unused.data()).scale;
+    const double scale = StoredKeys(from, CutInto::kWholeChunks, 1).Task(unused.data()).scale;
     for (uint32_t h = 0; h < heads; ++h) {
       const Exact exact = ExactHead(from, h, scale);
       for (uint32_t i = 0; i < value_length; ++i) {
@@ -103,9 +103,9 @@ TEST_P(AttentionTest, DoesNotDependOnWhereKeysAreStored) {
     for (const uint32_t count : {1u, 2u, 31u, 32u, 33u, 64u, 100u}) {
       const AttentionCase from = MakeAttentionCase(3, 24, 40, first, count, first + 100 * count);
       const std::vector<float> whole = Attend(from);
-      EXPECT_EQ(Attend(from, Cut::kSingles), whole) << first << " " << count;
+      EXPECT_EQ(Attend(from, CutInto::kSingles), whole) << first << " " << count;
       for (uint64_t seed = 0; seed < 5; ++seed) {
-        EXPECT_EQ(Attend(from, Cut::kRandom, seed), whole) << first << " " << count;
+        EXPECT_EQ(Attend(from, CutInto::kRandom, seed), whole) << first << " " << count;
       }
     }
   }

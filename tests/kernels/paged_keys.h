@@ -63,12 +63,12 @@ inline AttentionCase MakeAttentionCase(uint32_t head_count, uint32_t key_length,
   return made;
 }
 
-enum class Cut { kWholeChunks, kSingles, kRandom };
+enum class CutInto { kWholeChunks, kSingles, kRandom };
 
 class StoredKeys {
  public:
   // The keys of a page begin `keys_at` halves past a multiple of 64 bytes.
-  StoredKeys(const AttentionCase& from, Cut cut, uint64_t seed, size_t keys_at = 3)
+  StoredKeys(const AttentionCase& from, CutInto cut, uint64_t seed, size_t keys_at = 3)
       : case_(from), keys_at_(keys_at) {
     Numbers numbers(seed);
     const size_t page_halves =
@@ -77,9 +77,9 @@ class StoredKeys {
       const uint32_t position = from.first_position + done;
       uint32_t count = std::min(kChunk - position % kChunk, from.count - done);
       uint32_t slot = position % kChunk;
-      if (cut == Cut::kSingles) count = 1;
-      if (cut == Cut::kRandom) count = 1 + numbers.Below(count);
-      if (cut != Cut::kWholeChunks) slot = numbers.Below(kChunk - count + 1);
+      if (cut == CutInto::kSingles) count = 1;
+      if (cut == CutInto::kRandom) count = 1 + numbers.Below(count);
+      if (cut != CutInto::kWholeChunks) slot = numbers.Below(kChunk - count + 1);
       pages_.emplace_back(page_halves, uint16_t{0x7e00});  // NaN where nothing is stored
       uint16_t* page = pages_.back().data();
       page += (64 - reinterpret_cast<uintptr_t>(page) % 64) % 64 / sizeof(uint16_t);

@@ -14,7 +14,7 @@
 #include <sys/auxv.h>
 #endif
 
-#include "common/kernels/product_tables.h"
+#include "common/kernels/products/product_tables.h"
 #include "common/kernels/testing/product_inputs.h"
 
 namespace outrider {

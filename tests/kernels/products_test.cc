@@ -1,6 +1,6 @@
 // What Multiplier adds to kernels: quantised rows, shared work, matrices in GGUF rows. None of it
 // may touch a bit.
-#include "common/kernels/products.h"
+#include "common/kernels/products/products.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "common/kernels/row_tables.h"
+#include "common/kernels/rows/row_tables.h"
 
 namespace outrider {
 

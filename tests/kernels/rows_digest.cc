@@ -128,7 +128,7 @@ uint64_t DigestOfAttend(const RowKernels& rows) {
        {Shape{8, 64, 64, 0, 200}, Shape{1, 128, 128, 17, 70}, Shape{7, 80, 96, 31, 34},
         Shape{5, 8, 16, 33, 1}, Shape{17, 33, 47, 5, 60}, Shape{2, 1, 1, 0, 33},
         Shape{1, 512, 512, 0, 33}}) {
-    for (const Cut cut : {Cut::kWholeChunks, Cut::kSingles, Cut::kRandom}) {
+    for (const CutInto cut : {CutInto::kWholeChunks, CutInto::kSingles, CutInto::kRandom}) {
       AttentionCase from = MakeAttentionCase(shape.heads, shape.key_length, shape.value_length,
                                              shape.first, shape.count, ++seed);
       if (seed % 5 == 0) from.queries[0] = std::numeric_limits<float>::quiet_NaN();

@@ -236,7 +236,7 @@ TEST_P(RowsIsaTest, Quantisation) {
 
 // ---- Attention
 
-std::vector<float> Attend(const RowKernels& rows, const AttentionCase& from, Cut cut,
+std::vector<float> Attend(const RowKernels& rows, const AttentionCase& from, CutInto cut,
                           uint64_t seed) {
   const StoredKeys stored(from, cut, seed);
   std::vector<float> outputs(size_t{from.head_count} * from.value_length + 16, 777.0f);
@@ -245,8 +245,8 @@ std::vector<float> Attend(const RowKernels& rows, const AttentionCase& from, Cut
 }
 
 void ExpectEqualAttention(const RowKernels& isa, const AttentionCase& from) {
-  const std::vector<float> expected = Attend(kScalarRows, from, Cut::kWholeChunks, 1);
-  for (const Cut cut : {Cut::kWholeChunks, Cut::kSingles, Cut::kRandom}) {
+  const std::vector<float> expected = Attend(kScalarRows, from, CutInto::kWholeChunks, 1);
+  for (const CutInto cut : {CutInto::kWholeChunks, CutInto::kSingles, CutInto::kRandom}) {
     ASSERT_EQ(Difference(Attend(isa, from, cut, 5), expected), "")
         << from.head_count << " heads of " << from.key_length << " and " << from.value_length
         << ", positions " << from.first_position << " +" << from.count;

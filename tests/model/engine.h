@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
@@ -13,12 +15,13 @@
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
-#include "common/model/batch.h"
-#include "common/model/kv_cache.h"
-#include "common/model/kv_sequence.h"
+#include "common/model/memory/batch.h"
+#include "common/model/memory/page_memory.h"
+#include "common/model/memory/sequence_memory.h"
 #include "common/model/model_spec.h"
-#include "common/model/resident_weights.h"
 #include "common/model/transformer.h"
+#include "common/model/weights/resident_weights.h"
+#include "common/tokens/outcome.h"
 
 namespace outrider {
 
@@ -28,38 +31,54 @@ T OrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-struct EngineOptions {
+struct LoadedModelOptions {
   Isa isa = BestIsa();
   uint32_t thread_count = 2;
   uint32_t row_count_max = 64;
   uint32_t page_count = 64;
+  // What the file's spec becomes before anything is made by it.
+  std::function<void(ModelSpec&)> change_spec = [](ModelSpec&) {};
+  // By layer; null: attention.
+  std::vector<Mixer*> mixers = {};
+  // What stands between the weights and the transformer.
+  std::function<std::unique_ptr<WeightStore>(WeightStore&)> wrap_weights = nullptr;
 };
 
-class Engine {
+class LoadedModel {
  public:
-  explicit Engine(const std::string& path, const EngineOptions& options = {})
+  explicit LoadedModel(const std::string& path, const LoadedModelOptions& options = {})
       : model(OrDie(ModelFile::Open(path))),
-        spec(OrDie(ModelSpec::From(*model, path))),
+        spec(Changed(OrDie(ModelSpec::From(*model, path)), options)),
         pool(OrDie(ThreadPool::Create(options.thread_count))),
         weights(OrDie(ResidentWeights::Load(*model, spec, path, *pool, nullptr))),
-        cache(OrDie(KvCache::Create(spec, options.page_count))),
-        transformer(
-            OrDie(Transformer::Create(spec, *weights, cache->layout(), KernelsFor(options.isa),
-                                      *pool, options.row_count_max, options.row_count_max))),
-        batch(OrDie(Batch::Create(options.row_count_max, spec.context_length, spec.window))) {}
+        wrapped(options.wrap_weights ? options.wrap_weights(*weights) : nullptr),
+        limits{spec.context_length, options.row_count_max, options.row_count_max},
+        memory(OrDie(MakeMemory(spec, options.page_count))),
+        transformer(OrDie(Transformer::Create(spec, wrapped ? *wrapped : *weights, memory->layout(),
+                                              KernelsFor(options.isa), *pool, options.row_count_max,
+                                              options.row_count_max, options.mixers))),
+        batch(OrDie(Batch::Create(memory->layout(), limits))) {}
 
-  std::unique_ptr<KvSequence> NewSequence() {
-    return std::make_unique<KvSequence>(*cache, spec.context_length, transformer->row_count_max());
+  std::unique_ptr<SequenceMemory> NewSequence() {
+    return std::make_unique<SequenceMemory>(*memory, limits);
   }
 
   // Logits after each of the tokens, which follow what the sequence has.
-  std::vector<std::vector<float>> Read(KvSequence& sequence, std::span<const TokenId> tokens) {
+  std::vector<std::vector<float>> Read(SequenceMemory& sequence, std::span<const TokenId> tokens) {
     OUTRIDER_CHECK_OK(sequence.Reserve(static_cast<uint32_t>(tokens.size()), 0));
     batch.Clear();
     batch.AddChain(sequence, tokens);
     OUTRIDER_CHECK_OK(transformer->Forward(batch, nullptr));
-    sequence.Advance(static_cast<uint32_t>(tokens.size()));
+    sequence.Commit(static_cast<uint32_t>(tokens.size()), {});
     return Logits();
+  }
+
+  // A row for each node, which goes to the slot of its number.
+  void AddNodes(SequenceMemory& sequence, std::span<const DraftedNode> nodes) {
+    for (uint32_t i = 0; i < nodes.size(); ++i) {
+      const bool below_root = nodes[i].parent == DraftedNode::kRoot;
+      batch.AddNode(sequence, nodes[i].token, below_root ? NodeTree::kChain : nodes[i].parent, i);
+    }
   }
 
   // Of all rows of the last run.
@@ -78,9 +97,23 @@ class Engine {
   ModelSpec spec;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<ResidentWeights> weights;
-  std::unique_ptr<KvCache> cache;
+  std::unique_ptr<WeightStore> wrapped;
+  SequenceLimits limits;
+  std::unique_ptr<PageMemory> memory;
   std::unique_ptr<Transformer> transformer;
   Batch batch;
+
+ private:
+  static absl::StatusOr<std::unique_ptr<PageMemory>> MakeMemory(const ModelSpec& spec,
+                                                                uint32_t page_count) {
+    MemoryLayout layout(spec);
+    const std::vector<uint32_t> page_counts(layout.group_count(), page_count);
+    return PageMemory::Create(std::move(layout), page_counts, 0);
+  }
+  static ModelSpec Changed(ModelSpec spec, const LoadedModelOptions& options) {
+    options.change_spec(spec);
+    return spec;
+  }
 };
 
 }  // namespace outrider

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/model/content_hash.h"
+#include "common/formats/models/content_hash.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/model/engine.h"
@@ -42,7 +42,7 @@ std::vector<Model> Models() {
         TensorType::kQ4_K, TensorType::kQ6_K, TensorType::kQ4_1, TensorType::kQ5_K}) {
     models.push_back({"llama", type});
   }
-  for (const char* family : {"mistral", "qwen2", "qwen3", "gpt2"}) {
+  for (const char* family : {"mistral", "qwen2", "qwen3", "gpt2", "mixtral", "qwen3moe", "olmoe"}) {
     for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_K}) {
       models.push_back({family, type});
     }
@@ -77,7 +77,7 @@ class Exactness : public testing::TestWithParam<Model> {
   }
 
   // One token after another.
-  static Logits Plainly(Engine& engine, std::span<const TokenId> tokens) {
+  static Logits Plainly(LoadedModel& engine, std::span<const TokenId> tokens) {
     const auto sequence = engine.NewSequence();
     Logits logits;
     for (const TokenId& token : tokens) {
@@ -91,7 +91,7 @@ class Exactness : public testing::TestWithParam<Model> {
 };
 
 TEST_P(Exactness, ChunksOfAPromptChangeNothing) {
-  Engine engine(path_);
+  LoadedModel engine(path_);
   const std::vector<TokenId> tokens = RandomTokens(66, 1);
   const Logits expected = Plainly(engine, tokens);
   for (const size_t chunk : {2, 5, 16, 31, 32, 33, 64}) {
@@ -122,7 +122,7 @@ std::vector<DraftedNode> RandomTree(uint32_t seed) {
 // The committed length lies below, at and above the end of a chunk of positions; trees of this
 // depth cross it.
 TEST_P(Exactness, ATreeIsTheChainsItContains) {
-  Engine engine(path_);
+  LoadedModel engine(path_);
   for (const uint32_t length : {1u, 20u, 31u, 32u, 33u, 64u}) {
     SCOPED_TRACE(length);
     const std::vector<TokenId> tokens = RandomTokens(length, 2);
@@ -131,8 +131,8 @@ TEST_P(Exactness, ATreeIsTheChainsItContains) {
     if (length > 1) engine.Read(*sequence, std::span(tokens).first(length - 1));
     OUTRIDER_CHECK_OK(sequence->Reserve(1, static_cast<uint32_t>(nodes.size())));
     engine.batch.Clear();
-    const uint32_t root = engine.batch.AddChain(*sequence, {&tokens.back(), 1});
-    engine.batch.AddNodes(*sequence, root, nodes);
+    engine.batch.AddChain(*sequence, {&tokens.back(), 1});
+    engine.AddNodes(*sequence, nodes);
     OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, nullptr));
     const Logits actual = engine.Logits();
 
@@ -144,7 +144,7 @@ TEST_P(Exactness, ATreeIsTheChainsItContains) {
       std::vector<TokenId> chain = {tokens.back()};
       for (const uint32_t n : path) chain.push_back(nodes[n].token);
       const auto alone = engine.NewSequence();
-      alone->ForkFrom(*sequence);
+      OUTRIDER_CHECK_OK(alone->ForkFrom(*sequence));
       const Logits expected = engine.Read(*alone, chain);
       ExpectSameBits(actual[0], expected[0]);
       for (size_t i = 0; i < path.size(); ++i) ExpectSameBits(actual[1 + path[i]], expected[1 + i]);
@@ -154,7 +154,7 @@ TEST_P(Exactness, ATreeIsTheChainsItContains) {
 
 // Slots in no order, some runs of one row, some whose rows stand below one another.
 TEST_P(Exactness, ATreeGrownFromRunToRunIsTheSameTree) {
-  Engine engine(path_);
+  LoadedModel engine(path_);
   for (const uint32_t length : {1u, 20u, 31u, 32u, 33u}) {
     SCOPED_TRACE(length);
     const std::vector<TokenId> tokens = RandomTokens(length, 2);
@@ -163,24 +163,23 @@ TEST_P(Exactness, ATreeGrownFromRunToRunIsTheSameTree) {
     if (length > 1) engine.Read(*in_one, std::span(tokens).first(length - 1));
     OUTRIDER_CHECK_OK(in_one->Reserve(1, static_cast<uint32_t>(nodes.size())));
     engine.batch.Clear();
-    engine.batch.AddNodes(*in_one, engine.batch.AddChain(*in_one, {&tokens.back(), 1}), nodes);
+    engine.batch.AddChain(*in_one, {&tokens.back(), 1});
+    engine.AddNodes(*in_one, nodes);
     OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, nullptr));
     const Logits expected = engine.Logits();
 
     const auto sequence = engine.NewSequence();
     engine.Read(*sequence, tokens);
     OUTRIDER_CHECK_OK(sequence->Reserve(0, 64));
-    std::vector<std::vector<uint32_t>> paths;  // of slots, with the node's own
+    const auto slot_of = [](uint32_t node) { return node * 29 % 64; };
     for (uint32_t at = 0; at < nodes.size();) {
       engine.batch.Clear();
       const uint32_t begin = at;
       for (uint32_t i = 0; i < 1 + begin % 5 && at < nodes.size(); ++i, ++at) {
-        std::vector<uint32_t> path;
-        if (nodes[at].parent != DraftedNode::kRoot) path = paths[nodes[at].parent];
-        const uint32_t slot = at * 29 % 64;
-        engine.batch.AddNode(*sequence, path, slot, nodes[at].token);
-        path.push_back(slot);
-        paths.push_back(std::move(path));
+        const bool below_root = nodes[at].parent == DraftedNode::kRoot;
+        engine.batch.AddNode(*sequence, nodes[at].token,
+                             below_root ? NodeTree::kChain : slot_of(nodes[at].parent),
+                             slot_of(at));
       }
       OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, nullptr));
       const Logits actual = engine.Logits();
@@ -191,9 +190,9 @@ TEST_P(Exactness, ATreeGrownFromRunToRunIsTheSameTree) {
 
 // Sixteen passes and prompt chunks of different lengths and trees in one batch.
 TEST_P(Exactness, NeighboursChangeNothing) {
-  Engine engine(path_, {.row_count_max = 160, .page_count = 128});
+  LoadedModel engine(path_, {.row_count_max = 160, .page_count = 128});
   struct Member {
-    std::unique_ptr<KvSequence> sequence;
+    std::unique_ptr<SequenceMemory> sequence;
     std::vector<TokenId> tokens;
     std::vector<DraftedNode> nodes;
     size_t read;  // before the batch
@@ -212,8 +211,7 @@ TEST_P(Exactness, NeighboursChangeNothing) {
     OUTRIDER_CHECK_OK(member.sequence->Reserve(static_cast<uint32_t>(rest.size()),
                                                static_cast<uint32_t>(member.nodes.size())));
     member.first_row = engine.batch.AddChain(*member.sequence, rest);
-    const auto root = static_cast<uint32_t>(member.first_row + rest.size() - 1);
-    engine.batch.AddNodes(*member.sequence, root, member.nodes);
+    engine.AddNodes(*member.sequence, member.nodes);
   };
   engine.batch.Clear();
   for (Member& member : members) add(member);
@@ -235,7 +233,7 @@ TEST_P(Exactness, ThreadsAndInstructionSetsChangeNothing) {
   for (const Isa isa : SupportedIsas()) {
     for (const uint32_t threads : {1, 3}) {
       SCOPED_TRACE(std::string(Name(isa)) + ", threads: " + std::to_string(threads));
-      Engine engine(path_, {.isa = isa, .thread_count = threads});
+      LoadedModel engine(path_, {.isa = isa, .thread_count = threads});
       const auto sequence = engine.NewSequence();
       Logits logits = engine.Read(*sequence, std::span(tokens).first(33));
       for (const TokenId& token : std::span(tokens).subspan(33)) {
@@ -251,7 +249,7 @@ TEST_P(Exactness, ThreadsAndInstructionSetsChangeNothing) {
 // Accepted nodes are copied into place, what follows is dropped, and a text goes on from there, or
 // from a fork, or from a point further back, as if it had been read from the start.
 TEST_P(Exactness, HowTheTextGotThereChangesNothing) {
-  Engine engine(path_);
+  LoadedModel engine(path_);
   std::vector<TokenId> tokens = RandomTokens(62, 4);
   const auto sequence = engine.NewSequence();
   engine.Read(*sequence, std::span(tokens).first(29));
@@ -265,24 +263,25 @@ TEST_P(Exactness, HowTheTextGotThereChangesNothing) {
                                     {tokens[33], 4}};
   OUTRIDER_CHECK_OK(sequence->Reserve(5, static_cast<uint32_t>(nodes.size())));
   engine.batch.Clear();
-  engine.batch.AddNodes(*sequence, engine.batch.AddChain(*sequence, {&tokens[29], 1}), nodes);
+  engine.batch.AddChain(*sequence, {&tokens[29], 1});
+  engine.AddNodes(*sequence, nodes);
   OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, nullptr));
-  sequence->Advance(1);
-  for (const uint32_t node : {0, 2, 4, 6}) sequence->CommitScratch(node);
+  sequence->Commit(1, {{0, 2, 4, 6}});
   ASSERT_EQ(sequence->length(), 34u);
 
   const auto fork = engine.NewSequence();
-  fork->ForkFrom(*sequence);
+  OUTRIDER_CHECK_OK(fork->ForkFrom(*sequence));
   const Logits rest = engine.Read(*sequence, std::span(tokens).subspan(34));
   const Logits forked = engine.Read(*fork, std::span(tokens).subspan(34));
-  sequence->Truncate(31);
-  const Logits again = engine.Read(*sequence, std::span(tokens).subspan(31));
+  // With a window short enough, its cells are gone and the text is read from the start.
+  const uint32_t left = sequence->Truncate(31);
+  const Logits again = engine.Read(*sequence, std::span(tokens).subspan(left));
 
   const Logits expected = Plainly(engine, tokens);
   for (size_t i = 34; i < tokens.size(); ++i) {
     ExpectSameBits(rest[i - 34], expected[i]);
     ExpectSameBits(forked[i - 34], expected[i]);
-    ExpectSameBits(again[i - 31], expected[i]);
+    ExpectSameBits(again[i - left], expected[i]);
   }
 }
 
@@ -297,7 +296,7 @@ TEST_P(Exactness, DroppedRowsChangeNothing) {
     }
     uint32_t first = 3;
   };
-  Engine engine(path_);
+  LoadedModel engine(path_);
   const std::vector<TokenId> tokens = RandomTokens(20, 5);
   const auto sequence = engine.NewSequence();
   engine.Read(*sequence, tokens);
@@ -308,7 +307,8 @@ TEST_P(Exactness, DroppedRowsChangeNothing) {
   OUTRIDER_CHECK_OK(sequence->Reserve(1, 6));
   engine.batch.Clear();
   const TokenId root = 9;
-  engine.batch.AddNodes(*sequence, engine.batch.AddChain(*sequence, {&root, 1}), nodes);
+  engine.batch.AddChain(*sequence, {&root, 1});
+  engine.AddNodes(*sequence, nodes);
   OUTRIDER_CHECK_OK(engine.transformer->Forward(engine.batch, nullptr));
   const Logits all = engine.Logits();
   Pruner pruner;
@@ -326,19 +326,23 @@ TEST_P(Exactness, DroppedRowsChangeNothing) {
 // The contract itself: these bits change only together with kNumericsVersion.
 TEST_P(Exactness, LogitsHaveTheContractsBits) {
   static const std::map<std::string, uint64_t> kExpected = {
-      {"llama_F32", 0x59a0ac95f66ddddd},    {"llama_F16", 0xd49a24b1a6a5a9b0},
-      {"llama_BF16", 0x2531544618c9a239},   {"llama_Q8_0", 0xd98aceb21b6e5bb4},
-      {"llama_Q4_0", 0x9449356ddebbc05a},   {"llama_Q4_K", 0xb374f8536c3ab860},
-      {"llama_Q6_K", 0x6808ee30d41a363a},   {"llama_Q4_1", 0x892c4d78684b8847},
-      {"llama_Q5_K", 0x825ef504b33fe45a},   {"mistral_F32", 0x52edfb08cd8a2c98},
-      {"mistral_Q8_0", 0x566db340bf428041}, {"mistral_Q4_K", 0xf68e9bae8d39cba},
-      {"qwen2_F32", 0x27f0125f20af80ab},    {"qwen2_Q8_0", 0xc3bbd1d7d078247f},
-      {"qwen2_Q4_K", 0x98fef62bacce1a06},   {"qwen3_F32", 0x54636cacce750313},
-      {"qwen3_Q8_0", 0xdc17825ff36232d1},   {"qwen3_Q4_K", 0x4130482bfee656ea},
-      {"gpt2_F32", 0x3fc721a74d8c5125},     {"gpt2_Q8_0", 0x7a340f3ce97945ef},
-      {"gpt2_Q4_K", 0x7636cf6cb2b17f19},
+      {"llama_F32", 0x59a0ac95f66ddddd},     {"llama_F16", 0xd49a24b1a6a5a9b0},
+      {"llama_BF16", 0x2531544618c9a239},    {"llama_Q8_0", 0xd98aceb21b6e5bb4},
+      {"llama_Q4_0", 0x9449356ddebbc05a},    {"llama_Q4_K", 0xb374f8536c3ab860},
+      {"llama_Q6_K", 0x6808ee30d41a363a},    {"llama_Q4_1", 0x892c4d78684b8847},
+      {"llama_Q5_K", 0x825ef504b33fe45a},    {"mistral_F32", 0x52edfb08cd8a2c98},
+      {"mistral_Q8_0", 0x566db340bf428041},  {"mistral_Q4_K", 0xf68e9bae8d39cba},
+      {"qwen2_F32", 0x27f0125f20af80ab},     {"qwen2_Q8_0", 0xc3bbd1d7d078247f},
+      {"qwen2_Q4_K", 0x98fef62bacce1a06},    {"qwen3_F32", 0x54636cacce750313},
+      {"qwen3_Q8_0", 0xdc17825ff36232d1},    {"qwen3_Q4_K", 0x4130482bfee656ea},
+      {"gpt2_F32", 0x3fc721a74d8c5125},      {"gpt2_Q8_0", 0x7a340f3ce97945ef},
+      {"gpt2_Q4_K", 0x7636cf6cb2b17f19},     {"mixtral_F32", 0xfe1ea7f3b114ed15},
+      {"mixtral_Q8_0", 0x846cf04148534729},  {"mixtral_Q4_K", 0x1a388db5978ada92},
+      {"qwen3moe_F32", 0xec2b0ce3bc8c5fcd},  {"qwen3moe_Q8_0", 0x84bc059e295067d},
+      {"qwen3moe_Q4_K", 0xfd03c3087aa0dcc9}, {"olmoe_F32", 0x14bdfbec83fa7eb5},
+      {"olmoe_Q8_0", 0x287dced3f05933b1},    {"olmoe_Q4_K", 0x6c2652a6ccb50bfd},
   };
-  Engine engine(path_);
+  LoadedModel engine(path_);
   const auto sequence = engine.NewSequence();
   ContentHash hash;
   for (const std::vector<float>& row : engine.Read(*sequence, RandomTokens(40, 6))) {

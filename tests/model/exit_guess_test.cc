@@ -1,5 +1,5 @@
 // The evidence and its weight, against the formulas of exit_guess.h in plain double precision.
-#include "common/model/exit_guess.h"
+#include "common/model/exits/exit_guess.h"
 
 #include <algorithm>
 #include <cmath>

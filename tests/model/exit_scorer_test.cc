@@ -1,6 +1,6 @@
 // What exits compute: the formula in double precision, and candidates' logits as bits of the full
 // ones.
-#include "common/model/exit_scorer.h"
+#include "common/model/exits/exit_scorer.h"
 
 #include <algorithm>
 #include <bit>
@@ -28,10 +28,10 @@ constexpr uint32_t kRank = 24;
 
 class ExitScorerTest : public testing::Test {
  protected:
-  std::unique_ptr<Engine> Load(const std::string& family, TensorType type) {
+  std::unique_ptr<LoadedModel> Load(const std::string& family, TensorType type) {
     const std::string path = dir_.File("model.gguf");
     WriteRandomModel(SmallModel(family), type, path);
-    return std::make_unique<Engine>(path);
+    return std::make_unique<LoadedModel>(path);
   }
 
   // Hidden states of all sizes: rows of real models grow with depth.
@@ -53,7 +53,7 @@ class ExitScorerTest : public testing::Test {
     return pointers;
   }
 
-  static std::unique_ptr<ExitScorer> Score(const Engine& engine, const TrainedExits& exits,
+  static std::unique_ptr<ExitScorer> Score(const LoadedModel& engine, const TrainedExits& exits,
                                            ExitScope scope) {
     return OrDie(ExitScorer::Create(exits, "x", engine.spec, kHash, engine.weights->outer(),
                                     KernelsFor(BestIsa()), *engine.pool, {.scope = scope}));

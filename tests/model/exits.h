@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/formats/models/exits_file.h"
-#include "common/model/exit_scorer.h"
+#include "common/model/exits/exit_scorer.h"
 #include "common/model/model_spec.h"
 
 namespace outrider {

@@ -24,6 +24,8 @@ struct Golden {
   std::vector<std::vector<float>> exact;   // by position
   std::vector<std::vector<float>> halves;  // with keys and values rounded as our cache has them
   std::vector<TokenId> greedy;
+  // Of models with experts: by layer that has them, by token, the experts it went to, ascending.
+  std::vector<std::vector<std::vector<uint32_t>>> routing;
 };
 
 class GoldenReader {
@@ -39,6 +41,7 @@ class GoldenReader {
     return values;
   }
   uint32_t Count() { return Take<uint32_t>(1)[0]; }
+  bool at_end() const { return at_ == bytes_.size(); }
 
  private:
   std::string bytes_;
@@ -57,6 +60,14 @@ inline Golden ReadGolden(const std::string& model) {
     }
   }
   golden.greedy = reader.Take<TokenId>(kGreedyTokens + 1);
+  if (reader.at_end()) return golden;
+  golden.routing.resize(reader.Count());
+  const uint32_t used_count = reader.Count();
+  for (auto& layer : golden.routing) {
+    for (size_t i = 0; i < golden.tokens.size(); ++i) {
+      layer.push_back(reader.Take<uint32_t>(used_count));
+    }
+  }
   return golden;
 }
 
@@ -72,7 +83,8 @@ inline double Distance(std::span<const float> a, std::span<const float> b) {
 
 struct GoldenModel {
   const char* name;
-  const char* directory;  // under tests/data
+  const char* directory;    // under tests/data
+  double tolerance = 1e-4;  // with keys and values as halves
 };
 
 inline constexpr GoldenModel kGoldenModels[] = {
@@ -85,6 +97,11 @@ inline constexpr GoldenModel kGoldenModels[] = {
     {"qwen3", "models/qwen3"},  // tied, norms of queries and keys
     {"gpt2", "models/gpt2"},    // tied
     {"gpt2_untied", "logits/gpt2_untied"},
+    {"mixtral", "models/mixtral"},
+    {"qwen3_moe", "models/qwen3_moe"},  // a dense layer, then one with experts
+    // Norms over all heads, weights that are not renormalised; where a float's last bit tips a key to
+    // the next half, that is 2^-11 of one of its eight elements.
+    {"olmoe", "models/olmoe", 2e-4},
 };
 
 }  // namespace outrider

@@ -3,11 +3,15 @@
 #include "tests/model/golden_logits.h"
 
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tests/model/engine.h"
+#include "tests/model/wrapped_store.h"
 
 namespace outrider {
 namespace {
@@ -16,13 +20,13 @@ class GoldenLogits : public testing::TestWithParam<GoldenModel> {};
 
 TEST_P(GoldenLogits, AreThoseOfTransformers) {
   const Golden golden = ReadGolden(GetParam().name);
-  Engine engine(TestFile(GetParam().directory));
+  LoadedModel engine(TestFile(GetParam().directory));
   const auto sequence = engine.NewSequence();
   const std::vector<std::vector<float>> logits = engine.Read(*sequence, golden.tokens);
   for (size_t i = 0; i < golden.positions.size(); ++i) {
     SCOPED_TRACE(golden.positions[i]);
     ASSERT_EQ(logits[golden.positions[i]].size(), golden.exact[i].size());
-    EXPECT_LE(Distance(logits[golden.positions[i]], golden.halves[i]), 1e-4);
+    EXPECT_LE(Distance(logits[golden.positions[i]], golden.halves[i]), GetParam().tolerance);
     // Eleven significant bits of keys and values are all that sets us apart from the exact ones.
     EXPECT_LE(Distance(logits[golden.positions[i]], golden.exact[i]), 2e-3);
   }
@@ -30,7 +34,7 @@ TEST_P(GoldenLogits, AreThoseOfTransformers) {
 
 TEST_P(GoldenLogits, GiveTheSameGreedyText) {
   const Golden golden = ReadGolden(GetParam().name);
-  Engine engine(TestFile(GetParam().directory));
+  LoadedModel engine(TestFile(GetParam().directory));
   const auto sequence = engine.NewSequence();
   std::vector<TokenId> text = {golden.greedy[0]};
   while (text.size() < golden.greedy.size()) {
@@ -38,6 +42,39 @@ TEST_P(GoldenLogits, GiveTheSameGreedyText) {
     text.push_back(static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin()));
   }
   EXPECT_EQ(text, golden.greedy);
+}
+
+// Writes down who is asked for next: the experts of the rows of a run.
+class ListeningStore final : public WrappedStore {
+ public:
+  using WrappedStore::WrappedStore;
+
+  void Prefetch(std::span<const WeightKey> keys) override {
+    std::vector<uint32_t>& experts = asked.emplace_back();
+    for (const WeightKey& key : keys) experts.push_back(std::get<ExpertKey>(key).expert);
+  }
+
+  std::vector<std::vector<uint32_t>> asked;  // by layer that has experts, since last cleared
+};
+
+TEST_P(GoldenLogits, SendEveryTokenToTheSameExperts) {
+  const Golden golden = ReadGolden(GetParam().name);
+  ListeningStore* store = nullptr;
+  LoadedModel engine(TestFile(GetParam().directory), {.wrap_weights = [&](WeightStore& weights) {
+                       auto listening = std::make_unique<ListeningStore>(weights);
+                       store = listening.get();
+                       return listening;
+                     }});
+  const auto sequence = engine.NewSequence();
+  for (size_t i = 0; i < golden.tokens.size(); ++i) {
+    SCOPED_TRACE(i);
+    store->asked.clear();
+    engine.Read(*sequence, {&golden.tokens[i], 1});
+    ASSERT_EQ(store->asked.size(), golden.routing.size());
+    for (size_t layer = 0; layer < golden.routing.size(); ++layer) {
+      EXPECT_EQ(store->asked[layer], golden.routing[layer][i]) << "layer " << layer;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenLogits, testing::ValuesIn(kGoldenModels),

@@ -85,6 +85,14 @@ void FillFloats(const std::string& name, Random& random, std::span<std::byte> by
   }
 }
 
+void AddExperts(uint32_t count, uint32_t used_count, bool renormalize, Hyperparameters& model) {
+  model.experts = {.count = count,
+                   .used_count = used_count,
+                   .feed_forward_length = 256,
+                   .renormalize = renormalize,
+                   .blocks = std::vector<bool>(model.block_count, true)};
+}
+
 }  // namespace
 
 Hyperparameters SmallModel(const std::string& family) {
@@ -113,6 +121,17 @@ Hyperparameters SmallModel(const std::string& family) {
     model.architecture = Architecture::kQwen3;
     model.tied_embeddings = true;
     kv_heads = 1;
+  } else if (family == "mixtral") {
+    model.architecture = Architecture::kLlama;
+    model.rope.style = RopeStyle::kInterleaved;
+    AddExperts(5, 2, true, model);
+    model.feed_forward_length = model.experts.feed_forward_length;
+  } else if (family == "qwen3moe") {
+    model.architecture = Architecture::kQwen3Moe;
+    AddExperts(12, 4, true, model);
+  } else if (family == "olmoe") {
+    model.architecture = Architecture::kOlmoe;
+    AddExperts(20, 8, false, model);
   } else {
     OUTRIDER_CHECK(family == "gpt2", "a family the tests know");
     model.architecture = Architecture::kGpt2;
@@ -140,7 +159,8 @@ void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::
   std::vector<Planned> tensors;
   for (const ExpectedTensor& expected : TensorLayout(model)) {
     const bool is_matrix = expected.dims.size() > 1 && expected.name != "position_embd.weight";
-    const TensorType stored = is_matrix ? type : TensorType::kF32;
+    const bool is_router = expected.name.ends_with("ffn_gate_inp.weight");
+    const TensorType stored = is_matrix && !is_router ? type : TensorType::kF32;
     OUTRIDER_CHECK_OK(writer.AddTensor(expected.name, stored, expected.dims));
     tensors.push_back({expected.name, stored, *TensorBytes(stored, expected.dims), is_matrix});
   }

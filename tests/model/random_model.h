@@ -11,10 +11,11 @@
 namespace outrider {
 
 // "llama" (grouped heads, llama3 scaling), "mistral" (window of 24), "qwen2" (yarn), "qwen3"
-// (tied), "gpt2": two layers, widths of 256 and 512, a vocabulary of 200, a context of 160.
+// (tied), "gpt2", "mixtral" (2 of 5 experts), "qwen3moe" (4 of 12), "olmoe" (8 of 20, with weights
+// as they are): two layers, widths of 256 and 512, a vocabulary of 200, a context of 160.
 Hyperparameters SmallModel(const std::string& family);
 
-// Matrices are of `type`; norms, biases and tables are F32.
+// Matrices are of `type`; norms, biases, tables and routers are F32.
 void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::string& path);
 
 }  // namespace outrider

@@ -1,17 +1,22 @@
-#include "common/model/resident_weights.h"
+#include "common/model/weights/resident_weights.h"
 
 #include <fstream>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_writer.h"
+#include "common/formats/models/content_parts.h"
+#include "common/formats/models/content_record.h"
 #include "common/formats/models/convert.h"
 #include "common/model/numerics_id.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/model/engine.h"
+#include "tests/model/golden_logits.h"
 #include "tests/model/random_model.h"
 #include "tests/test_files.h"
 
@@ -47,6 +52,93 @@ TEST(ResidentWeights, AreHashedWhateverReadsThem) {
   EXPECT_EQ(HashOf(converted), HashOf(TestFile("models/llama")));
 }
 
+TEST(ResidentWeights, AreHashedAsAPlainReadHashesThem) {
+  for (const GoldenModel& model : kGoldenModels) {
+    SCOPED_TRACE(model.directory);
+    const std::string path = TestFile(model.directory);
+    EXPECT_EQ(OrDie(HashContent(*OrDie(ModelFile::Open(path)))), HashOf(path));
+  }
+}
+
+absl::Status LoadStatus(const std::string& path) {
+  const auto model = OrDie(ModelFile::Open(path));
+  const auto pool = OrDie(ThreadPool::Create(1));
+  const ModelSpec spec = OrDie(ModelSpec::From(*model, path));
+  return ResidentWeights::Load(*model, spec, path, *pool, nullptr).status();
+}
+
+// Where a u64 of the metadata stands.
+size_t ValueAt(const std::string& bytes, std::string_view key) {
+  const size_t at = bytes.find(key);
+  OUTRIDER_CHECK(at != std::string::npos, "the key is there");
+  return at + key.size() + sizeof(uint32_t);
+}
+
+// Whatever it is converted from and to.
+TEST(ContentRecord, SaysWhatAConvertedFileHolds) {
+  const ScratchDir dir;
+  const std::string path = dir.File("converted.gguf");
+  for (const char* name : {"models/gpt2", "models/mixtral", "models/olmoe", "models/qwen2"}) {
+    for (const std::optional<TensorType> type :
+         {std::optional<TensorType>(), std::optional(TensorType::kQ8_0)}) {
+      SCOPED_TRACE(name);
+      OUTRIDER_CHECK_OK(Convert(*OrDie(ModelFile::Open(TestFile(name))), path, {.type = type},
+                                [](uint64_t, std::string_view) {}));
+      EXPECT_EQ(OrDie(ModelFile::Open(path))->RecordedContentHash(), HashOf(path));
+    }
+  }
+  EXPECT_EQ(OrDie(ModelFile::Open(TestFile("models/gpt2")))->RecordedContentHash(), std::nullopt);
+}
+
+TEST(ContentRecord, OfAnotherFileIsNotBelieved) {
+  const ScratchDir dir;
+  const auto convert = [&](const char* name, const std::string& path) {
+    OUTRIDER_CHECK_OK(Convert(*OrDie(ModelFile::Open(TestFile(name))), path, {},
+                              [](uint64_t, std::string_view) {}));
+  };
+  // As a program does that copies metadata to a file whose tensors are of other types.
+  const std::string path = dir.File("converted.gguf"), other = dir.File("other.gguf");
+  convert("models/qwen2", path);
+  convert("models/mixtral", other);
+  const std::string bytes = Contents(other);
+  std::string copied = Contents(path);
+  for (const std::string_view key : {kContentHashKey, kContentTableKey}) {
+    copied.replace(ValueAt(copied, key), 8, bytes, ValueAt(bytes, key), 8);
+  }
+  const std::string changed = dir.Write("changed.gguf", copied);
+  EXPECT_EQ(OrDie(ModelFile::Open(changed))->RecordedContentHash(), std::nullopt);
+  EXPECT_EQ(HashOf(changed), HashOf(path)) << "and so it is computed";
+
+  // Nor is it passed on.
+  const std::string again = dir.File("again.gguf");
+  OUTRIDER_CHECK_OK(
+      Convert(*OrDie(ModelFile::Open(changed)), again, {}, [](uint64_t, std::string_view) {}));
+  EXPECT_EQ(OrDie(ModelFile::Open(again))->RecordedContentHash(), HashOf(path));
+}
+
+TEST(ContentRecord, ThatLiesIsFoundOutByWhoeverReadsTheWeights) {
+  const ScratchDir dir;
+  const std::string path = dir.File("converted.gguf");
+  OUTRIDER_CHECK_OK(Convert(*OrDie(ModelFile::Open(TestFile("models/llama"))), path, {},
+                            [](uint64_t, std::string_view) {}));
+  OUTRIDER_CHECK_OK(LoadStatus(path));
+  const auto expect_refusal = [&](const std::string& bytes) {
+    const std::string changed = dir.Write("changed.gguf", bytes);
+    EXPECT_NE(OrDie(ModelFile::Open(changed))->RecordedContentHash(), std::nullopt) << "believed";
+    const absl::Status status = LoadStatus(changed);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(std::string(Message(status)), HasSubstr(changed + ": its weights hash to "));
+    EXPECT_THAT(std::string(Message(status)), HasSubstr("its key outrider.content_hash says "));
+    EXPECT_THAT(std::string(Message(status)), HasSubstr("run `outrider convert` on it"));
+  };
+  std::string lies = Contents(path);
+  lies[ValueAt(lies, kContentHashKey)] ^= 1;
+  expect_refusal(lies);
+  std::string edited = Contents(path);
+  edited[edited.size() / 2] ^= 1;  // a weight
+  expect_refusal(edited);
+}
+
 TEST(ResidentWeights, EveryByteOfATensorCounts) {
   const ScratchDir dir;
   const std::string path = dir.File("model.gguf");
@@ -67,6 +159,32 @@ TEST(ResidentWeights, EveryByteOfATensorCounts) {
   }
 }
 
+// Ids are written down: in exits files, in sessions that wait to be resumed. Those of a model stay.
+TEST(ResidentWeights, IdsOfModelsStayWhatTheyWere) {
+  struct Known {
+    const char* directory;
+    const char* numerics_id;
+    uint64_t content_hash;
+  };
+  for (const Known& known : std::initializer_list<Known>{
+           {"models/llama", "d3931a43ef5aa632", 0xc1e41828ed4d7463},
+           {"models/llama_biased", "8c0f74e5aaf8f7f7", 0xad2179a038379800},
+           {"logits/llama_linear", "d285d94d6a810bab", 0xfcc492ca2b402355},
+           {"models/mistral", "c51ec5acb4d99a07", 0xcd7ca9b27decf004},
+           {"logits/mistral_short_window", "a6d4362ed0062916", 0x08f0ad40394734b8},
+           {"models/qwen2", "ec8aa3578686cb39", 0xe270189b765e2cca},
+           {"models/qwen3", "aa6e6d61a2651548", 0xb8eb0dd099f878e1},
+           {"models/gpt2", "016dbdf56ab53f9b", 0x153f0a5be4f66d56},
+           {"logits/gpt2_untied", "0760a01f3a938473", 0x501167dbb7c46456},
+       }) {
+    SCOPED_TRACE(known.directory);
+    const std::string path = TestFile(known.directory);
+    EXPECT_EQ(HashOf(path), known.content_hash);
+    const ModelSpec spec = OrDie(ModelSpec::From(*OrDie(ModelFile::Open(path)), path));
+    EXPECT_EQ(NumericsId::Of(spec, known.content_hash, "cpu", "f16").ToString(), known.numerics_id);
+  }
+}
+
 TEST(ResidentWeights, TheNumericsIdHasTheModelsNumbersToo) {
   const ModelSpec spec =
       OrDie(ModelSpec::From(*OrDie(ModelFile::Open(TestFile("models/llama"))), "llama"));
@@ -78,7 +196,9 @@ TEST(ResidentWeights, TheNumericsIdHasTheModelsNumbersToo) {
   ModelSpec other = spec;
   other.name = "the same by another name";
   EXPECT_EQ(NumericsId::Of(other, 7, "cpu", "f16"), id);
-  other.rope.base *= 2;
+  other.layers[1].attention.rope.base *= 2;
+  EXPECT_NE(NumericsId::Of(other, 7, "cpu", "f16"), id);
+  other.layers[0].attention.rope.base *= 2;
   EXPECT_NE(NumericsId::Of(other, 7, "cpu", "f16"), id);
   EXPECT_EQ(id.ToString().size(), 16u);
 }

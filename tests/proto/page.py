@@ -17,7 +17,7 @@ import sys
 # What a device says, then what the server answers, in one short session.
 EXAMPLES = [
     ("A device opens a session with the prompt 403, 2501, 263, and takes what the server likes for the rest.",
-     "Client", 'open { nonce: 0x1122334455667788 prompt: [403, 2501, 263] pass_nodes: 16 hints: true attempt: 1 }'),
+     "Client", 'open { nonce: 0x1122334455667788 prompt { tokens { ids: [403, 2501, 263] } } pass_nodes: 16 hints: true attempt: 1 }'),
     ("The server names the session and hands out a token.",
      "Server", 'opened { session: "0123456789abcdef" token: "secret-of-16-byt" time_to_live_ms: 120000 '
      'pass_nodes: 16 sketch_nodes_max: 256 length_max: 4096 numerics_id: "5d41402abc4b2a76" }'),
@@ -177,7 +177,7 @@ def sizes_section(root):
          f"verdict {{ {late} pass_us: 1900000 finish: FINISH_STOP_STRING }}", ""),
         ("resume", "Client", EXAMPLES[6][2], "36 name and token, 9 the hash"),
         ("open, 1000 tokens of 32 000", "Client",
-         f"open {{ nonce: 0x1122334455667788 prompt: {[rng.randrange(32000) for _ in range(1000)]} }}", ""),
+         f"open {{ nonce: 0x1122334455667788 prompt {{ tokens {{ ids: {[rng.randrange(32000) for _ in range(1000)]} }} }} }}", ""),
     ]
     for name, kind, text, note in ordinary:
         rows.append(f"| {name} | {within(bar(0), len(encode(root, kind, text)), name)} | {note} |")

@@ -102,12 +102,13 @@ TEST(LinkCutTest, AtAnyByteItCostsTimeAndNoToken) {
 
   const SessionOptions greedy = Story(false);
   const SessionOptions sampled = Story(true);
-  const std::array<Text, 2> alone = {Alone(greedy.prompt, greedy.sampling, greedy.stops, true),
-                                     Alone(sampled.prompt, sampled.sampling, sampled.stops, true)};
+  const std::array<Written, 2> alone = {
+      Alone(greedy.prompt, greedy.sampling, greedy.stops, true),
+      Alone(sampled.prompt, sampled.sampling, sampled.stops, true)};
   std::map<std::string, size_t> places;
   for (size_t number = 0; number < kCuts; ++number) {
     const Result& result = results[number];
-    const Text& right = alone[number % 4 >= 2];
+    const Written& right = alone[number % 4 >= 2];
     ASSERT_TRUE(result.status.ok()) << result.status << ", cut " << number;
     EXPECT_EQ(result.tokens, right.tokens) << "cut " << number;
     EXPECT_EQ(result.text, right.text) << "cut " << number;

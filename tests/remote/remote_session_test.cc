@@ -29,7 +29,7 @@ TEST(RemoteSessionTest, WritesWhatTheTargetAloneWould) {
   for (const bool sampled : {false, true}) {
     SessionOptions options = Story("Once upon a time", 80);
     if (sampled) options.sampling = Sampled(3);
-    const Text alone = Alone(options.prompt, options.sampling, options.stops, true);
+    const Written alone = Alone(options.prompt, options.sampling, options.stops, true);
     const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
     EXPECT_EQ(OrDie(verifier->Describe()).model_name(), "stories260k");
     for (const PolicyKind kind : kPolicyKinds) {

@@ -94,7 +94,7 @@ void ExpectTheTextOfTheTargetAlone(const SamplingOptions& sampling) {
   options.stops.max_tokens = 180;
   options.link.patience = std::chrono::seconds(20);  // a broken client fails in good time
   options.sampling = sampling;
-  const Text alone = Alone(options.prompt, options.sampling, options.stops, true);
+  const Written alone = Alone(options.prompt, options.sampling, options.stops, true);
 
   MortalServer server;
   const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));

@@ -23,22 +23,25 @@ namespace outrider {
 
 class ServerProcess {
  public:
-  // Returns when devices can connect. Port 0: any free one.
-  explicit ServerProcess(uint16_t port = 0) {
+  // Returns when devices can connect. Port 0: any free one. With these flags
+  // besides.
+  explicit ServerProcess(uint16_t port = 0,
+                         const std::vector<std::string>& flags = {"--sessions", "16"}) {
     int ends[2];
     OUTRIDER_CHECK(pipe2(ends, O_CLOEXEC) == 0, "a process can have a pipe");
     says_ = FileDescriptor(ends[0]);
     const FileDescriptor said(ends[1]);
     const std::string listen = Concat("127.0.0.1:", port);
     const std::string model = Stories();
-    const char* const arguments[] = {
-        OUTRIDER_SERVER, "--model", model.c_str(), "--listen", listen.c_str(),
-        "--sessions",    "16",      "--threads",   "1",        nullptr};
+    std::vector<const char*> arguments = {
+        OUTRIDER_SERVER, "--model", model.c_str(), "--listen", listen.c_str(), "--threads", "1"};
+    for (const std::string& argument : flags) arguments.push_back(argument.c_str());
+    arguments.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);  // should the test come to an end of its own
       dup2(said.get(), STDERR_FILENO);
-      execv(OUTRIDER_SERVER, const_cast<char* const*>(arguments));
+      execv(OUTRIDER_SERVER, const_cast<char* const*>(arguments.data()));
       _exit(127);
     }
     port_ = ReadPort();

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/simulator/chance.h"
-#include "bench/simulator/simulation.h"
-#include "bench/simulator/vocabulary.h"
+#include "bench/simulator/sources/vocabulary.h"
+#include "bench/simulator/world/chance.h"
+#include "bench/simulator/world/simulation.h"
 #include "common/base/status.h"
 #include "gtest/gtest.h"
 #include "tests/simulator/all_pairs.h"
@@ -170,7 +170,7 @@ TEST_P(CoveringSetTest, WritesWhatTheTargetWritesAlone) {
     ASSERT_TRUE(simulation.Run()) << "prompt " << first << ": no end";
     for (size_t i = 0; i < combination.sessions; ++i) {
       SCOPED_TRACE(Concat("prompt ", (first + i) % prompts.size()));
-      const Device& device = simulation.device(i);
+      const SimulatedDevice& device = simulation.device(i);
       ASSERT_FALSE(device.end() && !device.end()->ok()) << *device.end();
       SamplingOptions sampling = scenario.sampling;
       sampling.seed += i;  // every session samples in its own way

@@ -1,4 +1,4 @@
-#include "bench/simulator/draft_skill.h"
+#include "bench/simulator/sources/draft_skill.h"
 
 #include <cmath>
 #include <string_view>
@@ -47,7 +47,7 @@ TEST(DraftSkill, TheTruthHasEachRankAsOftenAsAsked) {
 TEST(DraftSkill, NamedDraftersAreWhatTheyAreCalled) {
   EXPECT_NEAR(RightByRank(Skill("adversarial"), 4).back(), 1, 1e-9);
   EXPECT_NEAR(RightByRank(Skill("perfect"), 4).front(), 1, 1e-9);
-  EXPECT_GT(Skill("good").Acceptance(), Skill("bad").Acceptance());
+  EXPECT_GT(RightByRank(Skill("good"), 4).front(), RightByRank(Skill("bad"), 4).front());
 }
 
 // At every rank, what is claimed is what happens.

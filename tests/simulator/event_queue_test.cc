@@ -1,4 +1,4 @@
-#include "bench/simulator/event_queue.h"
+#include "bench/simulator/world/event_queue.h"
 
 #include <chrono>
 #include <vector>

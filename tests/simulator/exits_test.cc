@@ -1,4 +1,4 @@
-#include "bench/simulator/exits.h"
+#include "bench/simulator/sources/exits.h"
 
 #include <cmath>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "bench/simulator/formulas.h"
+#include "bench/simulator/studies/formulas.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "bench/simulator/frames.h"
+#include "bench/simulator/world/frames.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "bench/simulator/link.h"
+#include "bench/simulator/world/link.h"
 
 #include <chrono>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "bench/simulator/regret.h"
+#include "bench/simulator/studies/regret.h"
 
 #include "gtest/gtest.h"
 

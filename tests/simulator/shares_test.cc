@@ -1,10 +1,10 @@
 // Who gets the target when everybody wants it.
-#include "bench/simulator/shares.h"
+#include "bench/simulator/studies/shares.h"
 
 #include <chrono>
 #include <memory>
 
-#include "bench/simulator/lossless.h"
+#include "bench/simulator/studies/lossless.h"
 #include "gtest/gtest.h"
 
 namespace outrider {

@@ -1,13 +1,13 @@
-#include "bench/simulator/simulation.h"
+#include "bench/simulator/world/simulation.h"
 
 #include <memory>
 #include <string_view>
 #include <vector>
 
-#include "bench/simulator/faults.h"
-#include "bench/simulator/figures.h"
-#include "bench/simulator/formulas.h"
-#include "bench/simulator/lossless.h"
+#include "bench/simulator/studies/faults.h"
+#include "bench/simulator/studies/figures.h"
+#include "bench/simulator/studies/formulas.h"
+#include "bench/simulator/studies/lossless.h"
 #include "common/base/status.h"
 #include "gtest/gtest.h"
 

@@ -1,11 +1,11 @@
-#include "bench/simulator/text.h"
+#include "bench/simulator/sources/text.h"
 
 #include <cmath>
 #include <memory>
 #include <set>
 #include <vector>
 
-#include "bench/simulator/vocabulary.h"
+#include "bench/simulator/sources/vocabulary.h"
 #include "common/base/status.h"
 #include "gtest/gtest.h"
 

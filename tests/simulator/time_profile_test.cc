@@ -1,4 +1,4 @@
-#include "bench/simulator/time_profile.h"
+#include "bench/simulator/world/time_profile.h"
 
 #include <string_view>
 

@@ -1,4 +1,4 @@
-#include "bench/simulator/trace.h"
+#include "bench/simulator/sources/trace.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "common/speculation/confidence.h"
+#include "common/speculation/drafting/confidence.h"
 
 #include <algorithm>
 #include <array>

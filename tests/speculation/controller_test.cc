@@ -1,11 +1,15 @@
-#include "common/speculation/controller.h"
+#include "common/speculation/control/auto_controller.h"
 
 #include <gtest/gtest.h>
+
+#include <utility>
+
+#include "common/speculation/drafting/sketcher.h"
 
 namespace outrider {
 namespace {
 
-using Way = Controller::Way;
+using Way = AutoController::Way;
 
 // A session in which nothing varies.
 class Session {
@@ -18,6 +22,10 @@ class Session {
     double verdict_ms = 30;
   };
 
+  explicit Session(const ControlSetup& setup = {}) : controller_(setup) {}
+
+  const Course& course() const { return controller_.course(); }
+
   Way Decide(const Times& times, int verdicts = 1) {
     Way way = controller_.way();
     for (int i = 0; i < verdicts; ++i) {
@@ -25,14 +33,17 @@ class Session {
       costs_.MeasuredDraft(1, times.draft_ms);
       costs_.MeasuredPass({way == Way::kTargetAlone ? 0U : 8U, 4}, times.pass_ms);
       costs_.MeasuredVerdict(times.tokens_per_verdict, times.verdict_ms);
-      way = controller_.Choose(costs_);
+      controller_.Decided(sketcher_.View({}));
+      way = controller_.way();
     }
     return way;
   }
 
  private:
   CostModel costs_;
-  Controller controller_;
+  AutoController controller_;
+  RestingPolicy resting_;
+  Sketcher sketcher_{{}, resting_, costs_};
 };
 
 TEST(Controller, KnowsFromTheFirstVerdictWhetherToWaitForGrowth) {
@@ -111,6 +122,34 @@ TEST(Controller, StopsDraftingThatGainsNothingAndTriesAgainLater) {
   useful.verdict_ms = 15;
   Session other;
   for (int i = 0; i < 2000; ++i) EXPECT_EQ(other.Decide(useful), Way::kGoOn);
+}
+
+// Of where tokens are drafted, nothing is chosen that a setup does not have.
+TEST(Controller, ChoosesAPlacementThatThereIs) {
+  const Session::Times useless = {
+      .round_trip_ms = 300, .pass_ms = 20, .tokens_per_verdict = 1, .verdict_ms = 20};
+  const auto placements = [&](const ControlSetup& setup) {
+    Session session(setup);
+    session.Decide(useless);
+    const Course drafting = session.course();
+    EXPECT_EQ(drafting.growth->name(), "ours");
+    while (session.Decide(useless) != Way::kTargetAlone) continue;
+    const Course alone = session.course();
+    EXPECT_EQ(alone.growth->name(), "resting");
+    EXPECT_EQ(alone.dry, Dry::kAlone);
+    return std::pair(drafting.placement, alone.placement);
+  };
+  EXPECT_EQ(placements({}), std::pair(Placement::kSplit, Placement::kTargetAlone));
+  EXPECT_EQ(placements({.server_drafts = true}), std::pair(Placement::kSplit, Placement::kServer));
+  EXPECT_EQ(placements({.target_is_here = true}),
+            std::pair(Placement::kLocal, Placement::kTargetAlone));
+}
+
+TEST(Controller, LeavesTheDryPolicyAsItWasOpenedUntilTheFirstVerdict) {
+  Session session;
+  EXPECT_EQ(session.course().dry, std::nullopt);
+  session.Decide({.round_trip_ms = 60, .pass_ms = 100});
+  EXPECT_EQ(session.course().dry, Dry::kWait);
 }
 
 TEST(Controller, ATargetThatGetsSlowerIsGivenADraftAtOnce) {

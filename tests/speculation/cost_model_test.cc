@@ -1,4 +1,4 @@
-#include "common/speculation/cost_model.h"
+#include "common/speculation/costs/cost_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/speculation/growth_due.h"
+#include "common/speculation/costs/growth_due.h"
 
 #include "gtest/gtest.h"
 

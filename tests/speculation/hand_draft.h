@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/speculation/cost_model.h"
-#include "common/speculation/outcome_posterior.h"
-#include "common/speculation/tree_policy.h"
+#include "common/speculation/costs/cost_model.h"
+#include "common/speculation/drafting/outcome_posterior.h"
+#include "common/speculation/policies/tree_policy.h"
 
 namespace outrider {
 

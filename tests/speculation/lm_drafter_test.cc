@@ -1,4 +1,4 @@
-#include "common/speculation/lm_drafter.h"
+#include "common/speculation/drafting/lm_drafter.h"
 
 #include <algorithm>
 #include <array>
@@ -12,13 +12,15 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/engine/cpu_engine.h"
+#include "common/engine/cpu_target.h"
 #include "common/kernels/isa.h"
-#include "common/model/cpu_target.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/allocation_count.h"
 #include "tests/model/engine.h"
 #include "tests/model/stories.h"
+#include "tests/model/wrapped_store.h"
 
 namespace outrider {
 namespace {
@@ -52,36 +54,45 @@ SamplingOptions Everything() {
   return options;
 }
 
-// A model's weights, which drafters share.
-struct Weights {
-  explicit Weights(const std::string& path)
-      : model(OrDie(ModelFile::Open(path))),
-        spec(OrDie(ModelSpec::From(*model, path))),
-        store(OrDie(ResidentWeights::Load(*model, spec, path, *Pool(), nullptr))) {}
+// A model, on an engine that its drafters share.
+struct Model {
+  explicit Model(const std::string& model_path) : path(model_path), engine(NewEngine({})) {}
 
   static ThreadPool* Pool() {
     static ThreadPool* const pool = OrDie(ThreadPool::Create(2)).release();
     return pool;
   }
 
-  std::unique_ptr<LmDrafter> Drafter(const SamplingOptions& sampling,
-                                     const LmDrafterOptions& options = {}) const {
-    return OrDie(LmDrafter::Create(spec, *store, OrDie(Chooser::Create(sampling, kVocabulary)),
-                                   options, KernelsFor(BestIsa()), *Pool()));
+  std::unique_ptr<Engine> NewEngine(EngineOptions options) const {
+    options.sequence_count_max = 8;
+    if (options.node_count_max == EngineOptions().node_count_max) options.node_count_max = 256;
+    if (options.row_count_max == EngineOptions().row_count_max) options.row_count_max = 64;
+    return OrDie(LoadCpuEngine(*OrDie(ModelFile::Open(path)), path, options, KernelsFor(BestIsa()),
+                               *Pool(), nullptr));
   }
 
-  std::unique_ptr<ModelFile> model;
-  ModelSpec spec;
-  std::unique_ptr<ResidentWeights> store;
+  std::unique_ptr<LmDrafter> Drafter(const SamplingOptions& sampling) const {
+    return OrDie(LmDrafter::Create(*engine, OrDie(Chooser::Create(sampling, kVocabulary))));
+  }
+  // On an engine of its own.
+  std::unique_ptr<LmDrafter> Drafter(const SamplingOptions& sampling,
+                                     const EngineOptions& options) const {
+    others.push_back(NewEngine(options));
+    return OrDie(LmDrafter::Create(*others.back(), OrDie(Chooser::Create(sampling, kVocabulary))));
+  }
+
+  const std::string path;
+  const std::unique_ptr<Engine> engine;
+  mutable std::vector<std::unique_ptr<Engine>> others;
 };
 
-const Weights& Good() {
-  static const Weights* const weights = new Weights(Stories());
-  return *weights;
+const Model& Good() {
+  static const Model* const model = new Model(Stories());
+  return *model;
 }
-const Weights& Damaged() {
-  static const Weights* const weights = new Weights(DamagedStories());
-  return *weights;
+const Model& Damaged() {
+  static const Model* const model = new Model(DamagedStories());
+  return *model;
 }
 
 TokenHistory HistoryOf(const Tokens& tokens) {
@@ -103,8 +114,8 @@ class Author {
   Author(const std::string& path, const SamplingOptions& sampling, const Tokens& prompt)
       : chooser_(OrDie(Chooser::Create(sampling, kVocabulary))),
         history_(HistoryOf(prompt)),
-        target_(OrDie(CpuTarget::Load(*OrDie(ModelFile::Open(path)), path, {.node_count_max = 200},
-                                      KernelsFor(BestIsa()), *Weights::Pool(), nullptr))),
+        target_(OrDie(LoadCpuTarget(*OrDie(ModelFile::Open(path)), path, {.node_count_max = 200},
+                                    KernelsFor(BestIsa()), *Model::Pool(), nullptr))),
         id_(OrDie(target_->CreateSequence())) {
     OUTRIDER_CHECK_OK(target_->Prefill(id_, prompt, nullptr));
   }
@@ -113,7 +124,7 @@ class Author {
   Outcome Run(std::span<const DraftedNode> nodes) {
     const Pass pass = {id_, nodes, &chooser_, &history_};
     PassResult result;
-    target_->Run({&pass, 1}, {&result, 1});
+    target_->Run({}, {&pass, 1}, {&result, 1});
     OUTRIDER_CHECK_OK(result.status);
     OUTRIDER_CHECK_OK(target_->Commit(id_, result.outcome));
     committed_.clear();
@@ -130,7 +141,7 @@ class Author {
  private:
   const Chooser chooser_;
   TokenHistory history_;
-  std::unique_ptr<CpuTarget> target_;
+  std::unique_ptr<EngineTarget> target_;
   SequenceId id_;
   Tokens committed_;
 };
@@ -409,9 +420,7 @@ TEST(LmDrafter, WhatIsInNoSketchAnyMoreMakesRoom) {
 TEST(LmDrafter, ADifferenceInPaddingDoesNotMatter) {
   const Tokens expected = AskAtRoot(*Good().Drafter({}), HistoryOf({kBos, 403}), 5);
   for (const int32_t size : {500, 512, 520}) {
-    const auto drafter =
-        OrDie(LmDrafter::Create(Good().spec, *Good().store, OrDie(Chooser::Create({}, size)), {},
-                                KernelsFor(BestIsa()), *Weights::Pool()));
+    const auto drafter = OrDie(LmDrafter::Create(*Good().engine, OrDie(Chooser::Create({}, size))));
     TokenHistory history({.vocabulary_size = size, .capacity = 10});
     OUTRIDER_CHECK_OK(history.Append(Tokens{kBos, 403}));
     EXPECT_EQ(AskAtRoot(*drafter, history, 5), expected);
@@ -487,29 +496,28 @@ TEST(LmDrafter, WhatCannotBeIsRefusedInASentence) {
 }
 
 // A store whose reads fail when told to.
-class FailingStore final : public WeightStore {
+class FailingStore final : public WrappedStore {
  public:
-  explicit FailingStore(WeightStore& store) : store_(store) {}
+  using WrappedStore::WrappedStore;
 
-  const OuterWeights& outer() const override { return store_.outer(); }
-  absl::StatusOr<LayerLease> Acquire(uint32_t layer) override {
+  absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
     if (countdown > 0 && --countdown == 0) return absl::DataLossError("the flash is gone");
-    return store_.Acquire(layer);
+    return store_.Acquire(key);
   }
 
   int countdown = 0;  // 0: no failure
-
- private:
-  void Release(uint32_t) override {}
-
-  WeightStore& store_;
 };
 
 TEST(LmDrafter, AFailureLeavesItAsGoodAsNew) {
-  FailingStore store(*Damaged().store);
-  const auto drafter =
-      OrDie(LmDrafter::Create(Damaged().spec, store, OrDie(Chooser::Create({}, kVocabulary)),
-                              {.row_count_max = 8}, KernelsFor(BestIsa()), *Weights::Pool()));
+  const auto file = OrDie(ModelFile::Open(DamagedStories()));
+  const ModelSpec spec = OrDie(ModelSpec::From(*file, "damaged"));
+  const auto weights =
+      OrDie(ResidentWeights::Load(*file, spec, "damaged", *Model::Pool(), nullptr));
+  const auto failing = std::make_shared<FailingStore>(*weights);
+  FailingStore& store = *failing;
+  const auto engine = OrDie(CpuEngine::Create(spec, failing, 0, {.row_count_max = 8},
+                                              KernelsFor(BestIsa()), *Model::Pool()));
+  const auto drafter = OrDie(LmDrafter::Create(*engine, OrDie(Chooser::Create({}, kVocabulary))));
   const std::vector<DraftedNode> nodes = {{300, kRoot}, {301, 0}, {302, kRoot}, {303, 2}};
   const std::vector<Context> contexts = {{kRoot, 9}, {1, 9}, {3, 9}};
   Proposals ours, theirs;

@@ -1,4 +1,4 @@
-#include "common/speculation/ngram_drafter.h"
+#include "common/speculation/drafting/ngram_drafter.h"
 
 #include <algorithm>
 #include <cstdint>

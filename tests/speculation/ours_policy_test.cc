@@ -1,4 +1,4 @@
-#include "common/speculation/ours_policy.h"
+#include "common/speculation/policies/ours_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

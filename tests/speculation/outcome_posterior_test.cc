@@ -1,4 +1,4 @@
-#include "common/speculation/outcome_posterior.h"
+#include "common/speculation/drafting/outcome_posterior.h"
 
 #include <gtest/gtest.h>
 

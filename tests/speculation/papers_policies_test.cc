@@ -5,12 +5,12 @@
 
 #include <cmath>
 
-#include "common/speculation/chain_policy.h"
-#include "common/speculation/edgellm_policy.h"
-#include "common/speculation/fallback_rule.h"
-#include "common/speculation/fsd_policy.h"
-#include "common/speculation/lever_policy.h"
-#include "common/speculation/llmcad_policy.h"
+#include "common/speculation/policies/chain_policy.h"
+#include "common/speculation/policies/edgellm_policy.h"
+#include "common/speculation/policies/fallback_rule.h"
+#include "common/speculation/policies/fsd_policy.h"
+#include "common/speculation/policies/lever_policy.h"
+#include "common/speculation/policies/llmcad_policy.h"
 #include "tests/speculation/hand_draft.h"
 
 namespace outrider {

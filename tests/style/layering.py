@@ -8,10 +8,9 @@ README.md.
     layering.py ROOT          check the tree under ROOT
     layering.py --self-test   show that the check finds what it should, and nothing else
 """
-import pathlib
 import re
-import sys
-import tempfile
+
+import checking
 
 ROOMS = [
     "proto",
@@ -27,9 +26,11 @@ ROOMS = [
     "common/tokens",
     "common/kernels",
     "common/model",
+    "common/engine",
     "common/cuda",
     "common/torch",
     "common/speculation",
+    "common/verification",
     "client",
     "server",
     "adapters",
@@ -86,34 +87,16 @@ def self_test():
         "common/base/good.h": '#include <vector>\n#include "common/base/other.h"\n',
         "common/formats/models/good.cc": '#include "common/base/good.h"\n#include "absl/status/status.h"\n',
         "common/base/bad.h": '#include "common/text/tokenizer.h"\n',
-        "client/bad.cc": '#include "server/scheduler.h"\n',
+        "client/bad.cc": '#include "server/decode_service.h"\n',
         "common/text/bad.cc": '#include "tests/text/fake.h"\n',
         "common/text/testing/good.h": '#include "common/text/testing/other.h"\n',
         "common/text/worse.cc": '#include "common/text/testing/good.h"\n',
-        "tests/text/good.cc": '#include "client/session.h"\n#include "bench/simulator/link.h"\n',
+        "tests/text/good.cc": '#include "client/session.h"\n#include "bench/simulator/world/link.h"\n',
         "bench/good.cc": '#include "common/text/testing/good.h"\n',
     }
-    with tempfile.TemporaryDirectory() as name:
-        root = pathlib.Path(name)
-        for path, text in tree.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(text)
-        found = {edge.split(":")[0] for edge in upward_edges(root)}
-    expected = {"common/base/bad.h", "client/bad.cc", "common/text/bad.cc", "common/text/worse.cc"}
-    if found != expected:
-        sys.exit(f"self-test: found {sorted(found)}, expected {sorted(expected)}")
-
-
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        self_test()
-        return
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit(__doc__)
-    edges = upward_edges(pathlib.Path(sys.argv[1]))
-    if edges:
-        sys.exit("\n".join(edges))
+    expected = ["client/bad.cc", "common/base/bad.h", "common/text/bad.cc", "common/text/worse.cc"]
+    checking.expect(upward_edges, tree, lambda edge: edge.split(":")[0], expected)
 
 
 if __name__ == "__main__":
-    main()
+    checking.main(__doc__, upward_edges, self_test)

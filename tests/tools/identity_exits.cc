@@ -13,9 +13,9 @@
 #include "common/base/thread_pool.h"
 #include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
-#include "common/model/exit_scorer.h"
+#include "common/model/exits/exit_scorer.h"
 #include "common/model/model_spec.h"
-#include "common/model/resident_weights.h"
+#include "common/model/weights/resident_weights.h"
 
 namespace outrider {
 namespace {

@@ -21,16 +21,11 @@
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
+#include "common/engine/cpu_engine.h"
+#include "common/formats/models/content_hash.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
-#include "common/model/batch.h"
-#include "common/model/content_hash.h"
-#include "common/model/kv_cache.h"
-#include "common/model/kv_sequence.h"
-#include "common/model/model_spec.h"
-#include "common/model/resident_weights.h"
-#include "common/model/transformer.h"
 
 namespace outrider {
 namespace {
@@ -61,29 +56,29 @@ absl::Status Run(const std::string& path, const std::string& isa_name, const std
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(kThreadCount));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(path));
-  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*file, path));
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
-                            ParseTokens(token_arguments, spec.vocabulary_size));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ResidentWeights> weights,
-                            ResidentWeights::Load(*file, spec, path, *pool, nullptr));
-
+                            ParseTokens(token_arguments, file->hyperparameters().vocabulary_size));
   const auto row_count = static_cast<uint32_t>(tokens.size());
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<KvCache> cache,
-                            KvCache::Create(spec, row_count / kChunk + 1));
-  KvSequence sequence(*cache, row_count, 0);
-  OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(row_count, row_count, spec.window));
   OUTRIDER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Transformer> transformer,
-      Transformer::Create(spec, *weights, cache->layout(), KernelsFor(isa), *pool, row_count, 1));
-  OUTRIDER_RETURN_IF_ERROR(sequence.Reserve(row_count, 0));
-  batch.AddChain(sequence, tokens);
-  OUTRIDER_RETURN_IF_ERROR(transformer->Forward(batch, nullptr));
+      const std::unique_ptr<CpuEngine> engine,
+      LoadCpuEngine(*file, path, {.node_count_max = 0, .row_count_max = row_count}, KernelsFor(isa),
+                    *pool, nullptr));
+  OUTRIDER_ASSIGN_OR_RETURN(const SequenceId sequence, engine->Open());
+  OUTRIDER_RETURN_IF_ERROR(engine->Reserve(sequence, row_count, 0));
+  const size_t vocabulary_size = engine->info().vocabulary_size;
+  std::vector<float> logits(row_count * vocabulary_size);
+  std::vector<LogitsOfRow> asked;
+  for (uint32_t row = 0; row < row_count; ++row) {
+    asked.push_back({row, std::span(logits).subspan(row * vocabulary_size, vocabulary_size)});
+  }
+  const RunPart part = {.sequence = sequence, .chain = tokens};
+  EngineRun run = {.parts = {&part, 1}, .logits = asked};
+  OUTRIDER_RETURN_IF_ERROR(engine->Run(run));
 
   std::ofstream out(out_path, std::ios::binary);
   uint64_t hash = 0;
-  for (uint32_t row = 0; row < row_count; ++row) {
-    const LogitRows logits = transformer->Project({&row, 1});
-    const std::span<const std::byte> bytes = std::as_bytes(std::span<const float>(logits.row(0)));
+  for (const LogitsOfRow& row : asked) {
+    const std::span<const std::byte> bytes = std::as_bytes(row.out);
     hash = HashBytes(bytes, hash);
     out.write(reinterpret_cast<const char*>(bytes.data()),
               static_cast<std::streamsize>(bytes.size()));

@@ -1,4 +1,4 @@
-// Writes a Llama of a given shape with random weights: as large and as slow as a real one, which is
+// Writes a Llama, or a Qwen 3 with experts, of a given shape with random weights: as large and as slow as a real one, which is
 // all that a benchmark of speed or memory and a comparison of arithmetic need. What it says is
 // noise.
 //
@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <numbers>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <span>
@@ -32,6 +34,7 @@ namespace {
 struct Shape {
   std::string_view name;
   uint32_t width, feed_forward, blocks, heads, kv_heads, vocabulary;
+  uint32_t experts = 0, used_experts = 0;  // of the same feed-forward length each
 };
 
 constexpr Shape kShapes[] = {
@@ -39,6 +42,7 @@ constexpr Shape kShapes[] = {
     {"100m", 768, 2048, 12, 12, 4, 16384},
     {"1.1b", 2048, 5632, 22, 32, 4, 32000},  // TinyLlama's
     {"7b", 4096, 11008, 32, 32, 32, 32000},  // Llama 2's
+    {"moe-1b", 1024, 512, 16, 16, 4, 32000, 40, 8},
 };
 
 constexpr float kDeviation = 0.02f;  // of a weight; with it activations keep their size
@@ -56,6 +60,14 @@ Hyperparameters Describe(const Shape& shape) {
   numbers.head_count_kv.assign(shape.blocks, shape.kv_heads);
   numbers.key_length = numbers.value_length = shape.width / shape.heads;
   numbers.rope = {.style = RopeStyle::kInterleaved, .dimension_count = numbers.key_length};
+  if (shape.experts == 0) return numbers;
+  numbers.architecture = Architecture::kQwen3Moe;
+  numbers.rope.style = RopeStyle::kHalves;
+  numbers.experts = {.count = shape.experts,
+                     .used_count = shape.used_experts,
+                     .feed_forward_length = shape.feed_forward,
+                     .renormalize = true,
+                     .blocks = std::vector<bool>(shape.blocks, true)};
   return numbers;
 }
 
@@ -101,7 +113,9 @@ class RandomWeights {
     if (dims.size() == 1) return WriteNorm(dims[0], writer);
     OUTRIDER_ASSIGN_OR_RETURN(const std::span<const std::byte> pool, Pool(type));
     const uint64_t windows = (kPoolElements - dims[0]) / kWindowElements + 1;
-    for (uint64_t row = 0; row < dims[1]; ++row) {
+    const uint64_t rows =
+        std::accumulate(dims.begin() + 1, dims.end(), uint64_t{1}, std::multiplies());
+    for (uint64_t row = 0; row < rows; ++row) {
       const uint64_t first = random_() % windows * kWindowElements;
       OUTRIDER_RETURN_IF_ERROR(
           writer.Write(pool.subspan(RowBytes(type, first), RowBytes(type, dims[0]))));
@@ -182,7 +196,8 @@ int main(int argc, char** argv) {
   if (argc != 4) {
     std::fputs(
         "usage: random_model SHAPE TYPE OUT.gguf\n\n"
-        "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b; TYPE is f32, f16, "
+        "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b, or moe-1b, a Qwen 3 of "
+        "40\nexperts of which 8 are used; TYPE is f32, f16, "
         "bf16,\n"
         "q8_0, q4_0 or q4_k (llama.cpp's Q4_K_M mix).\n",
         stderr);

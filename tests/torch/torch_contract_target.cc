@@ -1,21 +1,21 @@
+#include <utility>
+
 #include "common/base/status.h"
-#include "common/torch/torch_target.h"
-#include "tests/model/contract_target.h"
+#include "common/engine/engine_target.h"
+#include "common/kernels/isa.h"
+#include "common/torch/torch_engine.h"
+#include "tests/engine/contract_target.h"
 
 namespace outrider {
 
 absl::StatusOr<std::unique_ptr<Target>> MakeContractTarget(const std::string& path,
-                                                           const TargetLimits& limits,
-                                                           ThreadPool&) {
+                                                           const EngineOptions& options,
+                                                           ThreadPool& pool) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
-  return LoadTorchTarget(*model, path,
-                         {.device = "cpu",
-                          .thread_count = 1,
-                          .context_length = limits.context_length,
-                          .sequence_count_max = limits.sequence_count_max,
-                          .node_count_max = limits.node_count_max,
-                          .row_count_max = limits.row_count_max},
-                         nullptr);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Engine> engine,
+      LoadTorchEngine(*model, path, "cpu", options, KernelsFor(BestIsa()), pool, nullptr));
+  return EngineTarget::Create(std::move(engine));
 }
 
 }  // namespace outrider

@@ -13,8 +13,8 @@
 
 #include "CLI/CLI.hpp"
 #include "bench/simulator/cli/command.h"
-#include "bench/simulator/faults.h"
-#include "bench/simulator/figures.h"
+#include "bench/simulator/studies/faults.h"
+#include "bench/simulator/studies/figures.h"
 #include "common/base/status.h"
 
 namespace outrider {

@@ -5,9 +5,9 @@
 
 #include "CLI/CLI.hpp"
 #include "bench/simulator/cli/command.h"
-#include "bench/simulator/contenders.h"
-#include "bench/simulator/figures.h"
-#include "bench/simulator/formulas.h"
+#include "bench/simulator/studies/contenders.h"
+#include "bench/simulator/studies/figures.h"
+#include "bench/simulator/studies/formulas.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
 

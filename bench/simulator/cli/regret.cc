@@ -1,5 +1,5 @@
 // simulate regret: the controller against every fixed choice, over a grid of places and shifts.
-#include "bench/simulator/regret.h"
+#include "bench/simulator/studies/regret.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "bench/simulator/cli/command.h"
-#include "bench/simulator/figures.h"
+#include "bench/simulator/studies/figures.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
 

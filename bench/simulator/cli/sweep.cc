@@ -6,9 +6,9 @@
 
 #include "CLI/CLI.hpp"
 #include "bench/simulator/cli/command.h"
-#include "bench/simulator/contenders.h"
-#include "bench/simulator/figures.h"
-#include "bench/simulator/parse.h"
+#include "bench/simulator/cli/parse.h"
+#include "bench/simulator/studies/contenders.h"
+#include "bench/simulator/studies/figures.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
 #include "common/drawing/chart.h"

@@ -73,6 +73,7 @@ struct GgufWriter::Pending {
     std::string key;
     GgufValueType type;
     std::string payload;
+    uint64_t payload_at = 0;  // in the file, when it has been encoded
   };
   struct Tensor {
     std::string name;
@@ -94,9 +95,10 @@ struct GgufWriter::Pending {
   void Put(std::string_view key, GgufValueType type, std::string payload) {
     const auto [found, is_new] = place_of_key.try_emplace(std::string(key), entries.size());
     if (is_new) {
-      entries.push_back({std::string(key), type, std::move(payload)});
+      entries.push_back({.key = std::string(key), .type = type, .payload = std::move(payload)});
     } else {
-      entries[found->second] = {std::string(key), type, std::move(payload)};
+      entries[found->second].type = type;
+      entries[found->second].payload = std::move(payload);
     }
   }
 
@@ -115,7 +117,7 @@ struct GgufWriter::Pending {
     Set(key, GgufValueType::kArray, EncodedArray(type, values.size(), std::as_bytes(values)));
   }
 
-  std::string Encode() const;
+  std::string Encode();
 
   uint64_t alignment = 0;
   std::vector<Entry> entries;
@@ -127,14 +129,15 @@ struct GgufWriter::Pending {
 };
 
 // The file up to its first tensor, padding included.
-std::string GgufWriter::Pending::Encode() const {
+std::string GgufWriter::Pending::Encode() {
   std::string out(kGgufMagic);
   Append(out, kVersion);
   Append<uint64_t>(out, tensors.size());
   Append<uint64_t>(out, entries.size());
-  for (const Entry& entry : entries) {
+  for (Entry& entry : entries) {
     AppendString(out, entry.key);
     Append(out, static_cast<uint32_t>(entry.type));
+    entry.payload_at = out.size();
     out += entry.payload;
   }
   for (const Tensor& tensor : tensors) {
@@ -151,6 +154,7 @@ std::string GgufWriter::Pending::Encode() const {
 struct GgufWriter::Output {
   AtomicFile file;
   std::vector<Pending::Tensor> tensors;
+  absl::flat_hash_map<std::string, uint64_t> numbers_at;  // of every u64, where its value stands
   std::string padding;       // as many zeros as there can be between two tensors
   size_t current = 0;        // the tensor that is being written
   uint64_t bytes_of_it = 0;  // how many of its bytes are
@@ -176,10 +180,6 @@ void GgufWriter::AddUint32(std::string_view key, uint32_t value) {
 
 void GgufWriter::AddUint64(std::string_view key, uint64_t value) {
   pending().Set(key, GgufValueType::kUint64, Encoded(value));
-}
-
-void GgufWriter::AddInt32(std::string_view key, int32_t value) {
-  pending().Set(key, GgufValueType::kInt32, Encoded(value));
 }
 
 void GgufWriter::AddFloat32(std::string_view key, float value) {
@@ -288,8 +288,13 @@ absl::Status GgufWriter::Begin(const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   const std::string encoded = header.Encode();
   OUTRIDER_RETURN_IF_ERROR(file.Append(encoded));
-  output_ = std::make_unique<Output>(
-      Output{std::move(file), std::move(header.tensors), std::string(header.alignment, '\0')});
+  absl::flat_hash_map<std::string, uint64_t> numbers_at;
+  for (const Pending::Entry& entry : header.entries) {
+    if (entry.type == GgufValueType::kUint64) numbers_at.emplace(entry.key, entry.payload_at);
+  }
+  output_ =
+      std::make_unique<Output>(Output{std::move(file), std::move(header.tensors),
+                                      std::move(numbers_at), std::string(header.alignment, '\0')});
   pending_.reset();
   return absl::OkStatus();
 }
@@ -316,6 +321,12 @@ absl::Status GgufWriter::Write(std::span<const std::byte> bytes) {
     out.bytes_of_it = 0;
   }
   return absl::OkStatus();
+}
+
+absl::Status GgufWriter::SetLate(std::string_view key, uint64_t value) {
+  OUTRIDER_CHECK(output_ != nullptr, "late numbers are set between Begin() and Commit()");
+  return output_->file.Overwrite(output_->numbers_at.at(std::string(key)),
+                                 std::as_bytes(std::span(&value, 1)));
 }
 
 absl::Status GgufWriter::Commit() {

@@ -44,7 +44,6 @@ class GgufWriter {
   // does nothing, so all of another file's metadata can be copied.
   void AddUint32(std::string_view key, uint32_t value);
   void AddUint64(std::string_view key, uint64_t value);
-  void AddInt32(std::string_view key, int32_t value);
   void AddFloat32(std::string_view key, float value);
   void AddBool(std::string_view key, bool value);
   void AddString(std::string_view key, std::string_view value);
@@ -55,6 +54,11 @@ class GgufWriter {
   void AddBytes(std::string_view key, std::string_view values);  // an array of u8
   // A value as another file holds it, type and all.
   void AddCopy(std::string_view key, const GgufValue& value);
+
+  // A u64 that is known only when the tensors have been written: SetLate() gives it its value, once,
+  // before Commit().
+  void AddLateUint64(std::string_view key) { AddUint64(key, 0); }
+  absl::Status SetLate(std::string_view key, uint64_t value);
 
   // InvalidArgument, naming the tensor, when the name is taken or 64 bytes or longer, or the type
   // and dims do not fit.

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/formats/containers/gguf_writer.h"
+#include "common/formats/models/content_record.h"
 #include "common/formats/models/execution_order.h"
 #include "common/formats/models/quantization_mix.h"
 #include "common/formats/tensors/dequantize.h"
@@ -52,6 +54,19 @@ uint64_t OutputBytes(const Job& job) {
   return RowBytes(job.type, job.tensor->dims[0]) * job.tensor->row_count();
 }
 
+// As the file is to have them.
+std::vector<ModelTensor> OutputTensors(const std::vector<Job>& jobs) {
+  std::vector<ModelTensor> tensors;
+  for (const Job& job : jobs) {
+    tensors.push_back({.name = job.tensor->name,
+                       .type = job.type,
+                       .dims = job.tensor->dims,
+                       .bytes = OutputBytes(job),
+                       .place = std::nullopt});
+  }
+  return tensors;
+}
+
 // Rows of one tensor, from the type they are stored in to the one that is wanted.
 class RowConverter {
  public:
@@ -85,7 +100,9 @@ class TensorConverter {
         workers_(pool.thread_count(), RowConverter(model, job)),
         results_(pool.thread_count()) {}
 
-  absl::Status Run(GgufWriter& writer, const ConvertProgress& progress) {
+  // `out` is the tensor as the file is to have it.
+  absl::Status Run(const ModelTensor& out, GgufWriter& writer, ContentRecorder& recorder,
+                   const ConvertProgress& progress) {
     const uint64_t row_count = job_.tensor->row_count();
     const uint64_t rows_per_worker =
         std::max<uint64_t>(1, kElementsPerWorker / job_.tensor->dims[0]);
@@ -94,6 +111,7 @@ class TensorConverter {
       const uint64_t count = std::min(band_rows, row_count - first);
       OUTRIDER_RETURN_IF_ERROR(Annotate(ConvertBand(first, count), job_.tensor->name));
       OUTRIDER_RETURN_IF_ERROR(writer.Write(band_));
+      OUTRIDER_RETURN_IF_ERROR(recorder.Add(out, band_));
       progress(band_.size(), job_.tensor->name);
     }
     return absl::OkStatus();
@@ -149,13 +167,17 @@ absl::Status Convert(const ModelFile& model, const std::string& out_path,
     writer.AddUint32("general.file_type", FileTypeNumber(*options.type));
     writer.AddUint32("general.quantization_version", 2);
   }
-  for (const Job& job : jobs) {
-    OUTRIDER_RETURN_IF_ERROR(writer.AddTensor(job.tensor->name, job.type, job.tensor->dims));
+  const std::vector<ModelTensor> tensors = OutputTensors(jobs);
+  for (const ModelTensor& tensor : tensors) {
+    OUTRIDER_RETURN_IF_ERROR(writer.AddTensor(tensor.name, tensor.type, tensor.dims));
   }
+  ContentRecorder recorder(model.hyperparameters(), tensors, writer);
   OUTRIDER_RETURN_IF_ERROR(writer.Begin(out_path));
-  for (const Job& job : jobs) {
-    OUTRIDER_RETURN_IF_ERROR(TensorConverter(model, job, *pool).Run(writer, progress));
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    OUTRIDER_RETURN_IF_ERROR(
+        TensorConverter(model, jobs[i], *pool).Run(tensors[i], writer, recorder, progress));
   }
+  OUTRIDER_RETURN_IF_ERROR(recorder.Finish());
   return writer.Commit();
 }
 

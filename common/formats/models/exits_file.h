@@ -1,6 +1,6 @@
 // Exit heads as they lie in a file: small adapters that guess, from the hidden state after some
 // layer, what a target will choose in the end, and how far each guess is to be believed. EXITS.md
-// beside this file draws the format and says what the numbers mean; common/model/exit_heads.h uses
+// beside this file draws the format and says what the numbers mean; common/engine/exit_heads.h uses
 // them.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(const TrainedExits exits, ReadExits("target.exits.gguf"));

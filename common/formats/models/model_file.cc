@@ -10,6 +10,7 @@
 #include "common/formats/containers/gguf_file.h"
 #include "common/formats/containers/gguf_writer.h"
 #include "common/formats/containers/safetensors.h"
+#include "common/formats/models/content_record.h"
 #include "common/formats/models/hf_tensors.h"
 #include "common/formats/models/stored_tensor.h"
 #include "common/formats/models/tensor_layout.h"
@@ -88,13 +89,17 @@ class GgufModel : public StoredModel {
   uint32_t file_count() const override { return file_.shard_count(); }
   const std::string& file_path(uint32_t file) const override { return file_.shard_path(file); }
   uint64_t file_bytes() const override { return file_.file_bytes(); }
+  std::optional<uint64_t> RecordedContentHash() const override {
+    return ReadContentRecord(file_, tensors());
+  }
   absl::StatusOr<TokenizerSpec> ReadTokenizer() const override {
     return TokenizerFromGguf(file_, path_);
   }
   absl::Status AddMetadata(GgufWriter& writer) const override {
     for (const GgufKeyValue& entry : file_.metadata()) {
-      const bool of_the_old_file =
-          entry.key == "general.alignment" || entry.key.starts_with("split.");
+      const bool of_the_old_file = entry.key == "general.alignment" ||
+                                   entry.key.starts_with("split.") ||
+                                   entry.key == kContentHashKey || entry.key == kContentTableKey;
       if (!of_the_old_file) writer.AddCopy(entry.key, entry.value);
     }
     return absl::OkStatus();
@@ -182,6 +187,7 @@ class HfModel : public StoredModel {
   uint32_t file_count() const override { return files_.shard_count(); }
   const std::string& file_path(uint32_t file) const override { return files_.shard_path(file); }
   uint64_t file_bytes() const override { return files_.file_bytes(); }
+  std::optional<uint64_t> RecordedContentHash() const override { return std::nullopt; }
   absl::StatusOr<TokenizerSpec> ReadTokenizer() const override {
     return TokenizerFromDirectory(directory_);
   }

@@ -68,6 +68,10 @@ class ModelFile {
   virtual const std::string& file_path(uint32_t file) const = 0;
   virtual uint64_t file_bytes() const = 0;
 
+  // The content hash (content_parts.h) as the file itself has it on record; nothing where there is
+  // no record, or one that was copied from another file (content_record.h).
+  virtual std::optional<uint64_t> RecordedContentHash() const = 0;
+
   // Read when asked: a vocabulary is most of a small model's opening time. NotFound when the model
   // carries none.
   virtual absl::StatusOr<TokenizerSpec> ReadTokenizer() const = 0;

@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/formats/tokenizers/base64.h"
 #include "common/formats/tokenizers/byte_alphabet.h"
+#include "common/formats/tokenizers/text_lines.h"
 #include "common/formats/tokenizers/tokenizer_files.h"
 #include "common/formats/tokenizers/vocabulary.h"
 
@@ -39,18 +40,6 @@ absl::Status ReadLine(std::string_view line, Vocabulary& vocabulary) {
                            " bytes long; at most ", kLongestToken, " are allowed");
   }
   return vocabulary.Place(rank, SpellBytes(*bytes));
-}
-
-absl::Status ReadRanks(std::string_view text, Vocabulary& vocabulary) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
-    OUTRIDER_RETURN_IF_ERROR(ReadLine(line, vocabulary));
-  }
-  return absl::OkStatus();
 }
 
 void FindMerges(TokenizerSpec& spec) {
@@ -118,7 +107,8 @@ absl::StatusOr<TokenizerSpec> TokenizerFromTiktoken(std::string_view text,
   spec.nfc = pre_tokenizer == TokenizerSpec::PreTokenizer::kQwen2;
   spec.ignore_merges = true;  // a piece that has a rank is one token
   Vocabulary vocabulary(name, spec);
-  OUTRIDER_RETURN_IF_ERROR(ReadRanks(text, vocabulary));
+  OUTRIDER_RETURN_IF_ERROR(ForEachLine(
+      text, [&vocabulary](std::string_view line) { return ReadLine(line, vocabulary); }));
   if (spec.tokens.empty()) return InvalidArgument(name, ": holds no tokens");
   FindMerges(spec);
   if (pre_tokenizer == TokenizerSpec::PreTokenizer::kLlama3) {

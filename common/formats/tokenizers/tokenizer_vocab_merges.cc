@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/formats/tokenizers/json_fields.h"
+#include "common/formats/tokenizers/text_lines.h"
 #include "common/formats/tokenizers/tokenizer_files.h"
 #include "common/formats/tokenizers/vocabulary.h"
 
@@ -24,15 +25,9 @@ absl::Status ReadVocab(const nlohmann::json& vocab, Vocabulary& vocabulary) {
 }
 
 absl::Status ReadMerges(std::string_view text, Vocabulary& vocabulary) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty() || line.starts_with("#version")) continue;
-    OUTRIDER_RETURN_IF_ERROR(vocabulary.AddMerge(line));
-  }
-  return absl::OkStatus();
+  return ForEachLine(text, [&vocabulary](std::string_view line) {
+    return line.starts_with("#version") ? absl::OkStatus() : vocabulary.AddMerge(line);
+  });
 }
 
 // GPT-2 trained its one special token into the vocabulary; nothing in the two files says so.

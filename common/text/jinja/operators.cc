@@ -46,6 +46,7 @@ double AsReal(const Value& value) {
   return value.is(Kind::kFloat) ? value.real() : static_cast<double>(value.integer());
 }
 
+// Python rounds quotients down, C++ towards zero; and a remainder then has the divisor's sign.
 int64_t FloorQuotient(int64_t left, int64_t right) {
   const int64_t quotient = left / right;
   return left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
@@ -76,6 +77,7 @@ Result CalculateIntegers(Arithmetic op, int64_t left, int64_t right) {
       return Value::Int(result);
     case Arithmetic::kDivide:
       if (right == 0) return DivisionByZero();
+      // `/` of integers is a float, also where it comes out even: 4 / 2 prints as 2.0.
       return Value::Float(static_cast<double>(left) / static_cast<double>(right));
     case Arithmetic::kFloorDivide:
     case Arithmetic::kModulo:
@@ -130,6 +132,7 @@ Result CalculateReals(Arithmetic op, double left, double right) {
     remainder = std::copysign(0.0, right);
   }
   if (op == Arithmetic::kModulo) return Value::Float(remainder);
+  // A quotient is a whole number but for the rounding of the division, so the nearest one is meant.
   if (quotient == 0) return Value::Float(std::copysign(0.0, left / right));
   const double floor = std::floor(quotient);
   return Value::Float(quotient - floor > 0.5 ? floor + 1 : floor);
@@ -200,7 +203,7 @@ std::optional<int> CompareNumbers(const Value& left, const Value& right) {
   const double real = right.real();
   if (std::isnan(real)) return std::nullopt;
   constexpr double kTwoTo63 = 9223372036854775808.0;
-  if (real >= kTwoTo63) return -1;
+  if (real >= kTwoTo63) return -1;  // beyond every integer: the cast below would be undefined
   if (real < -kTwoTo63) return 1;
   const double whole = std::floor(real);
   if (const int order = sign(left.integer(), static_cast<int64_t>(whole)); order != 0) return order;
@@ -323,7 +326,7 @@ absl::StatusOr<bool> Equal(Budget& budget, const Value& left, const Value& right
   if (left.is(Kind::kView) && right.is(Kind::kView)) {
     return Unimplemented("comparing the views of two dicts is not supported");
   }
-  if (left.kind() != right.kind()) return false;
+  if (left.kind() != right.kind()) return false;  // [1] is not (1,), and '1' is not 1
   switch (left.kind()) {
     case Kind::kUndefined:
     case Kind::kNone:
@@ -337,6 +340,7 @@ absl::StatusOr<bool> Equal(Budget& budget, const Value& left, const Value& right
     }
     case Kind::kList:
     case Kind::kTuple:
+      // Python looks whether it is one object first, so that a list with a NaN in it equals itself.
       if (left.same_object(right)) return true;
       return EqualItems(budget, left.sequence().items, right.sequence().items);
     case Kind::kDict:
@@ -345,6 +349,8 @@ absl::StatusOr<bool> Equal(Budget& budget, const Value& left, const Value& right
     case Kind::kRange: {
       const Range& first = left.range();
       const Range& second = right.range();
+      // Ranges are equal when they hold the same numbers, however they were written: an empty one
+      // has no start, and one of one number no step.
       if (first.size != second.size || first.size == 0) return first.size == second.size;
       return first.start == second.start && (first.size == 1 || first.step == second.step);
     }

@@ -1,0 +1,131 @@
+#include "bench/simulator/cli/scenario_flags.h"
+
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "bench/simulator/cli/parse.h"
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+constexpr uint32_t kGreedyNodes = 63;
+
+absl::StatusOr<v1::DryPolicy> ParseDry(const std::string& name) {
+  if (name == "adaptive") return v1::DRY_POLICY_ADAPTIVE;
+  if (name == "wait") return v1::DRY_POLICY_WAIT;
+  if (name == "alone") return v1::DRY_POLICY_ALONE;
+  return InvalidArgument("'", name, "' is none of adaptive, wait, alone");
+}
+
+absl::StatusOr<std::vector<uint32_t>> ParseKeys(const std::string& text, uint32_t sessions) {
+  std::vector<uint32_t> counts;
+  if (text.empty()) return counts;
+  double sum = 0;
+  for (const std::string_view part : SplitAt(text, ',')) {
+    const double count = ParseNumber(part).value_or(0);
+    const bool is_count = count >= 1 && count <= sessions && count == std::floor(count);
+    counts.push_back(is_count ? static_cast<uint32_t>(count) : 0);
+    sum += is_count ? count : sessions + 1.0;
+  }
+  if (sum != sessions) {
+    return InvalidArgument("--keys: '", text, "' does not say how many of ", sessions,
+                           " sessions are the first key's, the next one's, and so on, as in 1,7");
+  }
+  return counts;
+}
+
+}  // namespace
+
+void ScenarioFlags::AddTo(CLI::App& command) {
+  const auto add = [&](const char* group, const char* name, auto& value, const char* help) {
+    return command.add_option(name, value, help)->group(group)->capture_default_str();
+  };
+  constexpr const char* kLink = "Link";
+  add(kLink, "--rtt", rtt_ms, "Round trip, ms")->check(CLI::NonNegativeNumber);
+  add(kLink, "--jitter", jitter_ms, "Mean extra delay of a packet, ms; order is kept")
+      ->check(CLI::NonNegativeNumber);
+  add(kLink, "--rate", kilobytes_per_second, "kB/s each way; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  add(kLink, "--loss", loss, "Share of packets lost; each comes again later")
+      ->check(CLI::Range(0.0, 0.9));
+  add(kLink, "--handshakes", handshakes, "Round trips before a connection carries a byte");
+  constexpr const char* kTarget = "Target";
+  add(kTarget, "--target", target_ms,
+      "Time of a pass: MS, or ROWS:MS,.. measured, as in 1:17.9,8:30.7");
+  add(kTarget, "--prompt-token", prompt_token_ms, "Time of a prompt's token, ms")
+      ->check(CLI::NonNegativeNumber);
+  add(kTarget, "--exits", exits,
+      "Early exits: DEPTH:MATCH,.. as in 0.5:0.4,0.75:0.7; lying:DEPTH,..; none");
+  add(kTarget, "--dry", dry, "At a root without children: adaptive, wait, alone");
+  constexpr const char* kDraft = "Draft";
+  add(kDraft, "--draft", draft,
+      "How often the target's choice has each rank: 0.7,0.12,.. (SHARE@.. ;SHARE@.. for easy and "
+      "hard places), or perfect, good, bad, adversarial, none");
+  add(kDraft, "--draft-time", draft_ms, "Time of a batch: MS, or NODES:MS,..");
+  add(kDraft, "--trace", trace,
+      "Recorded tokens, drafts and exits instead (bench/simulator/sources/trace.h)");
+  command.add_flag("--clairvoyant", clairvoyant, "The draft knows where it is right: the bound")
+      ->group(kDraft);
+  constexpr const char* kPolicy = "Policy";
+  add(kPolicy, "--policy", policy, "chain, fsd, llmcad, edgellm, lever, awaited, ours");
+  add(kPolicy, "--gamma", gamma, "Tokens in a row, of chain and fsd");
+  add(kPolicy, "--nodes", pass_nodes, "Drafted nodes of a pass (R)");
+  add(kPolicy, "--sketch", sketch_nodes, "Drafted nodes altogether");
+  add(kPolicy, "--batch", batch_nodes, "Nodes the draft runs at once");
+  add(kPolicy, "--in-flight", batches, "Batches that the draft is asked for at a time");
+  constexpr const char* kSessions = "Sessions";
+  add(kSessions, "--sessions", sessions, "Devices of one server")->check(CLI::PositiveNumber);
+  add(kSessions, "--keys", keys,
+      "Whose they are: so many of the first key, so many of the next, as in 1,7; each its own");
+  add(kSessions, "--greedy", greedy,
+      "The first one wants 63 nodes a pass, and its batches take MS, or NODES:MS,..");
+  add(kSessions, "--stagger", stagger_ms, "From one's start to the next one's, ms");
+  add(kSessions, "--tokens", tokens, "Tokens of a reply")->check(CLI::PositiveNumber);
+  add(kSessions, "--temperature", temperature,
+      "Above 0: sampled by the real Chooser, from made-up logits of a small vocabulary");
+  add(kSessions, "--seed", seed, "Of all chance");
+}
+
+absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
+  Scenario scenario;
+  scenario.link.delay = Milliseconds(rtt_ms / 2);
+  scenario.link.jitter = Milliseconds(jitter_ms);
+  if (kilobytes_per_second > 0) scenario.link.bytes_per_second = kilobytes_per_second * 1000;
+  scenario.link.loss = loss;
+  scenario.link.handshakes = handshakes;
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.pass_time, TimeProfile::Parse(target_ms));
+  scenario.prompt_token_time = Milliseconds(prompt_token_ms);
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.skill, DraftSkill::Parse(draft));
+  if (clairvoyant) scenario.skill = scenario.skill.Clairvoyant();
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.draft_time, TimeProfile::Parse(draft_ms));
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.policy.kind, ParsePolicyKind(policy));
+  scenario.policy.gamma = gamma;
+  scenario.sketch.pass_node_count_max = pass_nodes;
+  scenario.sketch.node_count_max = sketch_nodes;
+  scenario.sketch.batch_node_count_max = batch_nodes;
+  if (batches == 0) return InvalidArgument("--in-flight 0: the draft would be asked for nothing");
+  scenario.sketch.batch_count_max = batches;
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.dry_policy, ParseDry(dry));
+  scenario.session_count = sessions;
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.sessions_of_key, ParseKeys(keys, sessions));
+  if (!greedy.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(TimeProfile draft_time, TimeProfile::Parse(greedy));
+    scenario.greed = {kGreedyNodes, std::move(draft_time)};
+  }
+  scenario.stagger = Milliseconds(stagger_ms);
+  scenario.max_tokens = tokens;
+  scenario.sampling.temperature = temperature;
+  scenario.seed = seed;
+  return scenario;
+}
+
+absl::StatusOr<std::unique_ptr<World>> ScenarioFlags::ToWorld() const {
+  return World::Create(
+      {.sampled = temperature > 0, .exits = exits, .trace_path = trace, .seed = seed});
+}
+
+}  // namespace outrider

@@ -1,0 +1,91 @@
+#include "bench/simulator/studies/contenders.h"
+
+#include <utility>
+
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+ScenarioFlags WithPolicy(ScenarioFlags flags, const char* policy) {
+  flags.policy = policy;
+  return flags;
+}
+
+ScenarioFlags Chain(ScenarioFlags flags, uint32_t gamma) {
+  flags.policy = "chain";
+  flags.gamma = gamma;
+  flags.exits = "none";
+  flags.dry = "wait";
+  return flags;
+}
+
+ScenarioFlags TargetAlone(ScenarioFlags flags) {
+  flags.draft = "none";
+  flags.trace.clear();
+  flags.exits = "none";
+  flags.dry = "alone";
+  return flags;
+}
+
+ScenarioFlags OnServer(ScenarioFlags flags, uint32_t gamma) {
+  flags.rtt_ms = 0;
+  flags.jitter_ms = 0;
+  flags.loss = 0;
+  flags.kilobytes_per_second = 0;
+  return Chain(std::move(flags), gamma);
+}
+
+}  // namespace
+
+std::vector<Contender> ContendersOf(const ScenarioFlags& flags) {
+  std::vector<Contender> contenders;
+  contenders.push_back({"target alone", TargetAlone(flags)});
+  for (const uint32_t gamma : {2, 4, 8}) {
+    contenders.push_back({Concat("both on the server, ", gamma), OnServer(flags, gamma)});
+  }
+  for (const uint32_t gamma : {2, 4, 6, 8}) {
+    contenders.push_back({Concat("chain ", gamma), Chain(flags, gamma)});
+  }
+  for (const char* policy : {"fsd", "llmcad", "edgellm", "lever", "awaited", kOurs}) {
+    contenders.push_back({policy, WithPolicy(flags, policy)});
+  }
+  if (flags.exits != "none") {
+    ScenarioFlags without = WithPolicy(flags, kOurs);
+    without.exits = "none";
+    contenders.push_back({"ours, no exits", without});
+  }
+  ScenarioFlags clairvoyant = WithPolicy(flags, kOurs);
+  clairvoyant.clairvoyant = true;
+  contenders.push_back({"ours, clairvoyant draft", clairvoyant});
+  return contenders;
+}
+
+std::vector<Contender> AblationsOf(const ScenarioFlags& flags) {
+  const ScenarioFlags ours = WithPolicy(flags, kOurs);
+  std::vector<Contender> ablations = {{kOurs, ours}};
+  ScenarioFlags without_hints = ours;
+  without_hints.exits = "none";
+  ablations.push_back({"without growth in flight", WithPolicy(flags, "awaited")});
+  if (flags.exits != "none") {
+    ablations.push_back({"without hints", without_hints});
+    ablations.push_back({"without either", WithPolicy(without_hints, "awaited")});
+  }
+  ScenarioFlags single = ours;
+  single.batch_nodes = 1;
+  ablations.push_back({"without batches of the draft", single});
+  ScenarioFlags waiting = ours;
+  waiting.dry = "wait";
+  ablations.push_back({"without passes at a dry root", waiting});
+  return ablations;
+}
+
+absl::StatusOr<Figures> Measure(const ScenarioFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<World> world, flags.ToWorld());
+  OUTRIDER_ASSIGN_OR_RETURN(const Scenario scenario, flags.ToScenario());
+  Simulation simulation(*world, scenario);
+  if (!simulation.Run()) return absl::DeadlineExceededError("a day has passed, and no end is near");
+  return FiguresOf(simulation);
+}
+
+}  // namespace outrider

@@ -1,0 +1,43 @@
+// How much longer a token takes when a controller chooses, than with the best fixed choice.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bench/simulator/world/scenario.h"
+
+namespace outrider {
+
+// What a session meets. The draft's first guess is right with `acceptance`; of the rest its others
+// take four tenths, 17, 10 and 7 hundredths, as the draft of the bars does ("good").
+struct Conditions {
+  double round_trip_ms = 60;
+  double pass_ms = 20;
+  double acceptance = 0.7;
+  double draft_ms = 1;  // of a batch
+};
+
+// What happens to it half-way through the reply.
+enum class Shift { kNone, kRoundTripThreefold, kPassThreefold, kDraftWorse };
+inline constexpr std::array kShifts = {Shift::kNone, Shift::kRoundTripThreefold,
+                                       Shift::kPassThreefold, Shift::kDraftWorse};
+std::string_view NameOf(Shift shift);
+
+// Times of a token, from 20 verdicts after the beginning, or after the shift, to the end.
+struct Regret {
+  double controlled_ms = 0;
+  double best_ms = 0;
+  std::string_view best;  // of the fixed choices
+
+  double value() const { return controlled_ms / best_ms - 1; }
+};
+
+// Replies of `token_count` tokens by every fixed choice and by the controller. FailedPrecondition
+// when one of them is not what the target writes alone.
+absl::StatusOr<Regret> RegretAt(const Conditions& met, Shift shift, uint32_t token_count);
+
+}  // namespace outrider

@@ -1,0 +1,102 @@
+// A text that a device goes on with, turn after turn: a prompt and a reply to it, the next turn and
+// the next reply.
+//
+//   OUTRIDER_ASSIGN_OR_RETURN(const Ending ending, conversation->Continue(tokens, kPlain, observer));
+//   OUTRIDER_ASSIGN_OR_RETURN(const Ending next, conversation->Append(turn, observer));
+//
+// Whoever writes it (a target here, a session with a draft beside a verifier, a server alone) is its
+// own affair; the text is the same. What goes on is told to an observer, on the thread that called.
+//
+// Threads: one call at a time. Conversations of one device may each have a thread of their own.
+// Errors:  InvalidArgument or ResourceExhausted for tokens that cannot be gone on with; otherwise
+//          what ended it, and then nothing more can be said in this conversation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/session/session_options.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
+#include "common/speculation/control/controller.h"
+#include "common/tokens/sampling.h"
+#include "common/tokens/stop_conditions.h"
+
+namespace outrider {
+
+struct ConversationOptions {
+  SamplingOptions sampling = {};
+  StopOptions stops = {};  // of every reply
+};
+
+// What ended a reply.
+enum class Ending {
+  kComplete,     // the model, or a stop that was asked for
+  kContextFull,  // there is no room for more
+  kInterrupted,  // the observer
+};
+
+// Of all replies so far.
+struct ConversationStats {
+  uint64_t prompt_tokens = 0;    // of all prompts, but for what was still in memory
+  uint64_t computed_tokens = 0;  // of those, now: the last of each is computed with the reply
+  double prompt_seconds = 0;
+  uint64_t generated_tokens = 0;
+  double generation_seconds = 0;
+
+  Placement placement = Placement::kTargetAlone;
+  uint64_t passes = 0;                       // of a server that writes by itself
+  std::optional<SessionStats> session = {};  // of a draft here
+};
+
+class Conversation {
+ public:
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+
+    // What of the reply may be shown: never taken back.
+    virtual void OnText(std::string_view text) = 0;
+    // The same as tokens, which may come before their text does.
+    virtual void OnTokens(std::span<const TokenId> /*tokens*/) {}
+    virtual void OnPromptProgress(uint32_t /*processed*/, uint32_t /*total*/) {}
+    // Something the user should know of; the conversation goes on.
+    virtual void OnReport(const absl::Status& /*status*/) {}
+    // Asked several times a second: whether the reply is to end where it is.
+    virtual bool Interrupted() { return false; }
+  };
+
+  virtual ~Conversation() = default;
+
+  // Writes what follows `tokens`, which are the whole text: what they share with tokens() is kept,
+  // the rest is forgotten, and only what is new is read. A reply is a text of its own; a plain
+  // continuation goes on with that of the tokens, so a space it begins with is shown.
+  virtual absl::StatusOr<Ending> Continue(std::span<const TokenId> tokens, bool is_reply,
+                                          Observer& observer) = 0;
+
+  // A turn after all that was said, and the reply to it.
+  absl::StatusOr<Ending> Append(std::span<const TokenId> turn, Observer& observer);
+
+  // Forgets all but the first `length` tokens, if there are more.
+  void Truncate(size_t length);
+
+  // Prompts and replies.
+  std::span<const TokenId> tokens() const { return tokens_; }
+  virtual ConversationStats stats() const = 0;
+  // Of which so many tokens are one.
+  virtual uint32_t context_length() const = 0;
+
+ protected:
+  // What was committed, for who keeps it elsewhere.
+  void SetTokens(std::span<const TokenId> tokens) { tokens_.assign(tokens.begin(), tokens.end()); }
+
+ private:
+  std::vector<TokenId> tokens_;
+};
+
+}  // namespace outrider

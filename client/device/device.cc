@@ -1,0 +1,271 @@
+#include "client/device/device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/device/drafted_conversation.h"
+#include "client/device/server_conversation.h"
+#include "client/device/target_conversation.h"
+#include "client/verifier/local_verifier.h"
+#include "client/verifier/remote_verifier.h"
+#include "common/base/random_bits.h"
+#include "common/base/status.h"
+#include "common/base/thread_pool.h"
+#include "common/engine/engine_target.h"
+#include "common/formats/models/model_file.h"
+#include "common/kernels/kernels.h"
+#include "common/model/model_spec.h"
+#include "common/speculation/control/controllers.h"
+#include "common/text/fingerprint.h"
+#include "common/text/tokenizer_source.h"
+#include "common/tokens/chooser.h"
+#include "common/torch/load_engine.h"
+#include "common/verification/machine/verifier_config.h"
+#include "common/verification/machine/verifier_machine.h"
+#include "common/verification/verifier_driver.h"
+
+namespace outrider {
+namespace {
+
+// Whether the target does what a policy needs of it at a dry root.
+absl::Status CheckDry(const DraftOptions& draft) {
+  if (draft.model.empty() || draft.dry == v1::DRY_POLICY_ADAPTIVE) return absl::OkStatus();
+  const std::string_view dry = draft.dry == v1::DRY_POLICY_ALONE ? "alone" : "wait";
+  if (draft.policy.kind == PolicyKind::kAuto) {
+    return InvalidArgument("--spec-dry ", dry,
+                           ": policy auto chooses what the target does when nothing is drafted; "
+                           "take another --policy, such as ours, or leave it to auto");
+  }
+  if (dry != "alone" || SendsDuringPasses(draft.policy.kind)) return absl::OkStatus();
+  return InvalidArgument("--spec-dry alone: policy ", PolicyName(draft.policy.kind),
+                         " sends its draft between two passes, and a target that never waits is "
+                         "always in one; take --policy ours, or --spec-dry wait");
+}
+
+absl::Status CheckFamily(const DraftOptions& draft, const Tokenizer& target) {
+  if (!draft.is_model()) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(draft.model));
+  if (tokenizer->fingerprint() == target.fingerprint()) return absl::OkStatus();
+  return FailedPrecondition(draft.model, ": its tokenizer has fingerprint ",
+                            FingerprintDigits(tokenizer->fingerprint()), " and the target's ",
+                            FingerprintDigits(target.fingerprint()),
+                            "; take a draft of the same family");
+}
+
+// The target is in this process.
+class LocalDevice final : public Device {
+ public:
+  static absl::StatusOr<std::unique_ptr<Device>> Open(DeviceOptions options) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ModelFile> model, ModelFile::Open(options.model));
+    OUTRIDER_RETURN_IF_ERROR(ModelSpec::From(*model, options.model).status());
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(options.model));
+    OUTRIDER_RETURN_IF_ERROR(CheckFamily(options.draft, *tokenizer));
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool,
+                              ThreadPool::Create(options.threads));
+    return std::unique_ptr<Device>(new LocalDevice(std::move(options), std::move(tokenizer),
+                                                   std::move(model), std::move(pool)));
+  }
+
+  absl::Status Load(const LoadProgress& progress) override {
+    OUTRIDER_RETURN_IF_ERROR(LoadTarget(progress));
+    const TargetInfo& target = target_->info();
+    info_ = {target.model_name, target.numerics_id.ToString(), target.context_length};
+    if (options_.draft.model.empty()) return absl::OkStatus();
+    // The draft works while the target does: it has a processor of its own at most.
+    OUTRIDER_ASSIGN_OR_RETURN(draft_,
+                              LoadDraft(target.context_length, /*thread_count=*/1, progress));
+    VerifierConfig config = ConfigFor(target, *tokenizer_);
+    config.sketch_nodes_max = options_.draft.sketch_nodes;
+    config.shares_processor = target.on_host_processor;
+    machine_ = std::make_unique<VerifierMachine>(std::move(config),
+                                                 VerifierMachine::Parts{*tokenizer_, RandomBits});
+    driver_ = std::make_unique<VerifierDriver>(*machine_, *target_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Conversation>> Converse(
+      const ConversationOptions& asked) override {
+    if (draft_ == nullptr) return Alone(asked);
+    return Drafted(asked, *draft_, info_.context_length,
+                   std::make_unique<LocalVerifier>(
+                       *driver_, LocalVerifier::Options{.shares_processor =
+                                                            target_->info().on_host_processor}));
+  }
+
+ private:
+  LocalDevice(DeviceOptions options, std::unique_ptr<Tokenizer> tokenizer,
+              std::unique_ptr<ModelFile> model, std::unique_ptr<ThreadPool> pool)
+      : Device(std::move(options), std::move(tokenizer)),
+        model_(std::move(model)),
+        pool_(std::move(pool)) {}
+
+  absl::Status LoadTarget(const LoadProgress& progress) {
+    const uint32_t trained = model_->hyperparameters().context_length;
+    EngineOptions engine;
+    engine.context_length =
+        options_.context.value_or(std::min(trained, DeviceOptions::kContextDefault));
+    engine.sequence_count_max = options_.conversation_count_max;
+    engine.node_count_max = options_.draft.model.empty() ? 0 : options_.draft.pass_nodes;
+    engine.kv_bytes = options_.kv_bytes;
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> loaded,
+                              LoadEngine(options_.engine, *model_, options_.model, engine,
+                                         KernelsFor(options_.isa), *pool_, progress));
+    OUTRIDER_ASSIGN_OR_RETURN(target_, EngineTarget::Create(std::move(loaded)));
+    model_.reset();  // all of it is in the target's memory now
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Conversation>> Alone(const ConversationOptions& asked) {
+    OUTRIDER_ASSIGN_OR_RETURN(StopConditions stops,
+                              StopConditions::Create(asked.stops, *tokenizer_));
+    OUTRIDER_ASSIGN_OR_RETURN(
+        Chooser chooser,
+        Chooser::Create(asked.sampling, static_cast<int32_t>(target_->info().vocabulary_size)));
+    return TargetConversation::Create(*target_, turn_, std::move(chooser), std::move(stops));
+  }
+
+  std::unique_ptr<ModelFile> model_;  // until it is loaded
+  const std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<EngineTarget> target_;
+  Mutex turn_;                    // at a target that writes alone
+  std::unique_ptr<Draft> draft_;  // null: it does
+  std::unique_ptr<VerifierMachine> machine_;
+  std::unique_ptr<VerifierDriver> driver_;
+};
+
+// The target is at a server.
+class RemoteDevice final : public Device {
+ public:
+  static absl::StatusOr<std::unique_ptr<Device>> Open(DeviceOptions options) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RemoteVerifier> verifier,
+                              RemoteVerifier::Connect(options.server));
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
+                              OpenTokenizer(options.tokenizer_path()));
+    if (!options.tokenizer.empty()) {
+      OUTRIDER_RETURN_IF_ERROR(CheckFamily(options.draft, *tokenizer));
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const v1::DescribeResponse server, verifier->Describe());
+    if (options.context.value_or(0) > server.context_length()) {
+      return InvalidArgument("--context ", *options.context, " is more than the ",
+                             server.context_length(), " that the verifier at ", options.server,
+                             " has; ask for that at most");
+    }
+    return std::unique_ptr<Device>(
+        new RemoteDevice(std::move(options), std::move(tokenizer), server));
+  }
+
+  absl::Status Load(const LoadProgress& progress) override {
+    if (options_.placement != Placement::kSplit) return absl::OkStatus();
+    const uint32_t threads = options_.draft.is_model() ? options_.threads : 1;
+    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(context_, threads, progress));
+    return absl::OkStatus();
+  }
+
+  // A connection each: a verifier counts the streams of one session.
+  absl::StatusOr<std::unique_ptr<Conversation>> Converse(
+      const ConversationOptions& asked) override {
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<RemoteVerifier> verifier,
+                              RemoteVerifier::Connect(options_.server));
+    if (options_.placement != Placement::kSplit) return Written(asked, std::move(verifier));
+    return Drafted(asked, *draft_, context_, std::move(verifier));
+  }
+
+ private:
+  RemoteDevice(DeviceOptions options, std::unique_ptr<Tokenizer> tokenizer,
+               const v1::DescribeResponse& server)
+      : Device(std::move(options), std::move(tokenizer)),
+        context_(options_.context.value_or(
+            std::min(server.context_length(), DeviceOptions::kContextDefault))) {
+    info_ = {server.model_name(), server.numerics_id(), server.context_length()};
+  }
+
+  // At the server.
+  absl::StatusOr<std::unique_ptr<Conversation>> Written(const ConversationOptions& asked,
+                                                        std::unique_ptr<RemoteVerifier> verifier) {
+    OUTRIDER_ASSIGN_OR_RETURN(StopConditions stops,
+                              StopConditions::Create(asked.stops, *tokenizer_));
+    return std::make_unique<ServerConversation>(
+        ServerConversation::Options{
+            .draft = options_.placement == Placement::kServer,
+            .sampling = asked.sampling,
+            .stops = asked.stops,
+            .context_length = context_,
+            .tokenizer_fingerprint = FingerprintDigits(tokenizer_->fingerprint())},
+        std::move(verifier), std::move(stops));
+  }
+
+  const uint32_t context_;        // of a conversation
+  std::unique_ptr<Draft> draft_;  // of kSplit
+};
+
+absl::Status CheckPlacement(const DeviceOptions& options) {
+  const bool drafts_here = options.placement == Placement::kSplit;
+  const std::string_view name = options.placement == Placement::kServer ? "server" : "target";
+  if (drafts_here && options.draft.model.empty()) {
+    return InvalidArgument(
+        "--server needs --draft, a small model for this device; or --place server or target, which "
+        "leave drafting to the server or do without");
+  }
+  if (!drafts_here && !options.draft.model.empty()) {
+    return InvalidArgument("--place ", name, " drafts nothing here; leave out --draft ",
+                           options.draft.model, ", or take --place device");
+  }
+  if (options.tokenizer.empty() && !options.draft.is_model()) {
+    return InvalidArgument(
+        drafts_here ? Concat("--draft ", options.draft.model) : Concat("--place ", name),
+        ": brings no tokenizer, and a server does not hand out its own; give "
+        "--tokenizer, a model of the same family or its tokenizer's file");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> Device::Open(DeviceOptions options) {
+  if (options.model.empty() == options.server.empty()) {
+    return InvalidArgument("a device has a model or a server, and not both");
+  }
+  OUTRIDER_RETURN_IF_ERROR(CheckDry(options.draft));
+  if (!options.model.empty()) return LocalDevice::Open(std::move(options));
+  OUTRIDER_RETURN_IF_ERROR(CheckPlacement(options));
+  return RemoteDevice::Open(std::move(options));
+}
+
+absl::Status Device::Check(const ConversationOptions& asked) const {
+  OUTRIDER_RETURN_IF_ERROR(asked.sampling.Validate(tokenizer_->vocabulary_size()));
+  return StopConditions::Create(asked.stops, *tokenizer_).status();
+}
+
+absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, uint32_t thread_count,
+                                                         const LoadProgress& progress) const {
+  const Draft::Limits limits = {context, options_.draft.sketch_nodes,
+                                options_.conversation_count_max};
+  if (!options_.draft.is_model()) {
+    return std::make_unique<Draft>(limits, tokenizer_->vocabulary_size());
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::Create(thread_count));
+  return Draft::Load(options_.draft.model, options_.draft.engine, limits, KernelsFor(options_.isa),
+                     std::move(pool), progress);
+}
+
+absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(
+    const ConversationOptions& asked, Draft& draft, uint32_t context,
+    std::unique_ptr<Verifier> verifier) const {
+  OUTRIDER_RETURN_IF_ERROR(Check(asked));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, draft.NewDrafter(asked.sampling));
+  SessionOptions session;
+  session.sampling = asked.sampling;
+  session.stops = asked.stops;
+  session.length_max = context;
+  session.tokenizer_fingerprint = FingerprintDigits(tokenizer_->fingerprint());
+  session.dry_policy = options_.draft.dry;
+  session.sketch.node_count_max = options_.draft.sketch_nodes;
+  session.sketch.pass_node_count_max = options_.draft.pass_nodes;
+  const ControlSetup setup = {.target_is_here = options_.server.empty()};
+  return std::make_unique<DraftedConversation>(
+      std::move(session), DraftedConversation::Parts{*tokenizer_, std::move(verifier),
+                                                     std::move(drafter), draft.vocabulary_size(),
+                                                     MakeController(options_.draft.policy, setup)});
+}
+
+}  // namespace outrider

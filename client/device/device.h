@@ -1,0 +1,123 @@
+// A device, as a library: a target, here or at a server, a draft beside it or none, and any number
+// of conversations.
+//
+//   DeviceOptions options;
+//   options.model = "target.gguf";                 // or options.server = "host:7373"
+//   options.draft.model = "draft.gguf";            // or kNgramDraft, or none
+//   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, Device::Open(options));
+//   OUTRIDER_RETURN_IF_ERROR(device->Load(nullptr));
+//   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Conversation> conversation,
+//                             device->Converse({.stops = {.max_tokens = 100}}));
+//   const std::vector<TokenId> prompt = device->tokenizer().Encode("Once upon a time");
+//   OUTRIDER_ASSIGN_OR_RETURN(const Ending ending,
+//                             conversation->Continue(prompt, /*is_reply=*/false, observer));
+//
+// Open() reads what is small (tokenizers, what a server says of itself), so that what cannot work is
+// known before a model is loaded for nothing; Load() takes the time and the memory. Nothing here
+// prints, draws or catches signals: progress goes to who asks, text to observers, and everything
+// else comes back as a value.
+//
+// Threads: Open(), Load() and Converse() from one thread; each conversation from any one.
+//          Conversations end before their device does.
+// Errors:  a sentence, which begins with the file or address it is about.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/device/conversation.h"
+#include "client/device/draft.h"
+#include "client/verifier/verifier.h"
+#include "common/kernels/isa.h"
+#include "common/model/weights/resident_weights.h"
+#include "common/speculation/policies/policies.h"
+#include "common/text/tokenizer.h"
+#include "proto/outrider/v1/verifier.pb.h"
+
+namespace outrider {
+
+struct DraftOptions {
+  std::string model = {};      // empty: nothing is drafted; kNgramDraft; or a model's path
+  std::string engine = "cpu";  // that runs it: cpu, torch, torch:cuda
+  PolicyOptions policy = {.kind = PolicyKind::kAuto};
+  uint32_t pass_nodes = 16;
+  uint32_t sketch_nodes = 256;
+  v1::DryPolicy dry = v1::DRY_POLICY_ADAPTIVE;
+
+  bool is_model() const { return !model.empty() && model != kNgramDraft; }
+};
+
+struct DeviceOptions {
+  static constexpr uint32_t kContextDefault = 4096;
+
+  std::string model = {};      // the target here, or
+  std::string server = {};     // at host:port
+  std::string engine = "cpu";  // that runs a target here
+  // Of a target at a server: kSplit with a draft here, kServer with the server's own, or
+  // kTargetAlone.
+  Placement placement = Placement::kSplit;
+  std::string tokenizer = {};  // of a target at a server; empty: the draft's
+  DraftOptions draft = {};
+  // Tokens of one conversation; nothing: as many as the target has, up to kContextDefault.
+  std::optional<uint32_t> context = {};
+  uint32_t conversation_count_max = 1;  // at a time
+  // What keys and values of a target here may take; 0: all conversations at their longest.
+  uint64_t kv_bytes = 0;
+  uint32_t threads = 1;
+  Isa isa = Isa::kScalar;
+
+  // Whose tokenizer is used: a server tells its own only by fingerprint.
+  const std::string& tokenizer_path() const {
+    return !model.empty() ? model : tokenizer.empty() ? draft.model : tokenizer;
+  }
+};
+
+// Of the target; of one here once it is loaded.
+struct DeviceInfo {
+  std::string model_name;
+  std::string numerics_id;
+  uint32_t context_length = 0;
+};
+
+class Device {
+ public:
+  // InvalidArgument for options that make no sense together; FailedPrecondition for a draft that
+  // does not speak the target's tokens; else what files and servers have to say.
+  static absl::StatusOr<std::unique_ptr<Device>> Open(DeviceOptions options);
+  virtual ~Device() = default;
+
+  // Whether there can be such a conversation, but for room.
+  absl::Status Check(const ConversationOptions& asked) const;
+
+  // Once. `progress` is told of each model's loading in turn.
+  virtual absl::Status Load(const LoadProgress& progress) = 0;
+
+  // After Load(). ResourceExhausted when there are conversation_count_max.
+  virtual absl::StatusOr<std::unique_ptr<Conversation>> Converse(
+      const ConversationOptions& asked) = 0;
+
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const DeviceInfo& info() const { return info_; }
+
+ protected:
+  Device(DeviceOptions options, std::unique_ptr<Tokenizer> tokenizer)
+      : options_(std::move(options)), tokenizer_(std::move(tokenizer)) {}
+
+  // One for conversations of `context` tokens, computing on so many threads.
+  absl::StatusOr<std::unique_ptr<Draft>> LoadDraft(uint32_t context, uint32_t thread_count,
+                                                   const LoadProgress& progress) const;
+  // A conversation that is drafted here and checked by `verifier`.
+  absl::StatusOr<std::unique_ptr<Conversation>> Drafted(const ConversationOptions& asked,
+                                                        Draft& draft, uint32_t context,
+                                                        std::unique_ptr<Verifier> verifier) const;
+
+  const DeviceOptions options_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
+  DeviceInfo info_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,58 @@
+// What a device drafts with: a small model on an engine, or what the text has said before. Every
+// conversation has a drafter of its own; those of a model share its engine, and take turns.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/base/thread_pool.h"
+#include "common/engine/engine.h"
+#include "common/kernels/kernels.h"
+#include "common/model/weights/resident_weights.h"
+#include "common/speculation/drafting/drafter.h"
+#include "common/tokens/sampling.h"
+
+namespace outrider {
+
+// As a draft's model: what the text has said before (ngram_drafter.h). A file of that name is
+// ./ngram.
+inline constexpr std::string_view kNgramDraft = "ngram";
+
+class Draft {
+ public:
+  struct Limits {
+    uint32_t context_length;  // the target's: the model's own may be less, and then it drafts up to
+                              // there
+    uint32_t node_count_max;
+    uint32_t conversation_count_max;
+  };
+
+  // One without a model, for a vocabulary of so many tokens.
+  Draft(const Limits& limits, int32_t vocabulary_size);
+
+  // On an engine of that name (torch/load_engine.h).
+  static absl::StatusOr<std::unique_ptr<Draft>> Load(const std::string& path,
+                                                     const std::string& engine,
+                                                     const Limits& limits, const Kernels& kernels,
+                                                     std::unique_ptr<ThreadPool> pool,
+                                                     const LoadProgress& progress);
+
+  // For one conversation, which the draft outlives. InvalidArgument for sampling that cannot be,
+  // ResourceExhausted when there are as many conversations as there may be.
+  absl::StatusOr<std::unique_ptr<Drafter>> NewDrafter(const SamplingOptions& sampling);
+
+  int32_t vocabulary_size() const { return vocabulary_size_; }
+
+ private:
+  const Limits limits_;
+  int32_t vocabulary_size_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Engine> engine_;  // null: there is no model
+  Mutex turn_;                      // at the engine
+};
+
+}  // namespace outrider

@@ -1,0 +1,126 @@
+#include "client/device/drafted_conversation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/random_bits.h"
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+double Seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+Ending EndingOf(v1::Finish finish) {
+  switch (finish) {
+    case v1::FINISH_NONE:
+      return Ending::kInterrupted;
+    case v1::FINISH_LENGTH:
+      return Ending::kContextFull;
+    default:
+      return Ending::kComplete;
+  }
+}
+
+}  // namespace
+
+// Hands on what a session tells of one reply, and takes its times.
+class DraftedConversation::Relay final : public SessionDriver::Observer {
+ public:
+  explicit Relay(Conversation::Observer& observer)
+      : observer_(observer), begin_(RealClock().Now()) {}
+
+  void OnText(std::string_view text) override {
+    if (!first_text_) first_text_ = RealClock().Now();
+    observer_.OnText(text);
+  }
+  void OnTokens(std::span<const TokenId> tokens) override { observer_.OnTokens(tokens); }
+  void OnPromptProgress(uint32_t processed, uint32_t total) override {
+    read_ = processed;
+    observer_.OnPromptProgress(processed, total);
+  }
+  void OnReport(const absl::Status& status) override { observer_.OnReport(status); }
+  bool Interrupted() override { return observer_.Interrupted(); }
+
+  void AddTo(ConversationStats& stats) const {
+    const MonotonicTime end = RealClock().Now();
+    const MonotonicTime first = first_text_.value_or(end);
+    stats.prompt_seconds += Seconds(first - begin_);
+    stats.generation_seconds += Seconds(end - first);
+    stats.computed_tokens += read_;
+  }
+
+ private:
+  Conversation::Observer& observer_;
+  const MonotonicTime begin_;
+  std::optional<MonotonicTime> first_text_;
+  uint32_t read_ = 0;
+};
+
+DraftedConversation::DraftedConversation(SessionOptions options, Parts parts)
+    : options_(std::move(options)), parts_(std::move(parts)), costs_(AssumedOf(*parts_.verifier)) {}
+
+DraftedConversation::~DraftedConversation() {
+  if (driver_) driver_->Close();
+}
+
+absl::StatusOr<Ending> DraftedConversation::Continue(std::span<const TokenId> tokens, bool is_reply,
+                                                     Observer& observer) {
+  Relay relay(observer);
+  const uint64_t written = session_ ? session_->stats().tokens : 0;
+  const absl::Status status = session_ ? GoOn(tokens, relay) : Begin(tokens, is_reply, relay);
+  relay.AddTo(stats_);
+  if (session_) {
+    stats_.generated_tokens += session_->stats().tokens - written;
+    SetTokens(session_->committed());
+  }
+  OUTRIDER_RETURN_IF_ERROR(status);
+  return EndingOf(driver_->finish());
+}
+
+absl::Status DraftedConversation::Begin(std::span<const TokenId> tokens, bool is_reply,
+                                        Relay& relay) {
+  options_.prompt.assign(tokens.begin(), tokens.end());
+  options_.continues_text = !is_reply;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      session_,
+      Session::Create(options_, {parts_.tokenizer, *parts_.controller, costs_, RandomBits}));
+  driver_ = std::make_unique<SessionDriver>(
+      *session_, *parts_.drafter,
+      TokenHistory::Options{.vocabulary_size = parts_.draft_vocabulary_size,
+                            .capacity = size_t{options_.length_max} + 1,
+                            .counts_tokens = options_.sampling.penalizes()},
+      *parts_.verifier);
+  stats_.prompt_tokens += tokens.size();
+  return driver_->Run(Session::Start{}, relay);
+}
+
+absl::Status DraftedConversation::GoOn(std::span<const TokenId> tokens, Relay& relay) {
+  const auto committed = session_->committed();
+  auto shared = static_cast<size_t>(std::ranges::mismatch(tokens, committed).in1 - tokens.begin());
+  if (shared == tokens.size() && shared > 0) --shared;  // a turn has a token
+  OUTRIDER_RETURN_IF_ERROR(
+      driver_->Run(Session::UserTruncate{static_cast<uint32_t>(shared)}, relay));
+  const auto turn = tokens.subspan(shared);
+  OUTRIDER_RETURN_IF_ERROR(session_->CheckTurn(turn));
+  stats_.prompt_tokens += turn.size();
+  return driver_->Run(Session::UserAppend{turn}, relay);
+}
+
+ConversationStats DraftedConversation::stats() const {
+  ConversationStats stats = stats_;
+  stats.placement = parts_.controller->course().placement;
+  if (session_) stats.session = session_->stats();
+  return stats;
+}
+
+uint32_t DraftedConversation::context_length() const {
+  return session_ ? session_->length_max() : options_.length_max;
+}
+
+}  // namespace outrider

@@ -1,0 +1,29 @@
+#include "client/session/tally.h"
+
+namespace outrider {
+
+void Tally::Hinted(const OutcomePosterior::Hint& hint, bool is_grown) {
+  ++stats_.hints;
+  // A later exit often says what an earlier one has said: the first decides what the hint was for.
+  const bool is_repeated = hint_ && hint_->leaf == hint.leaf && hint_->next == hint.next;
+  if (!is_repeated) was_grown_before_hint_ = is_grown;
+  hint_ = hint;
+}
+
+void Tally::Decided(const v1::Verdict& verdict, NodeId leaf, std::span<const TokenId> tokens,
+                    bool is_grown) {
+  ++stats_.passes;
+  stats_.tokens += tokens.size();
+  stats_.nodes_accepted += tokens.size() - 1;
+  stats_.nodes_passed += verdict.nodes();
+  const bool is_hinted = hint_ && hint_->leaf == leaf && hint_->next == tokens.back();
+  if (is_hinted) ++stats_.hints_right;
+  if (is_grown) {
+    ++(!is_hinted               ? stats_.roots_grown_unhinted
+       : was_grown_before_hint_ ? stats_.roots_grown_before_hint
+                                : stats_.roots_grown_after_hint);
+  }
+  hint_.reset();
+}
+
+}  // namespace outrider

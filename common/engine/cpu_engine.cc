@@ -1,0 +1,226 @@
+#include "common/engine/cpu_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+// Rows whose logits are kept at once: the largest walk, and a good band of small ones.
+constexpr uint32_t kLogitRows = 64;
+
+}  // namespace
+
+// Who looks between layers: states that are asked for are copied, exits guess.
+class CpuEngine::RunObserver final : public LayerObserver {
+ public:
+  RunObserver(std::span<const HiddenAfterLayer> hidden, ExitHeads* exits)
+      : hidden_(hidden), exits_(exits) {}
+
+  void AfterLayer(uint32_t layer, LayerView& view) override {
+    for (const HiddenAfterLayer& asked : hidden_) {
+      if (asked.layer != layer) continue;
+      for (size_t i = 0; i < view.rows().size(); ++i) {
+        const std::span<const float> row = view.hidden(i);
+        std::ranges::copy(row, asked.out.begin() + static_cast<ptrdiff_t>(i * row.size()));
+      }
+    }
+    if (exits_ != nullptr) exits_->AfterLayer(layer, view);
+  }
+
+ private:
+  const std::span<const HiddenAfterLayer> hidden_;
+  ExitHeads* const exits_;  // null: none are attached
+};
+
+// --- making one ---
+
+absl::StatusOr<std::unique_ptr<CpuEngine>> LoadCpuEngine(const ModelFile& model,
+                                                         const std::string& path,
+                                                         const EngineOptions& options,
+                                                         const Kernels& kernels, ThreadPool& pool,
+                                                         const LoadProgress& progress) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(model, path));
+  OUTRIDER_RETURN_IF_ERROR(CheckOptions(spec, options).status());  // before a model is loaded
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ResidentWeights> weights,
+                            ResidentWeights::Load(model, spec, path, pool, progress));
+  const uint64_t content_hash = weights->content_hash();
+  return CpuEngine::Create(spec, std::move(weights), content_hash, options, kernels, pool);
+}
+
+absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
+    const ModelSpec& spec, std::shared_ptr<WeightStore> weights, uint64_t content_hash,
+    const EngineOptions& options, const Kernels& kernels, ThreadPool& pool,
+    const GuestLayers& guests) {
+  OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
+  EngineInfo info = {.model_name = spec.name,
+                     .numerics_id = NumericsId::Of(spec, content_hash, "cpu", "f16"),
+                     .content_hash = content_hash,
+                     .vocabulary_size = spec.vocabulary_size,
+                     .context_length = complete.context_length,
+                     .sequence_count_max = complete.sequence_count_max,
+                     .node_count_max = complete.node_count_max,
+                     .row_count_max = complete.row_count_max,
+                     .batch_invariant = true,
+                     .on_host_processor = true};
+  std::unique_ptr<CpuEngine> engine(
+      new CpuEngine(spec, std::move(weights), std::move(info), kernels, pool));
+  OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(complete.kv_bytes, guests));
+  return engine;
+}
+
+CpuEngine::CpuEngine(const ModelSpec& spec, std::shared_ptr<WeightStore> weights, EngineInfo info,
+                     const Kernels& kernels, ThreadPool& pool)
+    : spec_(spec),
+      weights_(std::move(weights)),
+      info_(std::move(info)),
+      kernels_(kernels),
+      pool_(pool) {}
+
+absl::Status CpuEngine::TakeMemory(uint64_t kv_bytes, const GuestLayers& guests) {
+  const uint32_t rows = info_.row_count_max;
+  const uint32_t logit_rows = std::min(rows, std::max(kLogitRows, info_.node_count_max + 1));
+  const SequenceLimits limits = {.length_max = info_.context_length,
+                                 .node_count_max = info_.node_count_max,
+                                 .row_count_max = rows};
+  MemoryLayout layout(guests.keeps.empty() ? KeepsOf(spec_) : guests.keeps);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint32_t> page_counts,
+                            DividePages(layout, limits, info_.sequence_count_max, kv_bytes));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      pages_, PageMemory::Create(std::move(layout), page_counts, info_.sequence_count_max));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      transformer_, Transformer::Create(spec_, *weights_, pages_->layout(), kernels_, pool_, rows,
+                                        logit_rows, guests.mixers));
+  OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));
+  batch_ = std::make_unique<Batch>(std::move(batch));
+  answers_ = std::make_unique<Answers>(info_, logit_rows, pool_);
+  for (uint32_t i = 0; i < info_.sequence_count_max; ++i) {
+    sequences_.Add(std::make_unique<Sequence>(*pages_, limits));
+  }
+  return absl::OkStatus();
+}
+
+// --- sequences ---
+
+CpuEngine::Sequence& CpuEngine::At(SequenceId id) const {
+  Sequence* const sequence = sequences_.Find(id);
+  OUTRIDER_CHECK(sequence != nullptr, "a sequence is used between Open() and Close()");
+  return *sequence;
+}
+
+absl::StatusOr<SequenceId> CpuEngine::Open() {
+  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, sequences_.Open());
+  return SequenceId{sequence->id};
+}
+
+absl::StatusOr<SequenceId> CpuEngine::Fork(SequenceId id) {
+  Sequence& sequence = At(id);
+  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const fork, sequences_.Open());
+  if (const absl::Status status = fork->memory.ForkFrom(sequence.memory); !status.ok()) {
+    fork->id = 0;
+    return status;
+  }
+  return SequenceId{fork->id};
+}
+
+void CpuEngine::Close(SequenceId id) {
+  Sequence& sequence = At(id);
+  sequence.id = 0;
+  sequence.memory.Clear();
+}
+
+uint32_t CpuEngine::Length(SequenceId id) const {
+  return At(id).memory.length();
+}
+
+absl::Status CpuEngine::Reserve(SequenceId id, uint32_t cell_count, uint32_t node_count) {
+  return At(id).memory.Reserve(cell_count, node_count);
+}
+
+void CpuEngine::Commit(SequenceId id, uint32_t chain_count, std::span<const uint32_t> path) {
+  At(id).memory.Commit(chain_count, path);
+}
+
+void CpuEngine::DropNodes(SequenceId id) {
+  At(id).memory.DropNodes();
+}
+
+uint32_t CpuEngine::Truncate(SequenceId id, uint32_t length) {
+  return At(id).memory.Truncate(length);
+}
+
+// --- runs ---
+
+absl::Status CpuEngine::Run(EngineRun& run) {
+  ++run_count_;
+  batch_->Clear();
+  for (const RunPart& part : run.parts) AddPart(part);
+  if (const absl::Status status = Forward(run); !status.ok()) {
+    for (const RunPart& part : run.parts) {
+      SequenceMemory& memory = At(part.sequence).memory;
+      memory.Truncate(memory.length());
+    }
+    return status;
+  }
+  for (const HiddenAfterLayer& asked : run.hidden) {
+    if (asked.layer + 1 < spec_.layer_count()) continue;
+    for (uint32_t row = 0; row < batch_->row_count(); ++row) {
+      std::ranges::copy(transformer_->hidden(row),
+                        asked.out.begin() + ptrdiff_t{row} * spec_.embedding_length);
+    }
+  }
+  answers_->Begin(run);
+  for (;;) {
+    const std::span<const uint32_t> rows = answers_->NextBand();
+    if (rows.empty()) return absl::OkStatus();
+    answers_->Answer(transformer_->Project(rows));
+  }
+}
+
+void CpuEngine::AddPart(const RunPart& part) {
+  Sequence& sequence = At(part.sequence);
+  OUTRIDER_CHECK(sequence.last_run != run_count_, "a run has one part of a sequence");
+  OUTRIDER_CHECK(part.positions.empty() && part.embeddings.empty(),
+                 "no model here takes rows that are no plain text");
+  sequence.last_run = run_count_;
+  if (!part.chain.empty()) batch_->AddChain(sequence.memory, part.chain);
+  for (const EngineNode& node : part.nodes) {
+    batch_->AddNode(sequence.memory, node.token, node.parent, node.slot);
+  }
+}
+
+absl::Status CpuEngine::Forward(const EngineRun& run) {
+  ExitHeads* const exits = run.walks.empty() ? nullptr : exits_.get();
+  if (exits != nullptr) exits->BeginRun(run.walks);
+  if (exits == nullptr && run.hidden.empty()) return transformer_->Forward(*batch_, nullptr);
+  RunObserver observer(run.hidden, exits);
+  return transformer_->Forward(*batch_, &observer);
+}
+
+// --- exits ---
+
+absl::Status CpuEngine::AttachExits(const TrainedExits& exits, const std::string& path,
+                                    const ExitOptions& options, ExitSink& sink) {
+  OUTRIDER_ASSIGN_OR_RETURN(exits_, ExitHeads::Create(exits, path,
+                                                      {.spec = spec_,
+                                                       .info = info_,
+                                                       .outer = weights_->outer(),
+                                                       .kernels = kernels_,
+                                                       .pool = pool_},
+                                                      options, sink));
+  return absl::OkStatus();
+}
+
+void CpuEngine::DetachExits() {
+  exits_.reset();
+}
+
+void CpuEngine::SwitchExit(uint32_t exit, bool on) {
+  OUTRIDER_CHECK(exits_ != nullptr, "exits are attached before they are switched");
+  exits_->Switch(exit, on);
+}
+
+}  // namespace outrider

@@ -1,0 +1,41 @@
+#include "common/engine/engine.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/base/status.h"
+#include "common/engine/sequence_table.h"
+
+namespace outrider {
+
+absl::StatusOr<EngineOptions> CheckOptions(const ModelSpec& spec, EngineOptions options) {
+  if (options.context_length > spec.context_length) {
+    return InvalidArgument("a context of ", options.context_length, " tokens is more than the ",
+                           spec.context_length, " ", spec.name, " was made for; ask for ",
+                           spec.context_length, " at most");
+  }
+  if (options.sequence_count_max == 0 || options.sequence_count_max > kSequencesMax) {
+    return InvalidArgument("an engine holds 1 to ", kSequencesMax, " sequences, not ",
+                           options.sequence_count_max);
+  }
+  if (options.row_count_max == 0) {
+    return InvalidArgument("an engine that runs no row computes nothing; allow one at least");
+  }
+  if (options.context_length == 0) options.context_length = spec.context_length;
+  return options;
+}
+
+absl::StatusOr<uint32_t> CountPages(const EngineOptions& options, uint64_t page_bytes) {
+  const uint64_t for_nodes = PagesFor(options.node_count_max);
+  const uint64_t least = 1 + for_nodes;
+  const uint64_t pages = options.kv_bytes > 0 ? options.kv_bytes / page_bytes
+                                              : options.sequence_count_max *
+                                                    (PagesFor(options.context_length) + for_nodes);
+  if (pages < least) {
+    return InvalidArgument("a KV cache of ", options.kv_bytes, " bytes is too small; the least is ",
+                           least * page_bytes);
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>(pages, std::numeric_limits<uint32_t>::max()));
+}
+
+}  // namespace outrider

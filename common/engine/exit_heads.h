@@ -1,0 +1,148 @@
+// Exit heads at work: they watch an engine's walks and say, layer by layer, which outcome each is
+// heading for.
+//
+//   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ExitHeads> exits,
+//                             ExitHeads::Create(trained, path, place, {}, sink));
+//   exits->BeginRun(run);
+//   transformer.Forward(batch, exits.get());          // sink.OnGuess() for walks, at every exit
+//
+// After a layer with an exit the rows of all walks are scored together (exit_scorer.h); then every
+// walk goes down its tree by the exit's choices, made by its own chooser with the target's own
+// noise, and the outcome is weighed (exit_guess.h). What is guessed of a walk does not depend on
+// what else is in the run: an exit sees the tokens of that walk's nodes, its candidates and the
+// frequent set. Rows of no walk are left alone.
+//
+// Rows may be dropped on the way (layer_observer.h): a node that was counts as never drafted, as it
+// does in the end; a walk whose root was, and one whose logits are no numbers, is not guessed.
+//
+// Exits advise. They change no bit of what the engine says, and need not be sure: an exit that does
+// not earn its time is switched off.
+//
+// Memory:  taken in Create(); nothing allocates afterwards, but for the first sampled rows.
+// Threads: the engine's; the sink is called on the thread that runs the layers, in the middle of
+//          it, and had better be quick.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/monotonic_time.h"
+#include "common/base/thread_pool.h"
+#include "common/engine/answers.h"
+#include "common/engine/engine.h"
+#include "common/formats/models/exits_file.h"
+#include "common/kernels/kernels.h"
+#include "common/model/exits/exit_guess.h"
+#include "common/model/exits/exit_scorer.h"
+#include "common/model/layer_observer.h"
+#include "common/model/weights/layer_weights.h"
+#include "common/tokens/chooser.h"
+
+namespace outrider {
+
+class ExitHeads final : public LayerObserver {
+ public:
+  // The engine they are attached to. All of it outlives them.
+  struct Place {
+    const ModelSpec& spec;
+    const EngineInfo& info;
+    const OuterWeights& outer;
+    const Kernels& kernels;
+    ThreadPool& pool;
+  };
+
+  // InvalidArgument, starting with `path`, for exits of another model. The sink outlives the heads.
+  static absl::StatusOr<std::unique_ptr<ExitHeads>> Create(const TrainedExits& exits,
+                                                           const std::string& path,
+                                                           const Place& place,
+                                                           const ExitOptions& options,
+                                                           ExitSink& sink);
+
+  // Between runs. All are on at first.
+  void Switch(uint32_t exit, bool on) { exits_[exit].on = on; }
+  // Whether an exit that is on stands after that layer: nobody else need be told of it.
+  bool StandAfter(uint32_t layer) const;
+
+  // The walks of the run that begins, which stay where they are until it is over.
+  void BeginRun(std::span<const TreeWalk> walks);
+  void AfterLayer(uint32_t layer, LayerView& view) override;
+
+ private:
+  struct Exit {
+    uint32_t layer;
+    bool on = true;
+    std::optional<ExitCalibration> greedy;
+    std::optional<ExitCalibration> sampled;
+  };
+
+  // What is known of a walk of the run.
+  struct Watched {
+    const TreeWalk* walk;
+    std::span<const uint32_t> columns;  // of the logits, of its own tokens, these rising
+    std::optional<Outcome> previous;    // what the exit before guessed
+    ExitGuess guess;
+    bool guessed;  // at this exit
+
+    uint32_t root_row() const { return walk->root_row; }
+    uint32_t row_count() const { return static_cast<uint32_t>(1 + walk->nodes.size()); }
+  };
+
+  // Working memory of one thread.
+  struct Worker {
+    explicit Worker(uint32_t vocabulary_size) : room(vocabulary_size) {}
+
+    ChoosingRoom room;
+    std::vector<TokenId> path;
+    std::vector<Ranked> ranked;
+    std::vector<TokenId> tokens;  // that have logits
+    std::vector<float> logits;
+    std::vector<float> weights;
+  };
+
+  ExitHeads(const TrainedExits& exits, const Place& place, std::unique_ptr<ExitScorer> scorer,
+            const ExitOptions& options, ExitSink& sink);
+  void TakeMemory(const EngineInfo& info);
+
+  void CollectRound();
+  void CollectTokens(const TreeWalk& walk);
+  void FindRows(std::span<const uint32_t> rows);
+  void ScoreBand(uint32_t exit, std::span<Watched> band, const LayerView& view);
+  void Guess(uint32_t exit, Watched& watched, const ExitLogits& logits, Worker& worker);
+  absl::Status RankRow(const Watched& watched, std::span<const float> logits,
+                       const NodeHistory& history, Worker& worker) const;
+  float LargestSoftmax(Worker& worker) const;
+
+  const int32_t vocabulary_size_;
+  std::vector<Exit> exits_;
+  const RowKernels& kernels_;
+  ThreadPool& pool_;
+  const std::unique_ptr<ExitScorer> scorer_;
+  const ExitOptions options_;
+  ExitSink& sink_;
+
+  // Of the present run.
+  std::span<const TreeWalk> walks_;
+  std::vector<Watched> watched_;
+  std::vector<TokenId> own_tokens_;    // of one walk after the other
+  std::vector<size_t> own_ends_;       // of each walk's in those
+  std::vector<uint32_t> own_columns_;  // of those
+  std::vector<TokenId> round_tokens_;  // of all
+  size_t candidate_count_ = 0;
+  Duration preparation_{};  // what BeginRun() took
+  // A walk has no more nodes than its rows: by row of the run, those of a walk in a row.
+  std::vector<Ranked> ranked_;                     // kRankedMax places for each
+  std::vector<std::span<const Ranked>> rankings_;  // what is in them
+
+  // Of the present layer and band, by row of the run.
+  std::vector<uint32_t> places_;  // in the layer's view, kGone for those that were dropped
+  std::vector<uint32_t> scored_;  // among the rows scored together
+  std::vector<const float*> hidden_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,206 @@
+#include "common/kernels/products/products.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+// What a worker takes at a time. Large enough that the shared counter and the start of the streams
+// do not show (at memory speed some ten microseconds), small enough that the last worker to finish
+// keeps the others waiting for a per cent of a layer at most.
+constexpr uint64_t kChunkBytes = 192 << 10;
+
+// Kernels take panels in pairs.
+constexpr uint32_t kPanelsPerStep = 2;
+
+// Rows begin an odd number of cache lines apart, so that sixteen of them read side by side do not
+// share a few sets of the first-level cache, as they do at a distance of 2048 bytes.
+constexpr size_t OddLines(size_t bytes) {
+  return ((bytes + kLineBytes - 1) / kLineBytes | 1) * kLineBytes;
+}
+
+struct QuantisedStrides {
+  size_t quants;
+  size_t scales;
+  size_t sums;
+};
+
+// In elements of a row.
+constexpr QuantisedStrides StridesFor(uint32_t inputs, uint32_t block) {
+  return {.quants = OddLines(inputs),
+          .scales = inputs / block,
+          .sums = OddLines(inputs / 16 * sizeof(int16_t)) / sizeof(int16_t)};
+}
+
+constexpr std::array<uint32_t, 2> kBlocks = {32, 256};
+
+size_t FormIndex(ActivationForm form) {
+  return form == ActivationForm::kInt8Per32 ? 0 : 1;
+}
+
+PanelProduct* KernelFor(const ProductKernels& kernels, TensorType type) {
+  switch (type) {
+    case TensorType::kF16:
+      return kernels.f16;
+    case TensorType::kBF16:
+      return kernels.bf16;
+    case TensorType::kQ8_0:
+      return kernels.q8_0;
+    case TensorType::kQ4_0:
+      return kernels.q4_0;
+    case TensorType::kQ4_K:
+      return kernels.q4_k;
+    case TensorType::kQ6_K:
+      return kernels.q6_k;
+    default:
+      return kernels.f32;  // as which every other type is decoded
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Multiplier> Multiplier::Create(const Kernels& kernels, ThreadPool& pool,
+                                              uint32_t row_count_max, uint32_t inputs_max) {
+  Multiplier multiplier(kernels, pool);
+  multiplier.row_count_max_ = row_count_max;
+  multiplier.inputs_max_ = inputs_max;
+  for (size_t i = 0; i < kBlocks.size(); ++i) {
+    const QuantisedStrides strides = StridesFor(inputs_max, kBlocks[i]);
+    Quantised& rows = multiplier.quantised_[i];
+    OUTRIDER_ASSIGN_OR_RETURN(rows.quants, AlignedBuffer::Create(row_count_max * strides.quants));
+    OUTRIDER_ASSIGN_OR_RETURN(
+        rows.scales, AlignedBuffer::Create(row_count_max * strides.scales * sizeof(float)));
+    OUTRIDER_ASSIGN_OR_RETURN(
+        rows.sums, AlignedBuffer::Create(row_count_max * strides.sums * sizeof(int16_t)));
+  }
+  // F32 has the largest panels.
+  multiplier.scratch_stride_ =
+      PanelBytes(TensorType::kF32, inputs_max) + OddLines(inputs_max * sizeof(float));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      multiplier.scratch_, AlignedBuffer::Create(pool.thread_count() * multiplier.scratch_stride_));
+  return multiplier;
+}
+
+void Multiplier::Multiply(const FloatRows& x, std::span<const Product> products) {
+  OUTRIDER_CHECK(x.row_count <= row_count_max_ && x.inputs <= inputs_max_,
+                 "a product is no larger than its Multiplier was created for");
+  const ActivationRows floats = {
+      .row_count = x.row_count, .inputs = x.inputs, .values = x.values, .value_stride = x.stride};
+  std::array<ActivationRows, 2> quantised = {};
+  size_t chunk_count = 0;
+  for (const Product& product : products) {
+    OUTRIDER_CHECK(product.weights->inputs == x.inputs, "a matrix fits the rows it multiplies");
+    chunk_count += ChunkCount(*product.weights);
+    const ActivationForm form = FormFor(product.weights->type);
+    if (form == ActivationForm::kFloat) continue;
+    ActivationRows& rows = quantised[FormIndex(form)];
+    if (rows.quants == nullptr) rows = Quantise(x, form);
+  }
+
+  std::atomic<size_t> next{0};
+  pool_->ParallelRanges(pool_->thread_count(), [&](size_t, size_t, uint32_t worker) {
+    for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < chunk_count;
+         i = next.fetch_add(1, std::memory_order_relaxed)) {
+      const Chunk chunk = FindChunk(products, i);
+      const ActivationForm form = FormFor(chunk.product->weights->type);
+      RunChunk(chunk, form == ActivationForm::kFloat ? floats : quantised[FormIndex(form)], worker);
+    }
+  });
+}
+
+ActivationRows Multiplier::Quantise(const FloatRows& x, ActivationForm form) {
+  Quantised& rows = quantised_[FormIndex(form)];
+  const uint32_t block = kBlocks[FormIndex(form)];
+  const QuantisedStrides strides = StridesFor(x.inputs, block);
+  int8_t* const quants = rows.quants.As<int8_t>().data();
+  float* const scales = rows.scales.As<float>().data();
+  int16_t* const sums = rows.sums.As<int16_t>().data();
+  const auto quantise_rows = [&](size_t begin, size_t end, uint32_t worker) {
+    // One row's scales, before they are dealt to their blocks.
+    float* const row_scales =
+        scratch_.As<float>().data() + worker * scratch_stride_ / sizeof(float);
+    for (size_t r = begin; r < end; ++r) {
+      kernels_->rows.quantize(x.values + r * x.stride, x.inputs, block, quants + r * strides.quants,
+                              row_scales, sums + r * strides.sums);
+      for (size_t b = 0; b < x.inputs / block; ++b) scales[b * x.row_count + r] = row_scales[b];
+    }
+  };
+  // Fewer rows take less time than waking the others.
+  if (x.row_count < 2 * pool_->thread_count()) {
+    quantise_rows(0, x.row_count, 0);
+  } else {
+    pool_->ParallelRanges(x.row_count, quantise_rows);
+  }
+  return {.row_count = x.row_count,
+          .inputs = x.inputs,
+          .quants = quants,
+          .quant_stride = strides.quants,
+          .scales = scales,
+          .scale_stride = x.row_count,
+          .sums = sums,
+          .sum_stride = strides.sums};
+}
+
+uint32_t Multiplier::PanelsPerChunk(const WeightMatrix& weights) const {
+  const TensorType type = HasPanels(weights.type) ? weights.type : TensorType::kF32;
+  const uint64_t steps = kChunkBytes / (kPanelsPerStep * PanelBytes(type, weights.inputs));
+  return static_cast<uint32_t>(std::max<uint64_t>(1, steps)) * kPanelsPerStep;
+}
+
+uint32_t Multiplier::ChunkCount(const WeightMatrix& weights) const {
+  const uint32_t per_chunk = PanelsPerChunk(weights);
+  return (PanelCount(weights.outputs) + per_chunk - 1) / per_chunk;
+}
+
+Multiplier::Chunk Multiplier::FindChunk(std::span<const Product> products, size_t index) const {
+  const Product* product = products.data();
+  for (; index >= ChunkCount(*product->weights); ++product) index -= ChunkCount(*product->weights);
+  const uint32_t per_chunk = PanelsPerChunk(*product->weights);
+  const auto first = static_cast<uint32_t>(index) * per_chunk;
+  return {.product = product,
+          .first_panel = first,
+          .panel_count = std::min(per_chunk, PanelCount(product->weights->outputs) - first)};
+}
+
+void Multiplier::RunChunk(const Chunk& chunk, const ActivationRows& x, uint32_t worker) {
+  const WeightMatrix& weights = *chunk.product->weights;
+  if (weights.layout == WeightLayout::kRows) return RunRowsChunk(chunk, x, worker);
+  const uint32_t first_output = chunk.first_panel * kPanelOutputs;
+  KernelFor(kernels_->products, weights.type)(
+      weights.data + chunk.first_panel * PanelBytes(weights.type, weights.inputs),
+      chunk.panel_count,
+      std::min(chunk.panel_count * kPanelOutputs, weights.outputs - first_output), x,
+      chunk.product->out + first_output, chunk.product->out_stride);
+}
+
+// GGUF rows: into a panel of this worker's, which stays in its cache until the product has read it.
+void Multiplier::RunRowsChunk(const Chunk& chunk, const ActivationRows& x, uint32_t worker) {
+  const WeightMatrix& weights = *chunk.product->weights;
+  const bool has_panels = HasPanels(weights.type);
+  const TensorType panel_type = has_panels ? weights.type : TensorType::kF32;
+  const size_t panel_bytes = PanelBytes(panel_type, weights.inputs);
+  const std::span<std::byte> scratch =
+      scratch_.bytes().subspan(worker * scratch_stride_, scratch_stride_);
+  const std::span<std::byte> panel = scratch.first(panel_bytes);
+  const size_t row_bytes = RowBytes(weights.type, weights.inputs);
+  for (uint32_t p = chunk.first_panel; p < chunk.first_panel + chunk.panel_count; ++p) {
+    const uint32_t first_output = p * kPanelOutputs;
+    const uint32_t rows = std::min(kPanelOutputs, weights.outputs - first_output);
+    const std::span<const std::byte> bytes(weights.data + first_output * row_bytes,
+                                           rows * row_bytes);
+    if (has_panels) {
+      PackPanel(weights.type, weights.inputs, bytes, panel);
+    } else {
+      DecodePanel(weights.type, weights.inputs, bytes,
+                  {reinterpret_cast<float*>(scratch.data() + panel_bytes), weights.inputs},
+                  {reinterpret_cast<float*>(panel.data()), panel_bytes / sizeof(float)});
+    }
+    KernelFor(kernels_->products, panel_type)(
+        panel.data(), 1, rows, x, chunk.product->out + first_output, chunk.product->out_stride);
+  }
+}
+
+}  // namespace outrider

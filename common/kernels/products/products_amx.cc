@@ -1,0 +1,264 @@
+// Q8_0 and Q4_0 with AMX, and the table.
+//
+// A tile multiplication takes 16 rows of 32 activations and a block of 32 x 16 weights to 16 x 16
+// integers; vectors then scale those and add them to the results. Tiles speak to vectors through
+// memory only, and a tile that is loaded waits until what was stored there has left the store
+// buffer. So three stages run at a distance: weights of block b + 4 are unpacked, the tiles of b +
+// 2 multiplied and the integers of b scaled. (One block apart, Q4_0 with 16 rows took 42 ns a
+// block; so it takes 26, and 4 and 6 apart is no faster.)
+//
+// Tried: starting tiles from the bits of 1.5 * 2^23, so that a subtraction turns them into floats
+// instead of a conversion, which competes with the tiles for a port. Loading that constant costs
+// more than it saves: 28 ns.
+//
+// Registers, of 32: results 16, and 16 for scales and integers on their way.
+#include "common/kernels/products/products_amx.h"
+#include "common/kernels/products/amx_tiles.h"
+#include "common/kernels/products/avx512_lanes.h"
+#include "common/kernels/products/product_tables.h"
+#include "common/kernels/products/products_avx512.h"
+
+namespace outrider {
+namespace {
+
+// Weights are tiles as they lie in the panel.
+struct Q8_0Tiles {
+  static constexpr QuantPanel kPanel = kQ8_0Panel;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q8_0;
+  static constexpr bool kUnpacks = false;
+
+  static inline void Unpack(const std::byte*, std::byte*) {}
+};
+
+// A nibble q becomes the byte q - 8 in one instruction: q - 8 has the lowest three bits of q, and
+// the complement of its fourth in all others.
+struct Q4_0Tiles {
+  static constexpr QuantPanel kPanel = kQ4_0Panel;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q4_0;
+  static constexpr bool kUnpacks = true;
+
+  static inline void Unpack(const std::byte* lines, std::byte* tile) {
+    // Byte 7 - i of a matrix selects the bits whose sum is bit i.
+    const __m512i low = _mm512_set1_epi64(0x0102040808080808);
+    const __m512i high = _mm512_set1_epi64(0x1020408080808080);
+    for (int t = 0; t < 4; ++t) {
+      const __m512i line = LoadLine(lines + t * kLineBytes);
+      _mm512_store_si512(tile + t * kLineBytes, _mm512_gf2p8affine_epi64_epi8(line, low, 0xf8));
+      _mm512_store_si512(tile + (t + 4) * kLineBytes,
+                         _mm512_gf2p8affine_epi64_epi8(line, high, 0xf8));
+    }
+  }
+};
+
+constexpr uint32_t kRowsMax = 16;
+constexpr uint32_t kAmxRowsMin = 6;  // below, VNNI is faster
+constexpr uint32_t kPairRowsMax = 8;
+
+// What the tiles of one panel read and write in memory: rings over blocks.
+constexpr uint32_t kRing = 8;
+constexpr uint32_t kUnpackAhead = 4;
+constexpr uint32_t kMultiplyAhead = 2;
+
+template <int kRows>
+struct TileMemory {
+  alignas(64) std::byte weights[kRing][8 * kLineBytes];
+  alignas(64) int32_t dots[kRing][kRows][16];
+};
+
+template <typename Type>
+struct TileKernel {
+  static constexpr QuantPanel kPanel = Type::kPanel;
+  static constexpr size_t kBlockBytes = kPanel.lines * kLineBytes;
+  static constexpr uint32_t kFetchBlocks = kFetchAhead / kBlockBytes;
+
+  // Tile registers, the second of each pair for odd blocks.
+  static constexpr int kA = 0;  // activations, rows x 32
+  static constexpr int kB = 2;  // weights, 8 x 64
+  static constexpr int kC = 4;  // integers, rows x 16; a pair per panel
+
+  static TileConfig Config(uint32_t rows) {
+    TileConfig config;
+    for (int odd = 0; odd < 2; ++odd) {
+      SetTile(config, kA + odd, rows, 32);
+      SetTile(config, kB + odd, 8, 64);
+      SetTile(config, kC + odd, rows, 64);
+      SetTile(config, kC + 2 + odd, rows, 64);
+    }
+    return config;
+  }
+
+  template <int kRows, int kPanels>
+  static inline void UnpackBlock(const ProductTile& tile, uint32_t b,
+                                 TileMemory<kRows> (&memory)[kPanels]) {
+    const uint32_t block_count = tile.x.inputs / kPanel.block;
+    if (b >= block_count) return;
+    const std::byte* const lines = tile.panels + b * kBlockBytes;
+    const std::byte* const ahead =
+        b + kFetchBlocks < block_count
+            ? lines + kFetchAhead
+            : tile.next_panels + (b + kFetchBlocks - block_count) * kBlockBytes;
+    for (int p = 0; p < kPanels; ++p) {
+      FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
+      if constexpr (kRows > static_cast<int>(kPairRowsMax)) {
+        FetchLinesFar<kPanel.lines>(lines + p * tile.panel_size);
+      }
+      Type::Unpack(lines + p * tile.panel_size, memory[p].weights[b % kRing]);
+    }
+  }
+
+  template <int kOdd, int kPanel01, int kRows>
+  static inline void MultiplyPanel(const std::byte* lines, uint32_t b, TileMemory<kRows>& memory) {
+    constexpr int kTileC = kC + 2 * kPanel01 + kOdd;
+    ZeroTile<kTileC>();
+    LoadTile<kB + kOdd>(Type::kUnpacks ? memory.weights[b % kRing] : lines, kLineBytes);
+    MultiplySignedSigned<kTileC, kA + kOdd, kB + kOdd>();
+    StoreTile<kTileC>(memory.dots[b % kRing], kLineBytes);
+  }
+
+  // The integers of block b into memory.
+  template <int kOdd, int kRows, int kPanels>
+  static inline void MultiplyBlock(const ProductTile& tile, uint32_t b,
+                                   TileMemory<kRows> (&memory)[kPanels]) {
+    const uint32_t block_count = tile.x.inputs / kPanel.block;
+    if (b >= block_count) return;
+    const std::byte* const lines = tile.panels + b * kBlockBytes;
+    LoadTile<kA + kOdd>(tile.x.quants + size_t{b} * 32, tile.x.quant_stride);
+    MultiplyPanel<kOdd, 0>(lines, b, memory[0]);
+    if constexpr (kPanels == 2) MultiplyPanel<kOdd, 1>(lines + tile.panel_size, b, memory[1]);
+  }
+
+  // From there into the results.
+  template <int kRows, int kPanels>
+  static inline void ScaleBlock(const ProductTile& tile, uint32_t b,
+                                const TileMemory<kRows> (&memory)[kPanels],
+                                __m512 (&y)[kPanels][kRows]) {
+    const float* const row_scales = tile.x.scales + b * tile.x.scale_stride;
+    for (int p = 0; p < kPanels; ++p) {
+      const std::byte* const halves = tile.panels + p * tile.panel_size +
+                                      HalvesOffset(kPanel, tile.x.inputs) +
+                                      size_t{b} * kHalvesBytes;
+      const __m512 scale = LoadHalves(halves);
+      for (int r = 0; r < kRows; ++r) {
+        const __m512 dot = _mm512_cvtepi32_ps(_mm512_load_si512(memory[p].dots[b % kRing][r]));
+        const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(row_scales[r]));
+        y[p][r] = _mm512_fmadd_ps(dot, both, y[p][r]);
+      }
+    }
+  }
+
+  template <int kRows, int kPanels>
+  static void Run(const ProductTile& tile_in_memory) {
+    const ProductTile tile = tile_in_memory;  // in registers
+    const uint32_t block_count = tile.x.inputs / kPanel.block;
+    TileMemory<kRows> memory[kPanels];
+    __m512 y[kPanels][kRows];
+    for (int p = 0; p < kPanels; ++p) {
+      for (int r = 0; r < kRows; ++r) y[p][r] = _mm512_setzero_ps();
+    }
+    for (uint32_t b = 0; b < kUnpackAhead; ++b) UnpackBlock(tile, b, memory);
+    MultiplyBlock<0>(tile, 0, memory);
+    MultiplyBlock<1>(tile, 1, memory);
+    for (uint32_t b = 0; b < block_count; b += 2) {
+      UnpackBlock(tile, b + kUnpackAhead, memory);
+      MultiplyBlock<0>(tile, b + kMultiplyAhead, memory);
+      ScaleBlock(tile, b, memory, y);
+      if (b + 1 == block_count) break;
+      UnpackBlock(tile, b + 1 + kUnpackAhead, memory);
+      MultiplyBlock<1>(tile, b + 1 + kMultiplyAhead, memory);
+      ScaleBlock(tile, b + 1, memory, y);
+    }
+    StoreResults(y, tile);
+  }
+
+  template <int kPanels>
+  static void RunRows(const ProductTile& tile) {
+    switch (tile.x.row_count) {
+#define OUTRIDER_ROWS(rows) \
+  case rows:                \
+    return Run<rows, kPanels>(tile)
+      OUTRIDER_ROWS(1);
+      OUTRIDER_ROWS(2);
+      OUTRIDER_ROWS(3);
+      OUTRIDER_ROWS(4);
+      OUTRIDER_ROWS(5);
+      OUTRIDER_ROWS(6);
+      OUTRIDER_ROWS(7);
+      OUTRIDER_ROWS(8);
+      default:
+        break;
+    }
+    if constexpr (kPanels == 1) {
+      switch (tile.x.row_count) {
+        OUTRIDER_ROWS(9);
+        OUTRIDER_ROWS(10);
+        OUTRIDER_ROWS(11);
+        OUTRIDER_ROWS(12);
+        OUTRIDER_ROWS(13);
+        OUTRIDER_ROWS(14);
+        OUTRIDER_ROWS(15);
+        OUTRIDER_ROWS(16);
+        default:
+          break;
+      }
+    }
+#undef OUTRIDER_ROWS
+  }
+};
+
+// Rows in groups of 16; what is left over when they are few goes to VNNI.
+template <typename Type>
+void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
+              const ActivationRows& x, float* out, size_t out_stride) {
+  PanelProduct* const few_rows = kAvx512Products.*Type::kFewRows;
+  if (x.row_count < kAmxRowsMin)
+    return few_rows(panels, panel_count, output_count, x, out, out_stride);
+  const size_t panel_size = PanelSize(Type::kPanel, x.inputs);
+  const uint32_t step = x.row_count <= kPairRowsMax ? 2 : 1;
+  uint32_t configured_rows = 0;
+  for (uint32_t p = 0; p < panel_count;) {
+    const uint32_t count = step <= panel_count - p ? step : panel_count - p;
+    const uint32_t next = p + count < panel_count ? p + count : p;
+    const uint32_t outputs_left = output_count - p * kPanelOutputs;
+    for (uint32_t r = 0; r < x.row_count; r += kRowsMax) {
+      const uint32_t rows_left = x.row_count - r;
+      const ProductTile tile = {.panels = panels + p * panel_size,
+                                .panel_size = panel_size,
+                                .next_panels = panels + next * panel_size,
+                                .x = SomeRows(x, r, rows_left < kRowsMax ? rows_left : kRowsMax),
+                                .out = out + r * out_stride + size_t{p} * kPanelOutputs,
+                                .out_stride = out_stride,
+                                .output_count = outputs_left < count * kPanelOutputs
+                                                    ? outputs_left
+                                                    : count * kPanelOutputs};
+      if (tile.x.row_count < kAmxRowsMin) {
+        few_rows(tile.panels, count, tile.output_count, tile.x, tile.out, out_stride);
+        continue;
+      }
+      if (tile.x.row_count != configured_rows) {
+        configured_rows = tile.x.row_count;
+        LoadConfig(TileKernel<Type>::Config(configured_rows));
+      }
+      if (count == 2) {
+        TileKernel<Type>::template RunRows<2>(tile);
+      } else {
+        TileKernel<Type>::template RunRows<1>(tile);
+      }
+    }
+    p += count;
+  }
+  ReleaseTiles();
+}
+
+}  // namespace
+
+const ProductKernels kAmxProducts = {
+    .f32 = avx512::MultiplyF32,
+    .f16 = avx512::MultiplyF16,
+    .bf16 = avx512::MultiplyBF16,
+    .q8_0 = Multiply<Q8_0Tiles>,
+    .q4_0 = Multiply<Q4_0Tiles>,
+    .q4_k = amx::MultiplyQ4_K,
+    .q6_k = amx::MultiplyQ6_K,
+};
+
+}  // namespace outrider

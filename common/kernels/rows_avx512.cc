@@ -1,9 +1,0 @@
-#include "common/kernels/lanes_avx512.h"
-#include "common/kernels/row_tables.h"
-#include "common/kernels/rows_impl.h"
-
-namespace outrider {
-
-constinit const RowKernels kAvx512Rows = kRowsOf<Avx512Lanes>;
-
-}  // namespace outrider

@@ -1,0 +1,44 @@
+#include "common/model/layers/feed_forward.h"
+
+#include <algorithm>
+
+#include "common/base/status.h"
+
+namespace outrider {
+
+absl::StatusOr<std::unique_ptr<FeedForward>> FeedForward::Create(const ModelSpec& spec,
+                                                                 RowMath& math,
+                                                                 uint32_t row_count_max) {
+  uint32_t length = 0;
+  for (const LayerSpec& layer : spec.layers) length = std::max(length, layer.feed_forward.length);
+  std::unique_ptr<FeedForward> made(new FeedForward(spec, math));
+  OUTRIDER_ASSIGN_OR_RETURN(made->memory_, AllocateRows({{made->gate_, row_count_max, length},
+                                                         {made->up_, row_count_max, length}}));
+  return made;
+}
+
+void FeedForward::Apply(const FeedForwardSpec& shape, const FeedForwardWeights& weights,
+                        const RowBlock& x, uint32_t row_count, const RowBlock& out) {
+  if (shape.gate == GateKind::kGeluTanh) {
+    math_.Multiply(x, row_count, spec_.embedding_length, {{weights.up, up_}});
+  } else {
+    math_.Multiply(x, row_count, spec_.embedding_length,
+                   {{weights.gate, gate_}, {weights.up, up_}});
+  }
+  math_.ForEachRow(row_count, [&](size_t i) { Gate(shape, i); });
+  math_.Multiply(up_, row_count, shape.length, {{weights.down, out}});
+}
+
+void FeedForward::Gate(const FeedForwardSpec& shape, size_t i) const {
+  const RowKernels& kernels = math_.kernels();
+  switch (shape.gate) {
+    case GateKind::kSiluGated:
+      return kernels.silu_gate(gate_.row(i), up_.row(i), shape.length, up_.row(i));
+    case GateKind::kGeluTanhGated:
+      return kernels.gelu_tanh_gate(gate_.row(i), up_.row(i), shape.length, up_.row(i));
+    case GateKind::kGeluTanh:
+      return kernels.gelu_tanh(up_.row(i), shape.length, up_.row(i));
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,69 @@
+// What layers do to all rows of a run alike, shared out over a pool: norms, products, sums.
+//
+// A row's result never depends on the others (kernels/NUMERICS.md).
+//
+// Memory:  what products need for `row_count_max` rows, taken in Create().
+// Threads: one call at a time, in ScopedIeeeMode.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/base/thread_pool.h"
+#include "common/kernels/kernels.h"
+#include "common/kernels/products/products.h"
+#include "common/model/layers/rows.h"
+#include "common/model/model_spec.h"
+#include "common/model/weights/layer_weights.h"
+
+namespace outrider {
+
+class RowMath {
+ public:
+  // All that is passed outlives it.
+  static absl::StatusOr<std::unique_ptr<RowMath>> Create(const ModelSpec& spec,
+                                                         const Kernels& kernels, ThreadPool& pool,
+                                                         uint32_t row_count_max);
+
+  const RowKernels& kernels() const { return kernels_; }
+  ThreadPool& pool() const { return pool_; }
+
+  // Of rows as wide as the residual stream; out may be x.
+  void Normalize(const Norm& norm, const float* x, float* out) const;
+  void Normalize(const Norm& norm, const RowBlock& x, uint32_t row_count,
+                 const RowBlock& out) const;
+
+  // x += y, likewise.
+  void Add(const RowBlock& x, const RowBlock& y, uint32_t row_count) const;
+
+  // Several matrices times the same rows, and their biases.
+  struct Output {
+    const Linear& linear;
+    const RowBlock& rows;
+  };
+  void Multiply(const RowBlock& x, uint32_t row_count, uint32_t inputs,
+                std::initializer_list<Output> outputs);
+  void Multiply(const RowBlock& x, uint32_t row_count, const WeightMatrix& matrix,
+                const RowBlock& out);
+
+  template <typename Body>
+  void ForEachRow(uint32_t row_count, const Body& body) const {
+    if (row_count > kSerialRows) return pool_.ParallelFor(row_count, body);
+    for (uint32_t i = 0; i < row_count; ++i) body(i);
+  }
+
+ private:
+  // So few rows are done sooner than other threads are told of them.
+  static constexpr uint32_t kSerialRows = 2;
+
+  RowMath(const ModelSpec& spec, const Kernels& kernels, ThreadPool& pool, Multiplier multiplier);
+
+  const ModelSpec& spec_;
+  const RowKernels& kernels_;
+  ThreadPool& pool_;
+  Multiplier multiplier_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,166 @@
+// What each layer of a model keeps of a sequence, and where in a page it lies.
+//
+//   attention cells   keys and values of every token; or of the last `window` ones
+//   a recurrent state its base, after the committed tokens, and of each row that is not committed
+//                     yet what the row put in (its input): a few vectors, where a state is a matrix
+//   a convolution     of every row the vector it put in; a row looks at the last `kernel` ones
+//   encoder cells     keys and values of an encoder's tokens, fixed once they are written
+//   nothing, or another layer's attention cells
+//
+// Layers that keep cells of the same span of tokens share a *group* of pages: one page of a group
+// has kPageTokens slots of all its layers, so one page number serves them all.
+//
+//   page              [layer] [keys | values] [kv head] [slot] [length]      halves
+//                     [layer] [slot] [length]                                floats
+//   page of bases     [layer] [part] [length]                                floats
+//
+// Every piece begins on a cache line of its own. A recurrent layer's inputs are cells of a window
+// of one: a row sees its own, and those above it that are not committed. So a commit replays the
+// taken path from the inputs, by the very rule that computed the rows, and a tree of any shape can
+// hang below one base.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/model/memory/ledger.h"
+#include "common/model/model_spec.h"
+
+namespace outrider {
+
+struct AttentionCells {
+  uint32_t kv_head_count;
+  uint32_t key_length;  // of one head
+  uint32_t value_length;
+  std::optional<uint32_t> window;  // a row sees so many, its own the last
+};
+
+// How a recurrent state takes in one row after another. A state is in parts (heads, say) that know
+// nothing of each other.
+class StateRule {
+ public:
+  virtual ~StateRule() = default;
+
+  // `input` is the row's, of all parts. The same bits whoever calls it, in a pass or in a replay.
+  virtual void Advance(uint32_t part, std::span<float> state,
+                       std::span<const float> input) const = 0;
+};
+
+// The state of no tokens is all zeros.
+struct RecurrentState {
+  uint32_t part_count;
+  uint32_t part_length;
+  uint32_t input_length;
+  const StateRule* rule;  // outlives the layout
+};
+
+struct ConvolutionTail {
+  uint32_t kernel;  // a row sees so many inputs, its own the last
+  uint32_t input_length;
+};
+
+struct LayerKeeps {
+  std::optional<AttentionCells> attention = {};
+  std::optional<uint32_t> attention_of = {};  // a layer further down, whose cells it looks at
+  std::optional<RecurrentState> recurrent = {};
+  std::optional<ConvolutionTail> convolution = {};
+  std::optional<AttentionCells> encoder = {};  // without a window
+};
+
+std::vector<LayerKeeps> KeepsOf(const ModelSpec& spec);
+
+class MemoryLayout {
+ public:
+  // `encoder_length_max` is of cells that encoder layers look at.
+  explicit MemoryLayout(std::span<const LayerKeeps> layers, uint32_t encoder_length_max = 0);
+  explicit MemoryLayout(const ModelSpec& spec) : MemoryLayout(KeepsOf(spec)) {}
+
+  uint32_t layer_count() const { return static_cast<uint32_t>(keeps_.size()); }
+  const LayerKeeps& keeps(uint32_t layer) const { return keeps_[layer]; }
+
+  uint32_t group_count() const { return static_cast<uint32_t>(groups_.size()); }
+  // Its page_count is for others to choose.
+  const PageGroup& group(uint32_t group) const { return groups_[group].shape; }
+  // Those that have cells come first.
+  uint32_t cell_group_count() const { return cell_group_count_; }
+  size_t page_bytes(uint32_t group) const { return groups_[group].page_bytes; }
+
+  // What of a slot lies where in a page: `bytes` of slot s begin at `at` + s * `bytes`.
+  struct Piece {
+    size_t at;
+    size_t bytes;
+  };
+  std::span<const Piece> pieces(uint32_t group) const { return groups_[group].pieces; }
+
+  // Where slot 0 begins, in halves or floats from the page's.
+  uint32_t attention_group(uint32_t layer) const { return places_[layer].attention.group; }
+  size_t keys_at(uint32_t layer, uint32_t kv_head) const {
+    return KeysAt(places_[layer].attention, kv_head);
+  }
+  size_t values_at(uint32_t layer, uint32_t kv_head) const {
+    return ValuesAt(places_[layer].attention, kv_head);
+  }
+  size_t encoder_keys_at(uint32_t layer, uint32_t kv_head) const {
+    return KeysAt(places_[layer].encoder, kv_head);
+  }
+  size_t encoder_values_at(uint32_t layer, uint32_t kv_head) const {
+    return ValuesAt(places_[layer].encoder, kv_head);
+  }
+  size_t input_at(uint32_t layer) const { return places_[layer].input_at; }
+  uint32_t convolution_group(uint32_t layer) const { return places_[layer].convolution_group; }
+  size_t convolution_at(uint32_t layer) const { return places_[layer].convolution_at; }
+  size_t base_at(uint32_t layer) const { return places_[layer].base_at; }
+
+  // Of all recurrent layers, and of all that look at an encoder; none: there are no such layers.
+  std::optional<uint32_t> input_group() const { return input_group_; }
+  std::optional<uint32_t> base_group() const { return base_group_; }
+  std::optional<uint32_t> encoder_group() const { return encoder_group_; }
+
+ private:
+  struct Group {
+    PageGroup shape;
+    size_t page_bytes = 0;
+    std::vector<Piece> pieces;
+  };
+  struct HeadsPlace {
+    uint32_t group;
+    size_t at;
+    AttentionCells cells;
+  };
+  struct Place {
+    HeadsPlace attention;
+    HeadsPlace encoder;
+    size_t input_at;
+    size_t base_at;
+    uint32_t convolution_group;
+    size_t convolution_at;
+  };
+
+  static size_t KeysAt(const HeadsPlace& place, uint32_t kv_head) {
+    return place.at + size_t{kv_head} * kPageTokens * place.cells.key_length;
+  }
+  static size_t ValuesAt(const HeadsPlace& place, uint32_t kv_head) {
+    return KeysAt(place, place.cells.kv_head_count) +
+           size_t{kv_head} * kPageTokens * place.cells.value_length;
+  }
+
+  void AddCells(uint32_t layer);
+  void AddFixed(uint32_t layer, uint32_t encoder_length_max);
+  uint32_t WindowGroup(uint32_t window);
+  uint32_t FixedGroup(std::optional<uint32_t>& group, uint32_t pages_each);
+  HeadsPlace AddHeads(uint32_t group, const AttentionCells& cells);
+  size_t AddPiece(uint32_t group, size_t bytes);
+
+  std::vector<LayerKeeps> keeps_;  // by layer
+  std::vector<Place> places_;      // by layer; what a layer lacks has none
+  std::vector<Group> groups_;
+  uint32_t cell_group_count_ = 0;
+  std::optional<uint32_t> input_group_;
+  std::optional<uint32_t> base_group_;
+  std::optional<uint32_t> encoder_group_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,55 @@
+// A model's weights as the forward pass takes them: views of memory a WeightStore keeps, one struct
+// for every architecture. What a model does not have is empty: a norm without a bias is an RMS
+// norm, a product without a bias adds nothing, no gate means act(up x).
+#pragma once
+
+#include <span>
+
+#include "common/kernels/weight_matrix.h"
+
+namespace outrider {
+
+struct Norm {
+  std::span<const float> weight;
+  std::span<const float> bias;  // layer norm only
+};
+
+struct Linear {
+  WeightMatrix matrix;
+  std::span<const float> bias;
+};
+
+// Of a layer, or of one of its experts.
+struct FeedForwardWeights {
+  Linear gate;
+  Linear up;
+  Linear down;
+};
+
+// GPT-2 keeps query, key and value projections in one matrix; its rows are three matrices here.
+struct LayerWeights {
+  Norm attention_norm;
+  Linear query;
+  Linear key;
+  Linear value;
+  std::span<const float> query_norm;  // of one head; Qwen 3
+  std::span<const float> key_norm;
+  Linear attention_output;
+  Norm after_attention_norm;
+
+  Norm feed_forward_norm;
+  FeedForwardWeights feed_forward;  // or
+  Linear router;                    // where there are experts
+  Norm after_feed_forward_norm;
+};
+
+// What stands before the first layer and after the last.
+struct OuterWeights {
+  WeightMatrix embeddings;            // a row a token; tied ones are the head too
+  WeightMatrix positions;             // a row a position, where they are learned
+  std::span<const float> rope_freqs;  // llama3 scaling: a factor for each pair
+  Norm output_norm;
+  WeightMatrix head;
+};
+
+}  // namespace outrider

@@ -1,0 +1,234 @@
+#include "common/model/weights/load_plan.h"
+
+#include "common/base/buffer.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/formats/tensors/dequantize.h"
+#include "common/kernels/weight_matrix.h"
+
+namespace outrider {
+namespace {
+
+// An offset where a view has a pointer; see LoadPlan::offsets.
+template <typename T>
+const T* AsPointer(size_t offset) {
+  return reinterpret_cast<const T*>(offset);
+}
+
+template <typename T>
+const T* In(const std::byte* slot, const T* offset) {
+  return reinterpret_cast<const T*>(slot + reinterpret_cast<size_t>(offset));
+}
+
+void Move(WeightMatrix& view, const std::byte* slot) {
+  if (view.outputs > 0) view.data = In(slot, view.data);
+}
+
+void Move(std::span<const float>& view, const std::byte* slot) {
+  if (!view.empty()) view = {In(slot, view.data()), view.size()};
+}
+
+void Move(Norm& view, const std::byte* slot) {
+  Move(view.weight, slot);
+  Move(view.bias, slot);
+}
+
+void Move(Linear& view, const std::byte* slot) {
+  Move(view.matrix, slot);
+  Move(view.bias, slot);
+}
+
+void Move(OuterWeights& view, const std::byte* slot) {
+  Move(view.embeddings, slot);
+  Move(view.positions, slot);
+  Move(view.rope_freqs, slot);
+  Move(view.output_norm, slot);
+  Move(view.head, slot);
+}
+
+void Move(FeedForwardWeights& view, const std::byte* slot) {
+  for (Linear* const linear : {&view.gate, &view.up, &view.down}) Move(*linear, slot);
+}
+
+void Move(LayerWeights& view, const std::byte* slot) {
+  for (Norm* const norm : {&view.attention_norm, &view.after_attention_norm,
+                           &view.feed_forward_norm, &view.after_feed_forward_norm}) {
+    Move(*norm, slot);
+  }
+  for (Linear* const linear :
+       {&view.query, &view.key, &view.value, &view.attention_output, &view.router}) {
+    Move(*linear, slot);
+  }
+  Move(view.feed_forward, slot);
+  Move(view.query_norm, slot);
+  Move(view.key_norm, slot);
+}
+
+// Puts the tensors of one key one after another.
+template <typename Weights>
+class Planning {
+ public:
+  Planning(const ModelFile& model, LoadPlan<Weights>& plan) : model_(model), plan_(plan) {}
+
+  void Add(std::string_view name, Norm& norm) {
+    AddVector(Concat(name, ".weight"), norm.weight);
+    AddVector(Concat(name, ".bias"), norm.bias);
+  }
+
+  void Add(std::string_view name, Linear& linear) {
+    if (const ModelTensor* const tensor = Find(name, ".weight"); tensor != nullptr) {
+      AddRows(name, 0, tensor->row_count(), linear);
+    }
+  }
+
+  void AddRows(std::string_view name, uint64_t first, uint64_t count, Linear& linear) {
+    AddMatrix(*Find(name, ".weight"), first, count, WeightLayout::kPanels, linear.matrix);
+    AddVector(Concat(name, ".bias"), first, count, linear.bias);
+  }
+
+  // Looked up by the row.
+  void AddTable(std::string_view name, WeightMatrix& view) {
+    if (const ModelTensor* const tensor = model_.Find(name); tensor != nullptr) {
+      AddMatrix(*tensor, 0, tensor->row_count(), WeightLayout::kRows, view);
+    }
+  }
+
+  void AddMatrix(const ModelTensor& tensor, uint64_t first, uint64_t count, WeightLayout layout,
+                 WeightMatrix& view) {
+    view.type = tensor.type;
+    view.layout = HasPanels(tensor.type) ? layout : WeightLayout::kRows;
+    view.outputs = static_cast<uint32_t>(count);
+    view.inputs = static_cast<uint32_t>(tensor.dims[0]);
+    const uint64_t bytes = view.layout == WeightLayout::kPanels
+                               ? PackedBytes(view.type, view.outputs, view.inputs)
+                               : count * RowBytes(view.type, view.inputs);
+    const size_t at = Place(bytes);
+    plan_.matrices.push_back({&tensor, first, view, at, bytes});
+    view.data = AsPointer<std::byte>(at);
+  }
+
+  void AddVector(std::string_view name, std::span<const float>& view) {
+    if (const ModelTensor* const tensor = model_.Find(name); tensor != nullptr) {
+      AddVector(name, 0, tensor->dims[0], view);
+    }
+  }
+
+  const ModelTensor* Find(std::string_view name, std::string_view ending) const {
+    return model_.Find(Concat(name, ending));
+  }
+
+ private:
+  void AddVector(std::string_view name, uint64_t first, uint64_t count,
+                 std::span<const float>& view) {
+    if (const ModelTensor* const tensor = model_.Find(name); tensor != nullptr) {
+      const size_t at = Place(count * sizeof(float));
+      plan_.vectors.push_back({tensor, first, count, at});
+      view = {AsPointer<float>(at), count};
+    }
+  }
+
+  size_t Place(size_t bytes) {
+    const size_t at = plan_.slot_bytes;
+    plan_.slot_bytes += (bytes + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
+    return at;
+  }
+
+  const ModelFile& model_;
+  LoadPlan<Weights>& plan_;
+};
+
+// GPT-2 has the three in one.
+void AddQueryKeyValue(const std::string& block, const AttentionSpec& shape,
+                      Planning<LayerWeights>& planning, LayerWeights& weights) {
+  const std::string fused = block + "attn_qkv";
+  if (planning.Find(fused, ".weight") == nullptr) {
+    planning.Add(block + "attn_q", weights.query);
+    planning.Add(block + "attn_k", weights.key);
+    planning.Add(block + "attn_v", weights.value);
+    return;
+  }
+  const uint64_t queries = uint64_t{shape.head_count} * shape.key_length;
+  const uint64_t keys = uint64_t{shape.kv_head_count} * shape.key_length;
+  const uint64_t values = uint64_t{shape.kv_head_count} * shape.value_length;
+  planning.AddRows(fused, 0, queries, weights.query);
+  planning.AddRows(fused, queries, keys, weights.key);
+  planning.AddRows(fused, queries + keys, values, weights.value);
+}
+
+}  // namespace
+
+template <typename Weights>
+Weights LoadPlan<Weights>::In(const std::byte* slot) const {
+  Weights weights = offsets;
+  Move(weights, slot);
+  return weights;
+}
+
+template struct LoadPlan<OuterWeights>;
+template struct LoadPlan<LayerWeights>;
+template struct LoadPlan<FeedForwardWeights>;
+
+LoadPlan<OuterWeights> LoadPlanner::Outer() const {
+  LoadPlan<OuterWeights> plan;
+  OuterWeights& outer = plan.offsets;
+  Planning planning(model_, plan);
+  const ModelTensor* const embeddings = model_.Find("token_embd.weight");
+  OUTRIDER_CHECK(embeddings != nullptr, "a model file with tensors has all its layout asks for");
+  if (spec_.tied_embeddings) {
+    planning.AddMatrix(*embeddings, 0, embeddings->row_count(), WeightLayout::kPanels,
+                       outer.embeddings);
+  } else {
+    planning.AddTable("token_embd.weight", outer.embeddings);
+  }
+  planning.AddTable("position_embd.weight", outer.positions);
+  planning.AddVector("rope_freqs.weight", outer.rope_freqs);
+  planning.Add("output_norm", outer.output_norm);
+  if (const ModelTensor* const head = model_.Find("output.weight"); head != nullptr) {
+    planning.AddMatrix(*head, 0, head->row_count(), WeightLayout::kPanels, outer.head);
+  }
+  if (spec_.tied_embeddings) outer.head = outer.embeddings;
+  return plan;
+}
+
+LoadPlan<LayerWeights> LoadPlanner::Layer(uint32_t layer) const {
+  LoadPlan<LayerWeights> plan;
+  LayerWeights& weights = plan.offsets;
+  Planning planning(model_, plan);
+  const std::string block = Concat("blk.", layer, ".");
+  planning.Add(block + "attn_norm", weights.attention_norm);
+  AddQueryKeyValue(block, spec_.layers[layer].attention, planning, weights);
+  planning.AddVector(block + "attn_q_norm.weight", weights.query_norm);
+  planning.AddVector(block + "attn_k_norm.weight", weights.key_norm);
+  planning.Add(block + "attn_output", weights.attention_output);
+  planning.Add(block + "ffn_norm", weights.feed_forward_norm);
+  planning.Add(block + "ffn_gate", weights.feed_forward.gate);
+  planning.Add(block + "ffn_up", weights.feed_forward.up);
+  planning.Add(block + "ffn_down", weights.feed_forward.down);
+  planning.Add(block + "ffn_gate_inp", weights.router);
+  return plan;
+}
+
+// Experts are stacked in one tensor, or have each their own.
+LoadPlan<FeedForwardWeights> LoadPlanner::Expert(uint32_t layer, uint32_t expert) const {
+  LoadPlan<FeedForwardWeights> plan;
+  Planning planning(model_, plan);
+  const auto add = [&](std::string_view name, Linear& linear) {
+    const std::string stem = Concat("blk.", layer, ".", name);
+    const ModelTensor* const stacked = planning.Find(stem, "_exps.weight");
+    if (stacked == nullptr) return planning.Add(Concat(stem, ".", expert), linear);
+    const uint64_t rows = stacked->dims[1];
+    planning.AddMatrix(*stacked, expert * rows, rows, WeightLayout::kPanels, linear.matrix);
+  };
+  add("ffn_gate", plan.offsets.gate);
+  add("ffn_up", plan.offsets.up);
+  add("ffn_down", plan.offsets.down);
+  return plan;
+}
+
+absl::Status CheckRunnable(const ModelTensor& tensor, const std::string& path) {
+  if (HasPanels(tensor.type) || CanDequantize(tensor.type)) return absl::OkStatus();
+  return Unimplemented(path, ": tensor ", tensor.name, " is ", Name(tensor.type),
+                       ", which is not supported for running; take a file of another type");
+}
+
+}  // namespace outrider

@@ -1,0 +1,99 @@
+// Where the forward pass gets its weights: a lease on what a key names, so that a store need not
+// hold them all.
+//
+//   OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> layer, store.Acquire(LayerKey{3}));
+//   store.Prefetch(keys of the experts that were chosen);
+//   for (const ExpertKey& key : keys) {
+//     OUTRIDER_ASSIGN_OR_RETURN(const Lease<FeedForwardWeights> expert, store.Acquire(key));
+//     ... expert->up ...
+//   }                                        // given back here
+//
+// Keys are a layer, all of it but its experts, and an expert of a layer. The outer parts are always
+// in memory: embeddings are looked up by the row, and exits ask for rows of the head between any two
+// layers.
+//
+// Resident weights (resident_weights.h) are always there. A streaming store reads ahead: layers in
+// their order, which it knows, and experts as Prefetch() says. Where it must wait all the same, it
+// lends the wait to idle work (drafting).
+//
+// Threads: one at a time; a lease is given back by the thread that took it.
+// Errors:  Acquire() returns what went wrong with reading what it was asked for.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "common/model/weights/layer_weights.h"
+
+namespace outrider {
+
+struct LayerKey {
+  uint32_t layer;
+
+  bool operator==(const LayerKey&) const = default;
+};
+
+struct ExpertKey {
+  uint32_t layer;
+  uint32_t expert;
+
+  bool operator==(const ExpertKey&) const = default;
+};
+
+using WeightKey = std::variant<LayerKey, ExpertKey>;
+
+// Called by the thread that waits in Acquire(), at most once a wait. Returns soon after `landed`
+// has become true, or before when it has nothing to do.
+using IdleWork = std::function<void(const std::atomic<bool>& landed)>;
+
+template <typename Weights>
+class Lease;
+
+class WeightStore {
+ public:
+  virtual ~WeightStore() = default;
+
+  virtual const OuterWeights& outer() const = 0;
+  virtual absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) = 0;
+  virtual absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) = 0;
+
+  // These are wanted next, in this order: a hint.
+  virtual void Prefetch(std::span<const WeightKey> keys) = 0;
+
+  // From now on; empty: nothing.
+  virtual void LendWaits(IdleWork work) = 0;
+
+ protected:
+  template <typename Weights>
+  friend class Lease;
+  virtual void Release(const WeightKey& key) = 0;
+};
+
+// Lets the weights be used for as long as it lives.
+template <typename Weights>
+class Lease {
+ public:
+  Lease(WeightStore& store, WeightKey key, const Weights& weights)
+      : store_(&store), key_(key), weights_(&weights) {}
+  Lease(Lease&& other) noexcept
+      : store_(std::exchange(other.store_, nullptr)), key_(other.key_), weights_(other.weights_) {}
+  Lease& operator=(Lease&&) = delete;
+  ~Lease() {
+    if (store_ != nullptr) store_->Release(key_);
+  }
+
+  const Weights& operator*() const { return *weights_; }
+  const Weights* operator->() const { return weights_; }
+
+ private:
+  WeightStore* store_;  // null: moved from
+  WeightKey key_;
+  const Weights* weights_;
+};
+
+}  // namespace outrider

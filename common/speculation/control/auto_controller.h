@@ -1,0 +1,79 @@
+// Chooses the way that is fastest, as far as the times tell that were measured: policy `auto`.
+//
+// There are four, of many that were tried over a grid of round trips, targets and drafts
+// (bench/README.md); no other won by more than a few percent anywhere. What divides them is how
+// long growth takes to answer a verdict, D, the round trip and a batch, against a pass, T, and a
+// token, t:
+//
+//   D + t above T         ours, and the target goes on alone, but for growth that is due so soon
+//                         that a pass begun before it would cost more than it gains
+//                         (growth_due.h)
+//   D + t below T         ours, and the target waits for growth: a pass begun before it would be
+//                         over after it, and gain less than that delays
+//   next to no round      ours, and the target goes on: what it knows of growth that is due makes
+//   trip                  it wait at a root with poor nodes too, which takes a batch or two. Where
+//                         that is long for what a pass yields, the target waits at a dry root only,
+//                         and where it yields little the device waits for the verdict, since a tree
+//                         that is grown in its light is better
+//   whenever the first    the target alone: nothing is drafted. Then nothing tells whether a draft
+//   is no gain            would be one by now, so it is tried again, now and then and when T
+//                         changes
+//
+// The first three are told apart by what is known of D and T from the first verdicts on: nothing
+// has to be tried to know it. Whether drafting gains anything at all is measured: the time of a
+// token, against that of a pass without drafted nodes.
+//
+// A function of what it was told: no clock, no randomness, no allocation.
+#pragma once
+
+#include <cstdint>
+
+#include "common/speculation/control/controller.h"
+#include "common/speculation/costs/cost_model.h"
+#include "common/speculation/policies/ours_policy.h"
+#include "common/speculation/policies/resting_policy.h"
+
+namespace outrider {
+
+class AutoController final : public Controller {
+ public:
+  enum class Way {
+    kAwait,        // the verdict is awaited, and so is growth
+    kWait,         // drafted ahead; growth is awaited
+    kGoOn,         // drafted ahead; growth is awaited when it is due
+    kTargetAlone,  // nothing is drafted
+  };
+
+  static constexpr double kVeryNear = 0.15;    // the round trip / T
+  static constexpr double kQuick = 1.0 / 60;   // a batch / T, for each drafted token of a pass
+  static constexpr double kLittleYield = 3.4;  // tokens of a pass
+
+  explicit AutoController(const ControlSetup& setup);
+
+  const Course& course() const override { return course_; }
+  void Decided(const DraftView& draft) override;
+
+  // After a verdict that `costs` has been told of: the way from here on.
+  Way Choose(const CostModel& costs);
+
+  Way way() const { return way_; }
+
+ private:
+  Course CourseOf(Way way);
+  Way BestDrafting(const CostModel& costs) const;
+  Way Judged(const CostModel& costs);
+
+  Way way_ = Way::kWait;
+  uint32_t verdicts_ = 0;  // since drafting began or ended
+  double alone_ms_ = 0;    // a pass when it ended
+  double tokens_ = 0;      // sums over verdicts that count
+  double ms_ = 0;
+
+  const ControlSetup setup_;
+  OursPolicy ours_{/*ahead=*/true};
+  OursPolicy awaited_{/*ahead=*/false};
+  RestingPolicy nothing_;
+  Course course_ = {.growth = &ours_};
+};
+
+}  // namespace outrider

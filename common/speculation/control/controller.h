@@ -1,0 +1,55 @@
+// Beside a session: chooses how it decodes from now on, of what its setup allows.
+//
+//   after a verdict     controller.Decided(draft);      what it costs, what it promises
+//   from then on        controller.course()             what the session acts on, and tells in Tune
+//
+// Policies (policies/tree_policy.h) know nothing of this: they grow what they are asked to grow.
+//
+// A function of what it was told: no clock, no randomness, no allocation after its making.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/speculation/policies/tree_policy.h"
+
+namespace outrider {
+
+// What the target does at a root that has no children: proto's DryPolicy.
+enum class Dry : uint8_t { kAdaptive, kWait, kAlone };
+
+// Where the tokens of a session are drafted and checked.
+enum class Placement : uint8_t {
+  kSplit,        // drafted here, checked at a server
+  kLocal,        // both here
+  kServer,       // both at the server
+  kTargetAlone,  // nothing is drafted
+};
+
+// How a session decodes. Of what it was opened with, nothing becomes more.
+struct Course {
+  Placement placement = Placement::kSplit;
+  TreePolicy* growth;                // never null; it grows nothing where nothing is drafted here
+  uint32_t pass_nodes = UINT32_MAX;  // R, as far as it was granted
+  bool hints = true;                 // of early exits, if they were asked for
+  std::optional<Dry> dry = {};       // none: as the session was opened
+};
+
+// What can be chosen where a session stands. What cannot be done is not chosen.
+struct ControlSetup {
+  bool target_is_here = false;  // in this process, and not at a server
+  bool server_drafts = false;   // it has a draft of its own
+};
+
+class Controller {
+ public:
+  virtual ~Controller() = default;
+
+  virtual const Course& course() const = 0;
+
+  // A verdict, which the view's costs have been told of; its root has not moved yet, and the policy
+  // has learned from it.
+  virtual void Decided(const DraftView& draft) = 0;
+};
+
+}  // namespace outrider

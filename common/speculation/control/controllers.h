@@ -1,0 +1,14 @@
+// The controllers there are, by what a user asks for.
+#pragma once
+
+#include <memory>
+
+#include "common/speculation/control/controller.h"
+#include "common/speculation/policies/policies.h"
+
+namespace outrider {
+
+// For a policy, one that keeps to it; for kAuto, one that measures and chooses.
+std::unique_ptr<Controller> MakeController(const PolicyOptions& options, const ControlSetup& setup);
+
+}  // namespace outrider

@@ -1,0 +1,46 @@
+#include "common/speculation/costs/cost_model.h"
+
+namespace outrider {
+
+CostModel::CostModel(const Assumed& assumed)
+    : assumed_(assumed),
+      passes_(assumed.pass_ms, assumed.pass_node_ms),
+      drafts_(assumed.draft_ms, assumed.draft_node_ms) {}
+
+void CostModel::MeasuredPass(const PassShape& shape, double ms) {
+  passes_.Add(shape, ms);
+  pass_.Add(ms);
+  if (shape.nodes == 0) root_pass_.Add(ms);
+}
+
+void CostModel::MeasuredVerdict(uint32_t token_count, double ms) {
+  tokens_.Add(token_count);
+  interval_.Add(ms);
+}
+
+double CostModel::round_trip_ms() const {
+  return round_trip_.empty() ? assumed_.round_trip_ms : round_trip_.Value();
+}
+
+double CostModel::queue_ms() const {
+  return queue_.empty() ? 0 : queue_.Value();
+}
+
+double CostModel::recent_pass_ms() const {
+  return pass_.empty() ? assumed_.pass_ms : pass_.Value();
+}
+
+double CostModel::root_pass_ms() const {
+  return root_pass_.empty() ? recent_pass_ms() : root_pass_.Value();
+}
+
+double CostModel::tokens_per_pass() const {
+  return tokens_.empty() ? assumed_.tokens_per_pass : tokens_.Value();
+}
+
+double CostModel::tokens_per_ms() const {
+  if (!interval_.empty() && interval_.Value() > 0) return tokens_.Value() / interval_.Value();
+  return tokens_per_pass() / (round_trip_ms() + PassMs({0, 0}));
+}
+
+}  // namespace outrider

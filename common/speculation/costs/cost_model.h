@@ -1,0 +1,66 @@
+// What things cost, from what they cost of late.
+//
+// The session tells it what it measures; policies and the controller ask. Times come from machines
+// that stutter and over links that jitter, so one wild value moves nothing, and a lasting change is
+// believed after a few: times are medians of the last few values, of passes and batches by shape.
+//
+// Times are milliseconds in doubles: they are multiplied, divided and compared with gains.
+#pragma once
+
+#include <cstdint>
+
+#include "common/speculation/costs/latency_profile.h"
+#include "common/speculation/costs/recent_median.h"
+
+namespace outrider {
+
+class CostModel {
+ public:
+  // What is believed until something is measured.
+  struct Assumed {
+    double round_trip_ms = 50;
+    double pass_ms = 30;         // of the root alone
+    double pass_node_ms = 0.2;   // of every node besides
+    double draft_ms = 8;         // of one node
+    double draft_node_ms = 0.2;  // of every node besides in the same batch
+    double tokens_per_pass = 2;
+  };
+
+  CostModel() : CostModel(Assumed()) {}
+  explicit CostModel(const Assumed& assumed);
+
+  // Up and down together, nothing else.
+  void MeasuredRoundTrip(double ms) { round_trip_.Add(ms); }
+  void MeasuredPass(const PassShape& shape, double ms);
+  // What a pass waited for others, once its root was known and it had growth.
+  void MeasuredQueue(double ms) { queue_.Add(ms); }
+  // Of a batch; one has a node.
+  void MeasuredDraft(uint32_t node_count, double ms) { drafts_.Add({node_count - 1, 0}, ms); }
+  // A verdict: the tokens it committed, its next among them, and the time since the one before.
+  void MeasuredVerdict(uint32_t token_count, double ms);
+
+  double round_trip_ms() const;
+  double queue_ms() const;
+  // Of whatever shape.
+  double recent_pass_ms() const;
+  // Of the root alone, if there have been such passes: else as above.
+  double root_pass_ms() const;
+  double tokens_per_pass() const;
+  // What all goes into: how fast text has been coming.
+  double tokens_per_ms() const;
+  double PassMs(const PassShape& shape) const { return passes_.Estimate(shape); }
+  double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count - 1, 0}); }
+
+ private:
+  Assumed assumed_;
+  RecentMedian<9> round_trip_;
+  RecentMedian<9> queue_;
+  RecentMedian<9> pass_;
+  RecentMedian<9> root_pass_;
+  RecentMean tokens_;
+  RecentMean interval_;
+  LatencyProfile passes_;
+  LatencyProfile drafts_;  // by the nodes besides the first
+};
+
+}  // namespace outrider

@@ -1,0 +1,75 @@
+// Whether a pass that could begin is to wait a moment for growth that is on its way.
+//
+// A target that goes on alone does not stand still for growth. But when growth comes just after a
+// pass has begun, it lies there for all of that pass, and where times are constant the next one
+// meets the same. To wait for it costs the wait, and makes the coming pass better by some tokens,
+// each of which is worth the time of a token, t. So a pass waits while
+//
+//   wait < (what passes bring besides their next token - what this one promises) * t
+//
+// At a dry root nothing is promised, and the right side is the time of a pass less t: what a pass
+// that is begun too soon delays, less the token that it gains. A device whose growth is seldom of
+// use has passes that bring little, and is hardly waited for.
+//
+//   due     growth answers a verdict D after it, and reaches the root a batch later for every
+//           verdict since: the draft goes down batch by batch. The first verdict that is not yet
+//           answered counts, until it is late
+//   coming  while batch comes after batch, what the last one has added stands for what the next one
+//           will, which is worth its time or is not
+//
+// Who says what: a server of each session that goes on alone, a verifier in the same process too. A
+// device that knows itself waited for decides by itself when a pass begins (tree_policy.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "common/base/monotonic_time.h"
+#include "common/speculation/costs/moving_average.h"
+#include "common/speculation/costs/recent_median.h"
+
+namespace outrider {
+
+class GrowthDue {
+ public:
+  // After verdict number `verdict`, or when a device has attached. `promise`: the drafted tokens
+  // that a pass would be expected to commit; 0: the root is dry.
+  void RootKnown(uint32_t verdict, double promise, MonotonicTime now);
+  // Growth has come whose sender had seen verdict `seen`, and a pass promises so much with it.
+  void Grown(uint32_t seen, double promise, MonotonicTime now);
+  // A pass has committed so many tokens.
+  void Yielded(uint32_t tokens) { tokens_.Add(tokens); }
+
+  // When a pass over the newest root is to begin.
+  MonotonicTime BeginAt() const { return begin_at_; }
+
+ private:
+  MonotonicTime RootAt(uint32_t verdict) const { return roots_[verdict % roots_.size()]; }
+  double TokenSeconds() const;
+  double BatchSeconds() const;
+  void Learn(uint32_t seen, MonotonicTime now);
+  void AwaitAnswer(MonotonicTime now);
+  void AwaitNext(MonotonicTime now);
+
+  // By verdict: when the last roots became known.
+  std::array<MonotonicTime, 128> roots_{};
+  uint32_t verdict_ = 0;
+  double promise_ = 0;                // at the newest root
+  std::optional<uint32_t> answered_;  // the newest verdict that growth of use has answered
+  std::optional<uint32_t> awaited_;   // whose answer the pass waits for
+  MonotonicTime begin_at_{};
+
+  MonotonicTime last_growth_{};
+  double gain_ = 0;     // what it has added to the promise
+  uint32_t burst_ = 0;  // growths to come that tell what a batch takes
+
+  // What all goes by; times in seconds.
+  MovingAverage delay_;      // D
+  MovingAverage deviation_;  // from it
+  RecentMedian<9> batch_;    // from one growth to the next
+  RecentMean tokens_;        // of a pass
+  RecentMean interval_;      // between verdicts
+};
+
+}  // namespace outrider

@@ -1,0 +1,514 @@
+#include "common/torch/torch_engine.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/engine/answers.h"
+#include "common/engine/exit_heads.h"
+#include "common/engine/sequence_table.h"
+#include "common/model/memory/ledger.h"
+#include "common/model/memory/node_tree.h"
+#include "common/torch/torch_attention.h"
+#include "common/torch/torch_status.h"
+#include "common/torch/torch_threads.h"
+#include "common/torch/torch_transformer.h"
+
+namespace outrider {
+namespace {
+
+// The first room a sequence gets, in cells.
+constexpr int64_t kFirstRoom = 64;
+
+// How much of a sequence its caches are to hold, now and in the end.
+struct Room {
+  int64_t node_count;  // slots, always all of them
+  int64_t cell_count;
+  int64_t cell_count_max;
+};
+
+at::Tensor TensorOf(std::span<const int64_t> values, at::Device device) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
+  std::ranges::copy(values, tensor.data_ptr<int64_t>());
+  return tensor.to(device);
+}
+
+// One sequence's keys and values of one layer: [node slots, then cells; kv heads, length]. Cells of
+// a chain that is not committed stand after the committed ones. A fork has the same tensors, and
+// whoever is about to write copies those that somebody else has.
+class LayerCache {
+ public:
+  // To be written to. What is there stays.
+  void Reserve(const Room& room, const AttentionSpec& shape, at::Device device) {
+    Reserve(keys_, room, {shape.kv_head_count, shape.key_length}, device);
+    Reserve(values_, room, {shape.kv_head_count, shape.value_length}, device);
+  }
+
+  // Rows at the places `at`. A row that sees no such key must not be touched by it, and zero times
+  // NaN is NaN: so what is not finite is told by the key alone, and the value is zero.
+  void Write(const at::Tensor& at, const at::Tensor& keys, const at::Tensor& values) {
+    const at::Tensor spoiled = values.isfinite().all(-1, true).logical_not();
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    keys_.index_copy_(0, at, keys.masked_fill(spoiled, nan));
+    values_.index_copy_(0, at, values.masked_fill(spoiled, 0.0));
+  }
+
+  // What is at the places `from` is at those from `first` on, too.
+  void Copy(int64_t first, const at::Tensor& from) {
+    for (at::Tensor* const tensor : {&keys_, &values_}) {
+      tensor->narrow(0, first, from.size(0)).copy_(tensor->index_select(0, from));
+    }
+  }
+
+  // At places [first, end): [1, places, kv heads, length].
+  at::Tensor Keys(int64_t first, int64_t end) const {
+    return keys_.narrow(0, first, end - first).unsqueeze(0);
+  }
+  at::Tensor Values(int64_t first, int64_t end) const {
+    return values_.narrow(0, first, end - first).unsqueeze(0);
+  }
+
+ private:
+  struct RowShape {
+    int64_t heads;
+    int64_t length;
+  };
+  static void Reserve(at::Tensor& tensor, const Room& room, const RowShape& row,
+                      at::Device device) {
+    const int64_t before = tensor.defined() ? tensor.size(0) - room.node_count : 0;
+    const bool is_large_enough = tensor.defined() && room.cell_count <= before;
+    if (is_large_enough && tensor.use_count() == 1) return;
+    const int64_t grown = std::min(std::max(2 * before, kFirstRoom), room.cell_count_max);
+    const int64_t after = is_large_enough ? before : std::max(room.cell_count, grown);
+    // Zeros: slots that no node is in stand among the keys of those that are.
+    at::Tensor larger = at::zeros({room.node_count + after, row.heads, row.length},
+                                  at::TensorOptions(at::kFloat).device(device));
+    if (tensor.defined()) larger.narrow(0, 0, tensor.size(0)).copy_(tensor);
+    tensor = std::move(larger);
+  }
+
+  at::Tensor keys_;
+  at::Tensor values_;
+};
+
+// Committed cells, a chain that is not committed yet, and nodes.
+struct TorchSequence {
+  explicit TorchSequence(const EngineInfo& info) : nodes(info.node_count_max) {}
+
+  int64_t chain_end() const { return int64_t{length} + chain_count; }
+  void Forget() {
+    chain_count = 0;
+    nodes.Clear();
+  }
+
+  uint64_t id = 0;  // 0: nobody's
+  PageOwner pages{};
+  std::vector<LayerCache> layers;
+  uint32_t length = 0;
+  uint32_t chain_count = 0;
+  NodeTree nodes;
+  uint64_t last_run = 0;
+};
+
+// A run's rows of one sequence, and which of its places they see.
+struct Segment {
+  TorchSequence* sequence;
+  int64_t first_row;
+  int64_t row_count;
+  at::Tensor places;               // [rows], int64: where their keys and values go
+  int64_t first_place, end_place;  // what is looked at
+  at::Tensor hidden;               // [1, rows, places], bool: the keys a row does not see
+};
+
+// The rows of one run of the transformer.
+class RunRows {
+ public:
+  RunRows(const ModelSpec& spec, const EngineInfo& info, at::Device device)
+      : window_(spec.window()), node_count_max_(info.node_count_max), device_(device) {}
+
+  std::span<const Segment> segments() const { return segments_; }
+  at::Tensor tokens() const { return TensorOf(tokens_, device_); }
+  at::Tensor positions() const { return TensorOf(positions_, device_); }
+
+  void Add(TorchSequence& sequence, const RunPart& part) {
+    if (!part.chain.empty()) BeginChain(sequence, part.chain.size());
+    const auto first_row = static_cast<int64_t>(tokens_.size());
+    const int64_t first_place = part.nodes.empty() ? node_count_max_ : 0;
+    const int64_t end_place = node_count_max_ + sequence.chain_end();
+    const auto row_count = int64_t{part.row_count()};
+    at::Tensor hidden = at::full({1, row_count, end_place - first_place}, true, at::kBool);
+    std::vector<int64_t> places;
+    bool* row = hidden.data_ptr<bool>();
+    const auto add_row = [&](TokenId token, int64_t index, int64_t place) {
+      tokens_.push_back(token);
+      positions_.push_back(index);
+      places.push_back(place);
+    };
+    for (const TokenId token : part.chain) {
+      const int64_t index = sequence.length + static_cast<int64_t>(places.size());
+      add_row(token, index, node_count_max_ + index);
+      ShowCells(FirstSeen(index), index + 1, row + node_count_max_ - first_place);
+      row += end_place - first_place;
+    }
+    for (const EngineNode& node : part.nodes) {
+      PlaceNode(sequence, node);
+      const int64_t index = sequence.nodes.index(node.slot);
+      add_row(node.token, index, node.slot);
+      const std::span<const uint32_t> path = sequence.nodes.PathTo(node.slot);
+      ShowCells(FirstSeen(index), sequence.nodes.index(path.front()), row + node_count_max_);
+      for (const uint32_t slot : path) {
+        if (sequence.nodes.index(slot) >= FirstSeen(index)) row[slot] = false;
+      }
+      row += end_place;
+    }
+    segments_.push_back({&sequence, first_row, row_count, TensorOf(places, device_), first_place,
+                         end_place, hidden.to(device_)});
+  }
+
+ private:
+  static void BeginChain(TorchSequence& sequence, size_t count) {
+    if (sequence.chain_count > 0) sequence.nodes.MoveEnd(NodeTree::kChain, sequence.length);
+    sequence.chain_count = static_cast<uint32_t>(count);
+  }
+
+  static void PlaceNode(TorchSequence& sequence, const EngineNode& node) {
+    const int64_t index = node.parent == EngineNode::kChain ? sequence.chain_end()
+                                                            : sequence.nodes.index(node.parent) + 1;
+    sequence.nodes.Place(node.slot, node.parent, static_cast<uint32_t>(index));
+  }
+
+  int64_t FirstSeen(int64_t index) const {
+    return window_ ? std::max<int64_t>(0, index + 1 - *window_) : 0;
+  }
+
+  static void ShowCells(int64_t first, int64_t end, bool* cells) {
+    std::fill(cells + std::min(first, end), cells + end, false);
+  }
+
+  const std::optional<uint32_t> window_;
+  const int64_t node_count_max_;
+  const at::Device device_;
+  std::vector<int64_t> tokens_;
+  std::vector<int64_t> positions_;
+  std::vector<Segment> segments_;
+};
+
+class TorchEngine final : public Engine {
+ public:
+  // Where it came from, for what exits need of it on the host.
+  struct Source {
+    std::string path;
+    const Kernels& kernels;
+    ThreadPool& pool;
+  };
+
+  TorchEngine(TorchTransformer model, EngineInfo info, uint32_t page_count, Source source)
+      : model_(std::move(model)),
+        info_(std::move(info)),
+        source_(std::move(source)),
+        ledger_(std::array{PageGroup{.page_count = page_count}}, info_.sequence_count_max),
+        answers_(info_, info_.row_count_max, source_.pool) {
+    for (uint32_t i = 0; i < info_.sequence_count_max; ++i) {
+      sequences_.Add(std::make_unique<TorchSequence>(info_));
+    }
+  }
+
+  const EngineInfo& info() const override { return info_; }
+  const ModelSpec& spec() const override { return model_.spec(); }
+  const Ledger& ledger() const override { return ledger_; }
+
+  absl::StatusOr<SequenceId> Open() override;
+  absl::StatusOr<SequenceId> Fork(SequenceId id) override;
+  void Close(SequenceId id) override;
+  uint32_t Length(SequenceId id) const override { return At(id).length; }
+  absl::Status Reserve(SequenceId id, uint32_t cell_count, uint32_t node_count) override;
+  absl::Status Run(EngineRun& run) override;
+  void Commit(SequenceId id, uint32_t chain_count, std::span<const uint32_t> path) override;
+  void DropNodes(SequenceId id) override { At(id).nodes.Clear(); }
+  uint32_t Truncate(SequenceId id, uint32_t length) override;
+  absl::Status AttachExits(const TrainedExits& exits, const std::string& path,
+                           const ExitOptions& options, ExitSink& sink) override;
+  void DetachExits() override { exits_.reset(); }
+  void SwitchExit(uint32_t exit, bool on) override { exits_->Switch(exit, on); }
+
+ private:
+  TorchSequence& At(SequenceId id) const;
+  at::Tensor Compute(const RunRows& rows, const EngineRun& run);
+  void Observe(uint32_t layer, const at::Tensor& hidden, const EngineRun& run);
+  void Answer(const at::Tensor& hidden, EngineRun& run);
+
+  const TorchTransformer model_;
+  const EngineInfo info_;
+  const Source source_;
+  Ledger ledger_;
+  SequenceTable<TorchSequence> sequences_;
+  Answers answers_;
+  std::unique_ptr<ResidentWeights> host_weights_;  // whose outer parts exits_ use
+  std::unique_ptr<ExitHeads> exits_;               // null: none are attached
+  uint64_t run_count_ = 0;
+};
+
+// --- sequences ---
+
+TorchSequence& TorchEngine::At(SequenceId id) const {
+  TorchSequence* const sequence = sequences_.Find(id);
+  OUTRIDER_CHECK(sequence != nullptr, "a sequence is used between Open() and Close()");
+  return *sequence;
+}
+
+absl::StatusOr<SequenceId> TorchEngine::Open() {
+  OUTRIDER_ASSIGN_OR_RETURN(TorchSequence* const sequence, sequences_.Open());
+  sequence->layers.resize(model_.spec().layer_count());
+  sequence->pages = ledger_.Open();
+  return SequenceId{sequence->id};
+}
+
+absl::StatusOr<SequenceId> TorchEngine::Fork(SequenceId id) {
+  const TorchSequence& sequence = At(id);
+  OUTRIDER_ASSIGN_OR_RETURN(const SequenceId fork_id, Open());
+  TorchSequence& fork = At(fork_id);
+  fork.layers = sequence.layers;
+  fork.length = sequence.length;
+  return fork_id;
+}
+
+void TorchEngine::Close(SequenceId id) {
+  TorchSequence& sequence = At(id);
+  ledger_.Close(sequence.pages);
+  sequence.id = 0;
+  sequence.layers.clear();
+  sequence.length = 0;
+  sequence.Forget();
+}
+
+absl::Status TorchEngine::Reserve(SequenceId id, uint32_t cell_count, uint32_t node_count) {
+  TorchSequence& sequence = At(id);
+  const auto pages = static_cast<uint32_t>(PagesFor(sequence.length + uint64_t{cell_count}) +
+                                           PagesFor(node_count));
+  OUTRIDER_RETURN_IF_ERROR(ledger_.Reserve(sequence.pages, {&pages, 1}));
+  const c10::InferenceMode inference;
+  return CatchTorch("keys and values", [&]() -> absl::Status {
+    const ModelSpec& spec = model_.spec();
+    const Room room = {.node_count = info_.node_count_max,
+                       .cell_count = int64_t{sequence.length} + cell_count,
+                       .cell_count_max = info_.context_length};
+    for (uint32_t layer = 0; layer < spec.layer_count(); ++layer) {
+      sequence.layers[layer].Reserve(room, spec.layers[layer].attention, model_.device());
+    }
+    return absl::OkStatus();
+  });
+}
+
+void TorchEngine::Commit(SequenceId id, uint32_t chain_count, std::span<const uint32_t> path) {
+  TorchSequence& sequence = At(id);
+  OUTRIDER_CHECK(chain_count <= sequence.chain_count, "what is committed has been computed");
+  sequence.length += chain_count;
+  sequence.chain_count = 0;
+  if (!path.empty()) {
+    const c10::InferenceMode inference;
+    const std::vector<int64_t> slots(path.begin(), path.end());
+    const at::Tensor from = TensorOf(slots, model_.device());
+    for (LayerCache& layer : sequence.layers) {
+      layer.Copy(int64_t{info_.node_count_max} + sequence.length, from);
+    }
+    sequence.length += static_cast<uint32_t>(path.size());
+  }
+  sequence.nodes.MoveEnd(path.empty() ? NodeTree::kChain : path.back(), sequence.length);
+}
+
+uint32_t TorchEngine::Truncate(SequenceId id, uint32_t length) {
+  TorchSequence& sequence = At(id);
+  OUTRIDER_CHECK(length <= sequence.length, "truncating makes shorter");
+  sequence.length = length;
+  sequence.Forget();
+  const auto pages = static_cast<uint32_t>(PagesFor(length));
+  OUTRIDER_CHECK_OK(ledger_.Reserve(sequence.pages, {&pages, 1}));  // fewer than before
+  return length;
+}
+
+// --- runs ---
+
+absl::Status TorchEngine::Run(EngineRun& run) {
+  const c10::InferenceMode inference;
+  ++run_count_;
+  const absl::Status status = CatchTorch(info_.model_name, [&]() -> absl::Status {
+    RunRows rows(model_.spec(), info_, model_.device());
+    for (const RunPart& part : run.parts) {
+      TorchSequence& sequence = At(part.sequence);
+      OUTRIDER_CHECK(sequence.last_run != run_count_, "a run has one part of a sequence");
+      OUTRIDER_CHECK(part.positions.empty() && part.embeddings.empty(),
+                     "no model here takes rows that are no plain text");
+      sequence.last_run = run_count_;
+      rows.Add(sequence, part);
+    }
+    if (exits_ != nullptr) exits_->BeginRun(run.walks);
+    Answer(Compute(rows, run), run);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    for (const RunPart& part : run.parts) At(part.sequence).Forget();
+  }
+  return status;
+}
+
+// Hidden states of all rows; their keys and values are in the caches then.
+at::Tensor TorchEngine::Compute(const RunRows& rows, const EngineRun& run) {
+  const auto attend = [&](uint32_t layer, const at::Tensor& query, const at::Tensor& key,
+                          const at::Tensor& value) {
+    std::vector<at::Tensor> attended;
+    for (const Segment& segment : rows.segments()) {
+      LayerCache& cache = segment.sequence->layers[layer];
+      const auto of_segment = [&](const at::Tensor& x) {
+        return x.narrow(0, segment.first_row, segment.row_count);
+      };
+      cache.Write(segment.places, of_segment(key), of_segment(value));
+      attended.push_back(outrider::Attend(of_segment(query).unsqueeze(0),
+                                          cache.Keys(segment.first_place, segment.end_place),
+                                          cache.Values(segment.first_place, segment.end_place),
+                                          model_.spec().layers[layer].attention.scale,
+                                          segment.hidden)
+                             .squeeze(0));
+    }
+    return at::cat(attended);
+  };
+  const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
+    Observe(layer, hidden, run);
+  };
+  return model_.Layers(rows.tokens(), rows.positions(), attend, observe);
+}
+
+// States come to the host only where somebody looks at them.
+void TorchEngine::Observe(uint32_t layer, const at::Tensor& hidden, const EngineRun& run) {
+  const bool is_last = layer + 1 == model_.spec().layer_count();
+  const bool exits_look = exits_ != nullptr && !is_last && exits_->StandAfter(layer);
+  const auto is_asked = [&](const HiddenAfterLayer& asked) { return asked.layer == layer; };
+  if (!exits_look && std::ranges::none_of(run.hidden, is_asked)) return;
+  const at::Tensor here = hidden.to(at::kCPU, at::kFloat).contiguous();
+  const std::span<const float> states(here.data_ptr<float>(), static_cast<size_t>(here.numel()));
+  for (const HiddenAfterLayer& asked : run.hidden) {
+    if (is_asked(asked)) std::ranges::copy(states, asked.out.begin());
+  }
+  if (!exits_look) return;
+  const auto row_count = static_cast<size_t>(here.size(0));
+  std::vector<uint32_t> rows(row_count);
+  for (uint32_t row = 0; row < row_count; ++row) rows[row] = row;
+  const auto length = static_cast<uint32_t>(here.size(1));
+  const std::unique_ptr<bool[]> dropped = std::make_unique<bool[]>(row_count);
+  LayerView view(rows, states.data(), length, length, {dropped.get(), row_count});
+  exits_->AfterLayer(layer, view);
+}
+
+void TorchEngine::Answer(const at::Tensor& hidden, EngineRun& run) {
+  answers_.Begin(run);
+  for (;;) {
+    const std::span<const uint32_t> band = answers_.NextBand();
+    if (band.empty()) return;
+    const at::Tensor rows =
+        TensorOf(std::vector<int64_t>(band.begin(), band.end()), model_.device());
+    const at::Tensor logits =
+        model_.Head(hidden.index_select(0, rows)).to(at::kCPU, at::kFloat).contiguous();
+    answers_.Answer({.data = logits.data_ptr<float>(),
+                     .stride = info_.vocabulary_size,
+                     .row_count = static_cast<uint32_t>(band.size()),
+                     .length = info_.vocabulary_size});
+  }
+}
+
+// --- exits ---
+
+absl::Status TorchEngine::AttachExits(const TrainedExits& exits, const std::string& path,
+                                      const ExitOptions& options, ExitSink& sink) {
+  if (host_weights_ == nullptr) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model,
+                              ModelFile::Open(source_.path));
+    OUTRIDER_ASSIGN_OR_RETURN(
+        host_weights_,
+        ResidentWeights::Load(*model, model_.spec(), source_.path, source_.pool, nullptr));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(exits_, ExitHeads::Create(exits, path,
+                                                      {.spec = model_.spec(),
+                                                       .info = info_,
+                                                       .outer = host_weights_->outer(),
+                                                       .kernels = source_.kernels,
+                                                       .pool = source_.pool},
+                                                      options, sink));
+  return absl::OkStatus();
+}
+
+// --- making one ---
+
+absl::StatusOr<at::Device> FindDevice(const std::string& name) {
+  return CatchTorch(name, [&]() -> absl::StatusOr<at::Device> {
+    const at::Device device(name);
+    if (!device.is_cuda() && !device.is_cpu()) {
+      return InvalidArgument("libtorch computes on cpu or cuda here, not on ", name);
+    }
+    if (!device.is_cuda()) return device;
+    if (!at::globalContext().hasCUDA()) {
+      return FailedPrecondition(name, ": no GPU that this libtorch (", TORCH_VERSION,
+                                ") could use, or it was built without CUDA, as Debian's is");
+    }
+    const int64_t count = at::detail::getCUDAHooks().getNumGPUs();
+    if (device.has_index() && device.index() >= count) {
+      return FailedPrecondition(name, ": this machine has ", count, " GPUs, counted from 0");
+    }
+    return device;
+  });
+}
+
+uint64_t PageBytes(const ModelSpec& spec) {
+  uint64_t floats = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionSpec& shape = layer.attention;
+    floats += uint64_t{shape.kv_head_count} * (shape.key_length + shape.value_length);
+  }
+  return kPageTokens * floats * sizeof(float);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> LoadTorchEngine(const ModelFile& model,
+                                                        const std::string& path,
+                                                        const std::string& device_name,
+                                                        const EngineOptions& options,
+                                                        const Kernels& kernels, ThreadPool& pool,
+                                                        const LoadProgress& progress) {
+  OUTRIDER_ASSIGN_OR_RETURN(const at::Device device, FindDevice(device_name));
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(model, path));
+  OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
+  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t page_count, CountPages(complete, PageBytes(spec)));
+  SetTorchThreads(pool.thread_count());
+  OUTRIDER_ASSIGN_OR_RETURN(TorchTransformer transformer,
+                            TorchTransformer::Load(model, path, device, progress));
+  const std::string backend =
+      Concat(device.is_cuda() ? "torch-cuda " : "torch-cpu ", TORCH_VERSION);
+  const uint64_t content_hash = transformer.content_hash();
+  EngineInfo info = {.model_name = spec.name,
+                     .numerics_id = NumericsId::Of(spec, content_hash, backend, "f32"),
+                     .content_hash = content_hash,
+                     .vocabulary_size = spec.vocabulary_size,
+                     .context_length = complete.context_length,
+                     .sequence_count_max = complete.sequence_count_max,
+                     .node_count_max = complete.node_count_max,
+                     .row_count_max = complete.row_count_max,
+                     .batch_invariant = false,
+                     .on_host_processor = device.is_cpu()};
+  return std::make_unique<TorchEngine>(std::move(transformer), std::move(info), page_count,
+                                       TorchEngine::Source{path, kernels, pool});
+}
+
+}  // namespace outrider

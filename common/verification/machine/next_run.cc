@@ -1,0 +1,63 @@
+#include "common/verification/machine/next_run.h"
+
+#include <chrono>
+
+#include "common/base/check.h"
+
+namespace outrider {
+
+std::span<const Scheduler::Share> NextRun::Choose() {
+  OUTRIDER_CHECK(!running_, "there is one run at a time");
+  run_.works.clear();
+  scheduler_.Choose(candidates_, expected_count_, shares_);
+  return shares_;
+}
+
+TargetWork& NextRun::Add(uint64_t session) {
+  OUTRIDER_CHECK(!running_, "a run that has begun is the target's");
+  TargetWork& work = run_.works.emplace_back();
+  work.session = session;
+  return work;
+}
+
+TargetRun* NextRun::Begin(MonotonicTime now) {
+  candidates_.clear();
+  expected_count_ = 0;
+  if (run_.works.empty() && to_close_.empty()) return nullptr;
+  run_.closed.clear();
+  run_.closed.swap(to_close_);
+  running_ = true;
+  begun_at_ = now;
+  ++run_count_;
+  return &run_;
+}
+
+std::span<TargetWork> NextRun::End() {
+  OUTRIDER_CHECK(running_, "what is done was begun");
+  running_ = false;
+  uint32_t rows = 0;
+  uint32_t prompt_tokens = 0;
+  for (const TargetWork& work : run_.works) {
+    if (work.has_pass) rows += static_cast<uint32_t>(1 + work.nodes.size());
+    prompt_tokens += static_cast<uint32_t>(work.prompt.size());
+  }
+  Charge(rows, prompt_tokens);
+  if (rows + prompt_tokens > 0) {
+    scheduler_.LearnRunTime(rows + prompt_tokens, run_.prompt_time + run_.pass_time);
+  }
+  if (rows > 0) pass_seconds_.Add(std::chrono::duration<double>(run_.pass_time).count());
+  prompt_token_count_ += prompt_tokens;
+  return run_.works;
+}
+
+// Everybody pays for its rows and its prompt's tokens.
+void NextRun::Charge(uint32_t rows, uint32_t prompt_tokens) {
+  for (const TargetWork& work : run_.works) {
+    Duration cost{};
+    if (work.has_pass) cost += run_.pass_time * (1 + work.nodes.size()) / rows;
+    if (!work.prompt.empty()) cost += run_.prompt_time * work.prompt.size() / prompt_tokens;
+    scheduler_.Charge(work.session, cost);
+  }
+}
+
+}  // namespace outrider

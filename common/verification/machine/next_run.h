@@ -1,0 +1,78 @@
+// The target's next run: who goes into it, and what each pays for it.
+//
+//   run.Consider(candidate);  ...              // everybody who could use the target now
+//   for (const Scheduler::Share& share : run.Choose()) run.Add(share) ...
+//   TargetRun* const asked = run.Begin(now);   // null: there is nothing to do
+//   ... it is executed ...
+//   for (TargetWork& work : run.End()) ...
+//
+// There is one run at a time. What is closed meanwhile waits for the next one.
+//
+// Memory:  as the scheduler's; a run is as large as the largest was.
+// Threads: as a vector.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/monotonic_time.h"
+#include "common/speculation/costs/moving_average.h"
+#include "common/verification/machine/scheduler.h"
+#include "common/verification/target_run.h"
+
+namespace outrider {
+
+class NextRun {
+ public:
+  explicit NextRun(const Scheduler::Options& options) : scheduler_(options) {}
+
+  // Sessions have an account while they are here.
+  void OpenAccount(uint64_t session, uint64_t caller) { scheduler_.Open(session, caller); }
+  void CloseAccount(uint64_t session) { scheduler_.Close(session); }
+
+  // None is running.
+  void Consider(const Scheduler::Candidate& candidate) { candidates_.push_back(candidate); }
+  // Somebody who wants nothing of it, and may want a pass at any moment.
+  void Expect() { ++expected_count_; }
+  // Of those that were considered. What is returned stays until Begin().
+  std::span<const Scheduler::Share> Choose();
+  const Scheduler::Candidate& CandidateOf(const Scheduler::Share& share) const {
+    return candidates_[share.candidate];
+  }
+  TargetWork& Add(uint64_t session);
+  // Before anything else of the next run.
+  void Close(SequenceId sequence) { to_close_.push_back(sequence); }
+  TargetRun* Begin(MonotonicTime now);
+
+  // Everybody has paid for its part. What is returned stays until the next Add().
+  std::span<TargetWork> End();
+
+  bool running() const { return running_; }
+  MonotonicTime begun_at() const { return begun_at_; }  // the last one
+  // Of the run that has ended.
+  Duration pass_time() const { return run_.pass_time; }
+  // What passes take; none: not known yet.
+  std::optional<double> pass_seconds() const { return pass_seconds_.value(); }
+  uint64_t run_count() const { return run_count_; }
+  uint64_t prompt_token_count() const { return prompt_token_count_; }
+
+ private:
+  void Charge(uint32_t rows, uint32_t prompt_tokens);
+
+  Scheduler scheduler_;
+  bool running_ = false;
+  MonotonicTime begun_at_{};
+  TargetRun run_;
+  std::vector<SequenceId> to_close_;
+  MovingAverage pass_seconds_;
+  uint64_t run_count_ = 0;
+  uint64_t prompt_token_count_ = 0;
+  // Of the run that is being put together.
+  std::vector<Scheduler::Candidate> candidates_;
+  uint32_t expected_count_ = 0;
+  std::vector<Scheduler::Share> shares_;
+};
+
+}  // namespace outrider

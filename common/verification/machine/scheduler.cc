@@ -1,0 +1,152 @@
+#include "common/verification/machine/scheduler.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+double Seconds(Duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const Options& options) : options_(options) {
+  OUTRIDER_CHECK(options.row_count_max > 0, "a run has room for a pass");
+  OUTRIDER_CHECK(options.prompt_tokens_min > 0, "a run reads some of a prompt");
+}
+
+void Scheduler::Open(uint64_t session, uint64_t key) {
+  const bool is_new = sessions_.insert({session, {.key = key}}).second;
+  OUTRIDER_CHECK(is_new, "a session is opened once");
+  ++keys_[key].session_count;
+}
+
+void Scheduler::Close(uint64_t session) {
+  const auto found = sessions_.find(session);
+  OUTRIDER_CHECK(found != sessions_.end(), "a session is closed that was opened");
+  const auto key = keys_.find(found->second.key);
+  if (--key->second.session_count == 0) keys_.erase(key);
+  sessions_.erase(found);
+}
+
+void Scheduler::Charge(uint64_t session, Duration time) {
+  SessionAccount& account = sessions_.at(session);
+  account.used += time;
+  keys_.at(account.key).used += time;
+}
+
+void Scheduler::Choose(std::span<const Candidate> candidates, uint32_t expected_count,
+                       std::vector<Share>& shares) {
+  Order(candidates);
+  shares_.assign(candidates.size(), Share{});
+  SharePrompts(candidates, /*beside_others=*/candidates.size() + expected_count > 1);
+  const uint32_t left = ShareRows(candidates, /*can_wait=*/false, options_.row_count_max);
+  ShareRows(candidates, /*can_wait=*/true, left);
+  shares.clear();
+  for (size_t i = 0; i < shares_.size(); ++i) {
+    shares_[i].candidate = i;
+    if (shares_[i].prompt_tokens > 0 || shares_[i].has_pass) shares.push_back(shares_[i]);
+  }
+}
+
+// Ranks the candidates. Who comes back has used at least what those have who are being served.
+void Scheduler::Order(std::span<const Candidate> candidates) {
+  ranks_.clear();
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    SessionAccount& session = sessions_.at(candidates[i].session);
+    KeyAccount& key = keys_.at(session.key);
+    key.used = std::max(key.used, served_);
+    session.used = std::max(session.used, key.served);
+    ranks_.push_back({key.used, session.key, session.used, candidates[i].session, i});
+  }
+  std::ranges::sort(ranks_);
+  if (ranks_.empty()) return;
+  served_ = ranks_.front().key_used;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const bool first_of_key = i == 0 || ranks_[i].key != ranks_[i - 1].key;
+    if (first_of_key) keys_.at(ranks_[i].key).served = ranks_[i].session_used;
+  }
+}
+
+uint32_t Scheduler::PieceBesideOthers() const {
+  const std::optional<RunTime::Line> line = run_time_.line();
+  double tokens = 2 * run_time_.rows_tried();
+  if (line) {
+    const double seconds = std::max(Seconds(options_.prompt_time_max), line->run_seconds);
+    tokens = std::min(tokens, seconds / line->row_seconds);
+  }
+  const double least = options_.prompt_tokens_min;
+  const double most = options_.prompt_tokens_max;
+  return static_cast<uint32_t>(std::clamp(tokens, std::min(least, most), most));
+}
+
+void Scheduler::SharePrompts(std::span<const Candidate> candidates, bool beside_others) {
+  uint32_t budget = beside_others ? PieceBesideOthers() : options_.prompt_tokens_max;
+  for (const Rank& rank : ranks_) {
+    const uint32_t tokens = std::min(budget, candidates[rank.candidate].prompt_tokens);
+    shares_[rank.candidate].prompt_tokens = tokens;
+    budget -= tokens;
+  }
+}
+
+uint32_t Scheduler::ShareRows(std::span<const Candidate> candidates, bool can_wait, uint32_t rows) {
+  passing_.clear();
+  groups_.clear();
+  key_claims_.clear();
+  for (Rank& rank : ranks_) {
+    const Candidate& candidate = candidates[rank.candidate];
+    const bool is_read = shares_[rank.candidate].prompt_tokens == candidate.prompt_tokens;
+    if (!candidate.wants_pass || !is_read || candidate.can_wait != can_wait) continue;
+    if (passing_.empty() || passing_.back()->key != rank.key) {
+      groups_.push_back({passing_.size(), passing_.size()});
+      key_claims_.push_back({.wanted = 0});
+    }
+    passing_.push_back(&rank);
+    groups_.back().end = passing_.size();
+    key_claims_.back().wanted += 1 + candidate.node_count;
+  }
+  const uint32_t left = Divide(rows, key_claims_);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const std::span<Rank* const> group(passing_.begin() + static_cast<ptrdiff_t>(groups_[i].begin),
+                                       passing_.begin() + static_cast<ptrdiff_t>(groups_[i].end));
+    ShareRowsOfKey(candidates, group, key_claims_[i].granted);
+  }
+  return left;
+}
+
+// Every session's root comes before anybody's nodes.
+void Scheduler::ShareRowsOfKey(std::span<const Candidate> candidates, std::span<Rank* const> ranks,
+                               uint32_t rows) {
+  const size_t root_count = std::min<size_t>(rows, ranks.size());
+  claims_.clear();
+  for (const Rank* const rank : ranks.first(root_count)) {
+    claims_.push_back({.wanted = candidates[rank->candidate].node_count});
+  }
+  Divide(rows - static_cast<uint32_t>(root_count), claims_);
+  for (size_t i = 0; i < root_count; ++i) {
+    Share& share = shares_[ranks[i]->candidate];
+    share.has_pass = true;
+    share.node_count = claims_[i].granted;
+  }
+}
+
+// Equal parts, but to nobody more than it wants; what does not divide goes to those who come first.
+// Returns what nobody wants.
+uint32_t Scheduler::Divide(uint32_t total, std::span<Claim> claims) {
+  for (;;) {
+    const auto open = static_cast<uint32_t>(
+        std::ranges::count_if(claims, [](const Claim& c) { return c.granted < c.wanted; }));
+    if (open == 0 || total == 0) return total;
+    const uint32_t each = std::max(1u, total / open);
+    for (Claim& claim : claims) {
+      const uint32_t part = std::min({each, claim.wanted - claim.granted, total});
+      claim.granted += part;
+      total -= part;
+    }
+  }
+}
+
+}  // namespace outrider

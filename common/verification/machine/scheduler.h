@@ -1,0 +1,136 @@
+// Who goes into the target's next run, and with how much.
+//
+//   scheduler.Choose(candidates, shares);      // all sessions that could use the target now
+//   ... run it ...
+//   scheduler.Charge(session, time);           // what its part has cost
+//
+// Passes of a run share its rows (a root and its drafted nodes take one each): few enough that the
+// run costs little more than a single token, since the weights are read once for all of them. Each
+// caller's key gets an equal part of the rows, and each session an equal part of its key's; what
+// one does not want goes to the others. So R, the nodes of a pass, falls as load rises. When there
+// are more sessions than rows, those go that have had the least of the target's time: first the
+// key, then the session below it.
+//
+// A run reads prompts beside the passes, one after the other by the same order. Where others are
+// writing, a piece of a prompt takes no more than a bounded time, or than the run would take without
+// it: so no pass is delayed for long by somebody's long prompt, and a target that takes longer to
+// read its weights than that is not kept reading them for a few tokens each. What a piece takes is
+// learned from runs (run_time.h); none is more than twice as large as what was tried of late. With
+// nobody else there, as much is read as a run holds.
+//
+// Time is accounted as start-time fair queueing does it: who has used less is served first, and who
+// comes back from doing nothing starts even with those being served, not with credit.
+//
+// Memory:  an account for each session and key; Choose() allocates nothing once it has been as
+//          large.
+// Threads: as a vector.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/base/monotonic_time.h"
+#include "common/verification/machine/run_time.h"
+
+namespace outrider {
+
+class Scheduler {
+ public:
+  struct Options {
+    uint32_t row_count_max = 64;                               // of all passes of a run
+    uint32_t prompt_tokens_max = 256;                          // of a run, whoever is there
+    uint32_t prompt_tokens_min = 16;                           // however slow they are
+    Duration prompt_time_max = std::chrono::milliseconds(50);  // beside others
+  };
+
+  struct Candidate {
+    uint64_t session;            // that Open() has been told of
+    uint32_t prompt_tokens = 0;  // to be read before it can have a pass
+    bool wants_pass = false;     // when those are read
+    uint32_t node_count = 0;     // nodes it would like in that pass
+    bool can_wait = false;       // the pass may be had for what nobody else wants, or not at all
+  };
+
+  struct Share {
+    size_t candidate = 0;        // index
+    uint32_t prompt_tokens = 0;  // of those to be read
+    bool has_pass = false;
+    uint32_t node_count = 0;
+  };
+
+  explicit Scheduler(const Options& options);
+
+  void Open(uint64_t session, uint64_t key);
+  void Close(uint64_t session);
+
+  // At least one share when there is something to do. In the order of the candidates. So many
+  // others want nothing now, and may want a pass at any moment.
+  void Choose(std::span<const Candidate> candidates, uint32_t expected_count,
+              std::vector<Share>& shares);
+
+  void Charge(uint64_t session, Duration time);
+  // What a run took of so many rows: tokens of prompts, roots and nodes.
+  void LearnRunTime(uint32_t rows, Duration time) { run_time_.Learn(rows, time); }
+
+ private:
+  // `used` and `served` are time used as compared with others of the kind; no totals.
+  struct KeyAccount {
+    Duration used{};
+    Duration served{};  // what the session had used that was last served of those that had least
+    uint32_t session_count = 0;
+  };
+  struct SessionAccount {
+    uint64_t key;
+    Duration used{};
+  };
+  // A candidate in order of precedence: keys that have had least first, then their sessions.
+  struct Rank {
+    Duration key_used;
+    uint64_t key;
+    Duration session_used;
+    uint64_t session;
+    size_t candidate;
+
+    auto operator<=>(const Rank&) const = default;
+  };
+  // A part of something that is divided.
+  struct Claim {
+    uint32_t wanted;
+    uint32_t granted = 0;
+  };
+  // Ranks of one key.
+  struct Group {
+    size_t begin;
+    size_t end;
+  };
+
+  void Order(std::span<const Candidate> candidates);
+  uint32_t PieceBesideOthers() const;
+  void SharePrompts(std::span<const Candidate> candidates, bool beside_others);
+  // To the passes that can or cannot wait; returns what is left.
+  uint32_t ShareRows(std::span<const Candidate> candidates, bool can_wait, uint32_t rows);
+  void ShareRowsOfKey(std::span<const Candidate> candidates, std::span<Rank* const> ranks,
+                      uint32_t rows);
+  static uint32_t Divide(uint32_t total, std::span<Claim> claims);
+
+  const Options options_;
+  absl::flat_hash_map<uint64_t, KeyAccount> keys_;
+  absl::flat_hash_map<uint64_t, SessionAccount> sessions_;
+  Duration served_{};  // what the key had used that was last served of those that had least
+  RunTime run_time_;
+
+  // Working memory of Choose().
+  std::vector<Rank> ranks_;
+  std::vector<Share> shares_;   // by candidate
+  std::vector<Rank*> passing_;  // ranks whose pass is being given rows
+  std::vector<Group> groups_;   // of passing_
+  std::vector<Claim> key_claims_;
+  std::vector<Claim> claims_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,52 @@
+#include "common/verification/machine/sequence_at_target.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace outrider {
+
+void SequenceAtTarget::Truncate(uint32_t length) {
+  OUTRIDER_CHECK(!in_run_, "what is in a run stands still");
+  if (length >= read_count_) return;
+  read_count_ = length;
+  if (id_) truncate_to_ = length;
+}
+
+std::optional<SequenceId> SequenceAtTarget::Forget() {
+  OUTRIDER_CHECK(!in_run_, "what is in a run stands still");
+  read_count_ = 0;
+  commit_.reset();
+  truncate_to_.reset();
+  return std::exchange(id_, std::nullopt);
+}
+
+void SequenceAtTarget::BeginWork(std::span<const TokenId> prompt, MonotonicTime now,
+                                 TargetWork& work) {
+  OUTRIDER_CHECK(!in_run_, "a session is in one run at a time");
+  in_run_ = true;
+  work.sequence = id_;
+  work.commit = std::exchange(commit_, std::nullopt);
+  work.truncate_to = std::exchange(truncate_to_, std::nullopt);
+  work.prompt = prompt;
+  if (!prompt.empty() && !reading_) reading_ = {read_count_, now};
+}
+
+void SequenceAtTarget::EndWork(const TargetWork& work) {
+  OUTRIDER_CHECK(in_run_, "what ends was begun");
+  in_run_ = false;
+  id_ = work.sequence;
+}
+
+void SequenceAtTarget::PromptRead(uint32_t count, uint32_t total) {
+  read_count_ += count;
+  OUTRIDER_CHECK(read_count_ <= total, "the target has read what is committed");
+  if (read_count_ == total) reading_.reset();
+}
+
+void SequenceAtTarget::PassCommitted(const Outcome& outcome, uint32_t length) {
+  commit_ = outcome;
+  read_count_ = length;
+}
+
+}  // namespace outrider

@@ -1,0 +1,48 @@
+#include "common/verification/machine/session_identity.h"
+
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+size_t HashOf(v1::Open open) {
+  open.clear_attempt();
+  return std::hash<std::string>()(open.SerializeAsString());
+}
+
+}  // namespace
+
+SessionIdentity::SessionIdentity(const v1::Open& open, const RandomBits& random_bits)
+    : random_bits_(random_bits),
+      id_(RandomBytes(random_bits)),
+      nonce_(open.nonce()),
+      open_hash_(HashOf(open)),
+      attempt_(open.attempt()),
+      token_(random_bits) {}
+
+bool SessionIdentity::IsOpenedBy(const v1::Open& open) const {
+  return open.nonce() == nonce_ && HashOf(open) == open_hash_;
+}
+
+bool SessionIdentity::Admits(const v1::Resume& resume) const {
+  const bool is_new = token_.Matches(resume.token());
+  const bool is_old = old_token_ && old_token_->Matches(resume.token());
+  return is_new || is_old;
+}
+
+void SessionIdentity::Reopen(const v1::Open& open) {
+  OUTRIDER_CHECK(!IsLate(open.attempt()), "a session is attached to rising attempts");
+  attempt_ = open.attempt();
+  token_ = ResumeToken(random_bits_);
+  old_token_.reset();
+}
+
+// A token that was the newest one is good once more: this answer may be lost as well.
+void SessionIdentity::Resume(const v1::Resume& resume) {
+  OUTRIDER_CHECK(!IsLate(resume.attempt()), "a session is attached to rising attempts");
+  attempt_ = resume.attempt();
+  if (token_.Matches(resume.token())) old_token_ = token_;
+  token_ = ResumeToken(random_bits_);
+}
+
+}  // namespace outrider

@@ -1,0 +1,124 @@
+// The sessions that are held here, found by number, by name and by what opened them; and how long
+// each is kept.
+//
+//   Add() --> found by all --Hide()--> found by number alone --Erase()--> gone
+//
+// One that loses its stream has a time to live. What is hidden stays until the run that it is in is
+// over: the target may be looking at it.
+//
+// Memory:  per session its tokens and its sketch (verified_sequence.h).
+// Threads: as a vector.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/base/monotonic_time.h"
+#include "common/verification/machine/callers.h"
+#include "common/verification/machine/deadlines.h"
+#include "common/verification/machine/sequence_at_target.h"
+#include "common/verification/machine/session_identity.h"
+#include "common/verification/machine/session_pace.h"
+#include "common/verification/machine/verifier_events.h"
+#include "common/verification/verified_sequence.h"
+#include "proto/outrider/v1/verifier.pb.h"
+
+namespace outrider {
+
+struct VerifierStream;
+
+struct VerifierSession {
+  VerifierSession(uint64_t session_number, Caller& session_caller, const v1::Open& open,
+                  const SessionIdentity::RandomBits& random_bits,
+                  std::unique_ptr<VerifiedSequence> verified, bool shares_processor)
+      : number(session_number),
+        caller(session_caller),
+        wants_hints(open.hints()),
+        identity(open, random_bits),
+        sequence(std::move(verified)),
+        pace(open.dry_policy(), shares_processor) {}
+
+  void Tune(const v1::Tune& tune) {
+    pace.Tune(tune.dry_policy());
+    sequence->Tune(tune);
+    if (tune.has_hints()) wants_hints = tune.hints();
+  }
+
+  const uint64_t number;  // never given twice
+  Caller& caller;
+  bool wants_hints;
+  SessionIdentity identity;
+  const std::unique_ptr<VerifiedSequence> sequence;
+  SessionPace pace;
+  SequenceAtTarget at_target;
+  VerifierStream* stream = nullptr;
+  bool hidden = false;
+  MonotonicTime idle_since{};  // detached, or without anything to write
+  // When the last node came that the running pass has seen; none: it has seen none.
+  std::optional<MonotonicTime> seen_at;
+};
+
+class Sessions {
+ public:
+  struct Limits {
+    uint32_t session_count_max;
+    uint32_t session_count_of_key_max;
+    Duration time_to_live;
+    bool shares_processor;  // VerifierConfig
+  };
+
+  // All outlive it.
+  Sessions(const Limits& limits, const SessionIdentity::RandomBits& random_bits,
+           const Moment& moment);
+
+  bool HasRoomFor(const Caller& caller) const;
+  // For a new session, before it is there.
+  uint64_t NextNumber() { return ++last_number_; }
+  // There is room, and the caller has no session of this nonce.
+  VerifierSession& Add(uint64_t number, Caller& caller, const v1::Open& open,
+                       std::unique_ptr<VerifiedSequence> sequence);
+  void Hide(VerifierSession& session);
+  void Erase(VerifierSession& session);
+
+  // Null: none is found.
+  VerifierSession* Find(uint64_t number) const;
+  VerifierSession* FindOpened(const Caller& caller, const v1::Open& open) const;
+  VerifierSession* FindResumed(const Caller& caller, const v1::Resume& resume) const;
+
+  // It has lost its stream: its time to live begins.
+  void Detached(VerifierSession& session);
+  // It is to be thought of again no later than then.
+  void WakeNoLater(const VerifierSession& session, MonotonicTime at);
+  // One whose time to live is over. Null: nobody's is.
+  VerifierSession* NextExpired();
+  std::optional<MonotonicTime> first_deadline() const { return deadlines_.first(); }
+
+  size_t size() const { return sessions_.size(); }
+  VerifierSession& any() const { return *sessions_.begin()->second; }
+
+  // In the order in which they were opened. None may be added or erased meanwhile.
+  template <typename Visitor>
+  void ForEach(Visitor visit) const {
+    for (const auto& [number, session] : sessions_) visit(*session);
+  }
+
+  // For tests.
+  void CheckInvariants() const;
+
+ private:
+  const Limits limits_;
+  const SessionIdentity::RandomBits& random_bits_;
+  const Moment& moment_;
+  std::map<uint64_t, std::unique_ptr<VerifierSession>> sessions_;
+  absl::flat_hash_map<std::string, VerifierSession*> by_id_;
+  std::map<std::pair<uint64_t, uint64_t>, VerifierSession*> by_nonce_;  // of a caller
+  uint64_t last_number_ = 0;
+  Deadlines deadlines_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,123 @@
+#include "common/verification/machine/stream_outbox.h"
+
+#include "common/base/check.h"
+#include "common/verification/wire_time.h"
+
+namespace outrider {
+namespace {
+
+// Whether a hint says what the one before it did.
+bool Same(const v1::Hint& a, const v1::Hint& b) {
+  return a.verdict() == b.verdict() && a.leaf() == b.leaf() && a.next() == b.next() &&
+         a.probability() == b.probability();
+}
+
+}  // namespace
+
+StreamOutbox::StreamOutbox(uint32_t verdict_count_max) : verdicts_(verdict_count_max) {
+  OUTRIDER_CHECK(verdict_count_max > 0, "a verdict has a place to wait");
+}
+
+v1::ServerMessage& StreamOutbox::Fill(Slot& slot) {
+  OUTRIDER_CHECK(!has_fault(), "a fault is the last message of a stream");
+  slot.waits = true;
+  return slot.message;
+}
+
+v1::Opened& StreamOutbox::AddOpened() {
+  OUTRIDER_CHECK(!hello_.waits, "a stream is attached once");
+  v1::Opened& opened = *Fill(hello_).mutable_opened();
+  opened.Clear();
+  return opened;
+}
+
+v1::Resumed& StreamOutbox::AddResumed() {
+  OUTRIDER_CHECK(!hello_.waits, "a stream is attached once");
+  v1::Resumed& resumed = *Fill(hello_).mutable_resumed();
+  resumed.Clear();
+  return resumed;
+}
+
+v1::Verdict& StreamOutbox::AddVerdict(std::optional<MonotonicTime> seen_at) {
+  OUTRIDER_CHECK(!has_fault(), "a fault is the last message of a stream");
+  OUTRIDER_CHECK(verdict_count_ < verdicts_.size(), "no pass begins without room for its verdict");
+  VerdictSlot& slot = verdicts_[(first_verdict_ + verdict_count_++) % verdicts_.size()];
+  slot.seen_at = seen_at;
+  v1::Verdict& verdict = *slot.message.mutable_verdict();
+  verdict.Clear();
+  if (hint_.waits) ++hints_overtaken_;
+  hint_.waits = progress_.waits = false;
+  return verdict;
+}
+
+v1::Fault& StreamOutbox::AddFault() {
+  v1::Fault& fault = *Fill(fault_).mutable_fault();
+  fault.Clear();
+  draining_.waits = hint_.waits = progress_.waits = false;
+  return fault;
+}
+
+v1::Draining& StreamOutbox::SetDraining() {
+  v1::Draining& draining = *Fill(draining_).mutable_draining();
+  draining.Clear();
+  return draining;
+}
+
+v1::PromptProgress& StreamOutbox::SetProgress() {
+  v1::PromptProgress& progress = *Fill(progress_).mutable_progress();
+  progress.Clear();
+  return progress;
+}
+
+bool StreamOutbox::SetHint(const v1::Hint& hint) {
+  if (Same(last_hint_, hint)) return false;
+  last_hint_ = hint;
+  *Fill(hint_).mutable_hint() = hint;
+  return true;
+}
+
+const v1::ServerMessage* StreamOutbox::Next(MonotonicTime now) {
+  if (writing_ || empty()) return nullptr;
+  writing_ = true;
+  if (hello_.waits) return Take(hello_);
+  if (verdict_count_ > 0) return TakeVerdict(now);
+  for (Slot* const slot : {&fault_, &draining_, &hint_}) {
+    if (slot->waits) return Take(*slot);
+  }
+  return Take(progress_);
+}
+
+const v1::ServerMessage* StreamOutbox::Take(Slot& slot) {
+  slot.waits = false;
+  written_.Swap(&slot.message);
+  return &written_;
+}
+
+const v1::ServerMessage* StreamOutbox::TakeVerdict(MonotonicTime now) {
+  VerdictSlot& slot = verdicts_[first_verdict_];
+  first_verdict_ = (first_verdict_ + 1) % verdicts_.size();
+  --verdict_count_;
+  writing_verdict_ = true;
+  if (slot.seen_at) {
+    v1::Verdict& verdict = *slot.message.mutable_verdict();
+    verdict.set_since_seen_us(WireMicroseconds(now - *slot.seen_at));
+  }
+  written_.Swap(&slot.message);
+  return &written_;
+}
+
+void StreamOutbox::Written() {
+  OUTRIDER_CHECK(writing_, "what is written was given out");
+  writing_ = writing_verdict_ = false;
+}
+
+bool StreamOutbox::empty() const {
+  return verdict_count_ == 0 && !hello_.waits && !fault_.waits && !draining_.waits &&
+         !hint_.waits && !progress_.waits;
+}
+
+uint32_t StreamOutbox::unread_verdict_count() const {
+  return static_cast<uint32_t>(verdict_count_) + (writing_verdict_ ? 1 : 0);
+}
+
+}  // namespace outrider

@@ -1,0 +1,51 @@
+// What a verifier machine is made for: its target, and how much of everything there may be.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/monotonic_time.h"
+#include "common/engine/target.h"
+#include "common/text/tokenizer.h"
+#include "common/verification/machine/scheduler.h"
+
+namespace outrider {
+
+struct VerifierConfig {
+  // Of the target, as Describe tells it.
+  std::string model_name;
+  std::string numerics_id;
+  std::string tokenizer_fingerprint;
+  uint32_t vocabulary_size = 0;
+  uint32_t context_length = 0;
+  uint32_t pass_nodes_max = 63;
+  std::vector<uint32_t> exit_depths;
+
+  uint32_t sketch_nodes_max = 256;
+  // What of the target's is lent out: sequences, and pages of keys and values.
+  uint32_t sequence_count_max = 16;
+  uint32_t page_count = 0;
+  uint32_t page_tokens = 0;
+
+  uint32_t session_count_max = 1024;
+  uint32_t session_count_of_key_max = 1024;
+  uint32_t stream_count_max = 2048;
+  uint32_t unread_verdicts_max = 3;
+  Scheduler::Options scheduler;
+  // Those who draft do so on the processor that the target computes on. What a target would gain by
+  // going on alone it would take from them, so DRY_POLICY_ADAPTIVE waits for growth.
+  bool shares_processor = false;
+
+  Duration time_to_live = std::chrono::minutes(2);        // of a session without a stream
+  Duration first_message_max = std::chrono::seconds(10);  // of a new stream
+  Duration silence_max = std::chrono::minutes(15);        // of a device
+  Duration write_max = std::chrono::seconds(30);          // of one message
+  Duration retry_after = std::chrono::seconds(1);         // said to whom there is no room for
+};
+
+// All that this target has, for as many sessions as it can hold and those that wait their turn.
+VerifierConfig ConfigFor(const TargetInfo& info, const Tokenizer& tokenizer);
+
+}  // namespace outrider

@@ -1,0 +1,95 @@
+// What the verifier machine is told, and what it asks for.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/monotonic_time.h"
+#include "common/tokens/outcome.h"
+#include "common/verification/target_run.h"
+#include "proto/outrider/v1/verifier.pb.h"
+
+namespace outrider {
+
+// The machine's names for them (VerifierMachine::Received ...).
+struct VerifierEvents {
+  // Given by the driver, never twice.
+  using StreamNumber = uint64_t;
+
+  // Events. What they point to is read before Handle() returns. Events of a stream that was closed
+  // are passed over.
+  struct StreamOpened {
+    StreamNumber stream;
+    std::string_view key;  // who calls, as far as the transport knows
+  };
+  // Only in answer to Read.
+  struct Received {
+    StreamNumber stream;
+    const v1::ClientMessage& message;
+  };
+  // What Send gave has been taken by the transport.
+  struct Written {
+    StreamNumber stream;
+  };
+  // It broke, or EndStream has been carried out. Nothing of it follows.
+  struct StreamClosed {
+    StreamNumber stream;
+  };
+  // The run that RunTarget gave has been executed.
+  struct TargetDone {};
+  // While a run is being executed: what an exit makes of one of its passes.
+  struct HintFound {
+    uint64_t session;  // TargetWork::session
+    uint32_t exit;
+    Outcome outcome;
+    double probability;
+  };
+  struct TimerFired {};
+  // Asked to stop: no new sessions, and by the deadline none at all.
+  struct Drain {
+    MonotonicTime deadline;
+  };
+  using Event = std::variant<StreamOpened, Received, Written, StreamClosed, TargetDone, HintFound,
+                             TimerFired, Drain>;
+
+  // Actions.
+  // The stream's next message may come.
+  struct Read {
+    StreamNumber stream;
+  };
+  // The message stays as it is until Written or StreamClosed.
+  struct Send {
+    StreamNumber stream;
+    const v1::ServerMessage* message;
+  };
+  // At once, even while something is being written.
+  struct EndStream {
+    StreamNumber stream;
+    absl::Status status;
+  };
+  // The run is the driver's until TargetDone.
+  struct RunTarget {
+    TargetRun* run;
+  };
+  // In place of the timer that was set before.
+  struct SetTimer {
+    MonotonicTime at;
+  };
+  // After Drain: no stream and no session is left. Nothing follows.
+  struct Drained {};
+  using Action = std::variant<Read, Send, EndStream, RunTarget, SetTimer, Drained>;
+};
+
+// An event that is being handled, as the machine's parts see it: when that is, and where goes what
+// they ask for.
+struct Moment {
+  MonotonicTime now{};
+  std::vector<VerifierEvents::Action>* actions = nullptr;
+
+  void Ask(VerifierEvents::Action action) const { actions->push_back(std::move(action)); }
+};
+
+}  // namespace outrider

@@ -1,0 +1,188 @@
+// The server's side of all sessions, as a pure machine: events in, actions out.
+//
+//   VerifierMachine machine(config, {tokenizer, random_bits});
+//   machine.Handle(VerifierMachine::Received{stream, message}, now, actions);
+//   for (const VerifierMachine::Action& action : actions) ...   // carried out in order
+//   actions.clear();
+//
+// It is driven by gRPC and a target on a thread (outrider-server), or by a simulator in virtual
+// time. A session (VerifiedSequence) outlives the stream it is attached to, for a time to live; a
+// stream is one attachment of one session:
+//
+//   stream    new --Open, Resume--> attached --Fault, Close--> ending --EndStream--> ended
+//   session   attached <--Resume, Open again-- detached --time to live--> gone
+//                 |   --stream closed, fenced, stalled-->
+//                 +-- Close, a broken contract, a failing target --> gone
+//
+// The target runs one TargetRun at a time (target_run.h). What would disturb one that is under way
+// waits for its end: edits, Close and Resume of a session that is in it. Growth does not wait.
+//
+// A pass may begin once the root is known and the tokens before it are read (session_pace.h says
+// when it does).
+//
+// It joins parts, each with fields and invariants of its own:
+//
+//   callers.h      who calls, by key
+//   streams.h      what each stream waits to hear and to say, and how long it may be silent
+//   sessions.h     sessions by number, name and nonce, and how long each is kept; of each
+//     session_identity.h   the names and secrets by which its device finds it again
+//     session_pace.h       when its next pass begins
+//     sequence_at_target.h what the target has of its tokens
+//   memory_lender.h  who has the target's memory, and who waits for some
+//   next_run.h     who goes into the target's next run (scheduler.h), and what each pays
+//
+// Memory of the target is reserved in pages, for the whole length that a session may reach, when it
+// opens; an Open that finds none free is refused (OVERLOADED). A session that is detached or has
+// nothing to write may lose its pages to one that needs some: the server keeps the tokens, and
+// reads them again when the session goes on.
+//
+// Backpressure: of each stream one message is written at a time, and one is taken in at a time: the
+// next is asked for (Read). Sessions with several unread verdicts get no pass.
+//
+// Bounds: config has them. Per stream: the message being written, `unread_verdicts_max` verdicts,
+//         one hint and one of every other kind; one message held back.
+// Threads: as a vector.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/monotonic_time.h"
+#include "common/text/tokenizer.h"
+#include "common/verification/machine/callers.h"
+#include "common/verification/machine/memory_lender.h"
+#include "common/verification/machine/next_run.h"
+#include "common/verification/machine/scheduler.h"
+#include "common/verification/machine/sessions.h"
+#include "common/verification/machine/streams.h"
+#include "common/verification/machine/verifier_config.h"
+#include "common/verification/machine/verifier_events.h"
+#include "proto/outrider/v1/verifier.pb.h"
+
+namespace outrider {
+
+class VerifierMachine : public VerifierEvents {
+ public:
+  struct Stats {
+    uint64_t sessions_opened = 0;
+    uint64_t sessions_refused = 0;  // for want of room
+    uint64_t attachments = 0;       // Opened and Resumed
+    uint64_t runs = 0;
+    uint64_t passes = 0;
+    uint64_t pass_nodes = 0;  // drafted, in those
+    uint64_t tokens = 0;      // committed by verdicts
+    uint64_t alone_passes = 0;
+    uint64_t prompt_tokens = 0;  // read, of Opens, Appends and refills
+    uint64_t evictions = 0;
+    uint64_t hints_sent = 0;
+    uint64_t hints_overtaken = 0;
+    uint64_t faults = 0;
+  };
+
+  struct Parts {
+    const Tokenizer& tokenizer;  // outlives the machine
+    std::function<uint64_t()> random_bits;
+  };
+
+  VerifierMachine(VerifierConfig config, Parts parts);
+
+  // Appends to `actions`.
+  void Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions);
+
+  void Describe(v1::DescribeResponse& response) const;
+  Stats stats() const;
+  size_t session_count() const { return sessions_.size(); }
+  size_t stream_count() const { return streams_.size(); }
+  // The one that a session (TargetWork::session) is attached to.
+  std::optional<StreamNumber> StreamOf(uint64_t session) const;
+
+  // Stops the process when its parts contradict one another. For tests: it looks at everything.
+  void CheckInvariants() const;
+
+ private:
+  // Events.
+  void On(const StreamOpened& event);
+  void On(const Received& event);
+  void On(const Written& event);
+  void On(const StreamClosed& event);
+  void On(const TargetDone& event);
+  void On(const HintFound& event);
+  void On(const TimerFired& event);
+  void On(const Drain& event);
+
+  // Messages.
+  bool MustWait(const VerifierStream& stream, const v1::ClientMessage& message) const;
+  void ReceiveHeld();
+  void Receive(VerifierStream& stream, const v1::ClientMessage& message);
+  void ReceiveFirst(VerifierStream& stream, const v1::ClientMessage& message);
+  void ReceiveNext(VerifierSession& session, const v1::ClientMessage& message);
+  absl::Status Follow(VerifierSession& session, const v1::Grow& grow);
+  absl::Status Follow(VerifierSession& session, const v1::Append& append);
+  absl::Status Follow(VerifierSession& session, const v1::Truncate& truncate);
+  void Close(VerifierSession& session);
+
+  // How streams and sessions come together (verifier_attaching.cc).
+  void Open(VerifierStream& stream, const v1::Open& open);
+  void OpenNew(VerifierStream& stream, const v1::Open& open);
+  void OpenAgain(VerifierStream& stream, const v1::Open& open, VerifierSession& session);
+  void Resume(VerifierStream& stream, const v1::Resume& resume);
+  absl::Status CheckCompatible(const v1::Open& open) const;
+  void RefuseForWantOfRoom(VerifierStream& stream);
+  void RefuseLate(VerifierStream& stream);
+  void Fence(VerifierSession& session);
+  void AnswerOpen(VerifierStream& stream, VerifierSession& session, v1::Opened& opened);
+  void Attach(VerifierStream& stream, VerifierSession& session);
+
+  // How they part, and what ends.
+  void Detach(VerifierStream& stream);
+  void Refuse(VerifierStream& stream, v1::Fault::Kind kind, const absl::Status& why);
+  void Remove(VerifierSession& session);
+  void RemoveWithFault(VerifierSession& session, v1::Fault::Kind kind, const absl::Status& why);
+  void Erase(VerifierSession& session);
+  void TellDraining(VerifierStream& stream);
+  void EndDrain();
+  void EndAll();
+  void SetTimerIfSooner();
+
+  // The target: its memory, the next run, and what came of it (verifier_target.cc).
+  uint32_t PagesOf(const VerifiedSequence& sequence) const;
+  std::optional<MonotonicTime> IdleSince(uint64_t session) const;
+  bool BorrowMemory(uint64_t session, uint32_t pages);
+  void QueueForMemory(const VerifierSession& session);
+  void ServeMemoryQueue();
+  void ForgetEvicted();
+  void Schedule();
+  void Consider(VerifierSession& session);
+  void BeginWork(const Scheduler::Share& share);
+  void RootKnown(VerifierSession& session);
+  void EndWork(TargetWork& work);
+  void EndPrompt(VerifierSession& session, uint32_t count);
+  void EndPass(VerifierSession& session, const TargetWork& work);
+
+  const VerifierConfig config_;
+  const Parts parts_;
+  Moment moment_;
+  std::optional<MonotonicTime> timer_at_;
+  std::optional<MonotonicTime> drain_deadline_;
+  bool drained_ = false;
+
+  Callers callers_;
+  Streams streams_;
+  Sessions sessions_;
+  MemoryLender lender_;
+  NextRun run_;
+
+  const uint32_t length_max_;  // of a session that takes all the memory
+  Stats counted_;              // what the parts do not count themselves
+  // Working memory.
+  std::vector<uint64_t> evicted_;
+  v1::Verdict unsent_verdict_;  // of a session without a stream
+  v1::Hint hint_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,62 @@
+#include "common/verification/target_run.h"
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+TargetRunner::TargetRunner(Target& target, const Clock& clock) : target_(target), clock_(clock) {}
+
+void TargetRunner::Execute(TargetRun& run) {
+  for (const SequenceId sequence : run.closed) OUTRIDER_CHECK_OK(target_.Close(sequence));
+  readings_.clear();
+  reading_.clear();
+  passes_.clear();
+  passing_.clear();
+  for (TargetWork& work : run.works) {
+    work.status = Prepare(work);
+    if (!work.status.ok()) continue;
+    if (!work.prompt.empty()) {
+      readings_.push_back({*work.sequence, work.prompt});
+      reading_.push_back(&work);
+    }
+    if (work.has_pass) {
+      passes_.push_back({*work.sequence, work.nodes, work.chooser, work.history});
+      passing_.push_back(&work);
+    }
+  }
+  results_.resize(passes_.size());
+  const MonotonicTime begin = clock_.Now();
+  if (!readings_.empty() || !passes_.empty()) target_.Run(readings_, passes_, results_);
+  ShareOut(clock_.Now() - begin, run);
+  for (size_t i = 0; i < passing_.size(); ++i) {
+    passing_[i]->status = results_[i].status;
+    passing_[i]->outcome = results_[i].outcome;
+  }
+  for (size_t i = 0; i < reading_.size(); ++i) {
+    if (!readings_[i].status.ok()) reading_[i]->status = readings_[i].status;
+  }
+}
+
+absl::Status TargetRunner::Prepare(TargetWork& work) {
+  if (!work.sequence) {
+    OUTRIDER_ASSIGN_OR_RETURN(work.sequence, target_.CreateSequence());
+  }
+  if (work.commit) OUTRIDER_RETURN_IF_ERROR(target_.Commit(*work.sequence, *work.commit));
+  if (work.truncate_to) {
+    OUTRIDER_RETURN_IF_ERROR(target_.Truncate(*work.sequence, *work.truncate_to).status());
+  }
+  return absl::OkStatus();
+}
+
+// By rows, which is what a run's time goes by where both are in it.
+void TargetRunner::ShareOut(Duration time, TargetRun& run) const {
+  int64_t read = 0;
+  int64_t passed = 0;
+  for (const Reading& reading : readings_) read += static_cast<int64_t>(reading.tokens.size());
+  for (const Pass& pass : passes_) passed += static_cast<int64_t>(1 + pass.nodes.size());
+  run.pass_time = passed == 0 ? Duration::zero() : time * passed / (read + passed);
+  run.prompt_time = time - run.pass_time;
+}
+
+}  // namespace outrider

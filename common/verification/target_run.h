@@ -1,0 +1,75 @@
+// What the target does between two decisions of the verifier machine, and what came of it.
+//
+// The machine fills a run in and hands it out (VerifierMachine::RunTarget); whoever has the target
+// executes it, on a thread of its own or in virtual time, and hands it back (TargetDone). Until
+// then the machine leaves alone what the run refers to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/clock.h"
+#include "common/base/monotonic_time.h"
+#include "common/engine/target.h"
+#include "common/formats/tokenizers/tokenizer_spec.h"
+#include "common/tokens/chooser.h"
+#include "common/tokens/outcome.h"
+#include "common/tokens/token_history.h"
+
+namespace outrider {
+
+// One session's part, in the order of its fields. The first step that fails is the last one.
+struct TargetWork {
+  uint64_t session;                     // for HintFound
+  std::optional<SequenceId> sequence;   // none: one is created, and stands here afterwards
+  std::optional<Outcome> commit;        // of its last pass
+  std::optional<uint32_t> truncate_to;  // tokens
+  std::span<const TokenId> prompt;      // read after those
+  bool has_pass = false;
+  std::span<const DraftedNode> nodes;
+  const Chooser* chooser = nullptr;
+  const TokenHistory* history = nullptr;
+
+  // Results.
+  absl::Status status;
+  Outcome outcome{};  // of the pass, when the status is OK
+};
+
+struct TargetRun {
+  std::vector<SequenceId> closed;  // before anything else
+  std::vector<TargetWork> works;
+
+  // Results.
+  // All of it goes through the target together; these are its share of the time by rows.
+  Duration prompt_time{};  // of all that was read
+  Duration pass_time{};    // of all passes
+};
+
+// Executes runs on a target. Working memory stays from one to the next.
+class TargetRunner {
+ public:
+  // Both outlive it. Time is only asked for around what takes some.
+  TargetRunner(Target& target, const Clock& clock);
+
+  void Execute(TargetRun& run);
+
+  // While it executes, on its thread: whose pass this is, by its place in the target's Run().
+  uint64_t SessionOfPass(size_t pass) const { return passing_[pass]->session; }
+
+ private:
+  absl::Status Prepare(TargetWork& work);
+  void ShareOut(Duration time, TargetRun& run) const;
+
+  Target& target_;
+  const Clock& clock_;
+  std::vector<Reading> readings_;
+  std::vector<TargetWork*> reading_;  // works of readings_
+  std::vector<Pass> passes_;
+  std::vector<TargetWork*> passing_;  // works of passes_
+  std::vector<PassResult> results_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,388 @@
+#include "common/verification/verified_sequence.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/verification/verdict_message.h"
+#include "common/verification/wire_options.h"
+#include "common/verification/wire_prompt.h"
+
+namespace outrider {
+namespace {
+
+// A link's low bits are the doubt, the others say how far up the parent's id is.
+constexpr uint32_t kDoubtBits = 4;
+constexpr uint32_t kDoubtMask = (1 << kDoubtBits) - 1;
+static_assert(kDoubtMask == Sketch::kEdgeDoubtMax);
+
+// Nodes of more doubt than this are nearly out of reach: 2^-10.
+constexpr uint32_t kDoubtCount = 20;
+
+// What was asked for, where 0 is as much as there is.
+uint32_t Granted(uint32_t asked, uint32_t most) {
+  return asked == 0 ? most : std::min(asked, most);
+}
+
+absl::Status CheckLength(size_t length, uint32_t reply_tokens,
+                         const VerifiedSequence::Limits& granted) {
+  if (length == 0) return InvalidArgument("the prompt is empty; send at least one token");
+  if (length > granted.context_length) {
+    return InvalidArgument("a prompt of ", length, " tokens does not fit into the ",
+                           granted.context_length, " of this session");
+  }
+  if (reply_tokens > length) {
+    return InvalidArgument("a prompt of ", length, " tokens cannot end with ", reply_tokens,
+                           " of the reply");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<VerifiedSequence>> VerifiedSequence::Create(
+    const v1::Open& open, const Tokenizer& tokenizer, const Limits& limits) {
+  Limits granted = limits;
+  granted.context_length = Granted(open.length_max(), limits.context_length);
+  granted.pass_nodes_max = Granted(open.pass_nodes(), limits.pass_nodes_max);
+  std::vector<TokenId> prompt;
+  OUTRIDER_RETURN_IF_ERROR(ReadPrompt(open, limits.vocabulary_size, prompt));
+  OUTRIDER_RETURN_IF_ERROR(CheckLength(prompt.size(), open.reply_tokens(), granted));
+  OUTRIDER_ASSIGN_OR_RETURN(SamplingOptions sampling, FromWire(open.sampling()));
+  OUTRIDER_ASSIGN_OR_RETURN(Chooser chooser,
+                            Chooser::Create(std::move(sampling), limits.vocabulary_size));
+  std::unique_ptr<VerifiedSequence> sequence(
+      new VerifiedSequence(granted, std::move(chooser), tokenizer));
+  OUTRIDER_RETURN_IF_ERROR(sequence->Begin(open, prompt));
+  return sequence;
+}
+
+VerifiedSequence::VerifiedSequence(const Limits& granted, Chooser chooser,
+                                   const Tokenizer& tokenizer)
+    : limits_(granted),
+      pass_nodes_wanted_(granted.pass_nodes_max),
+      chooser_(std::move(chooser)),
+      tokenizer_(tokenizer),
+      history_({.vocabulary_size = granted.vocabulary_size,
+                .capacity = size_t{granted.context_length} + 1,
+                .counts_tokens = chooser_.options().penalizes()}),
+      sketch_(granted.sketch_nodes_max) {
+  path_.reserve(granted.pass_nodes_max);
+  tokens_.reserve(size_t{granted.pass_nodes_max} + 1);
+}
+
+absl::Status VerifiedSequence::Begin(const v1::Open& open, std::span<const TokenId> tokens) {
+  OUTRIDER_RETURN_IF_ERROR(SetStops(open.stops()));
+  prompt_length_ = static_cast<uint32_t>(tokens.size());
+  const size_t reply_begin = tokens.size() - open.reply_tokens();
+  OUTRIDER_RETURN_IF_ERROR(history_.Append(tokens.first(reply_begin)));
+  history_.StartReply();
+  BeginReply();
+  return AppendReply(tokens.subspan(reply_begin));
+}
+
+// --- messages ---
+
+absl::Status VerifiedSequence::Grow(const v1::Grow& grow) {
+  OUTRIDER_RETURN_IF_ERROR(CheckGrowth(grow));
+  // What was sent after an edit grows from the root that it left.
+  seen_ = std::max(grow.seen(), epoch_begin_);
+  NodeId parent = Sketch::kRoot;
+  for (int i = 0; i < grow.tokens_size(); ++i) {
+    const NodeId id = grow.first_id() + static_cast<uint32_t>(i);
+    const uint32_t step = grow.links(i) >> kDoubtBits;
+    if (step > 0) parent = step < id ? id - step : Sketch::kRoot;
+    OUTRIDER_ASSIGN_OR_RETURN(const TokenId token,
+                              TokenFromWire(grow.tokens(i), limits_.vocabulary_size));
+    OUTRIDER_RETURN_IF_ERROR(GrowNode({id, parent, token, grow.links(i) & kDoubtMask}));
+  }
+  if (grow.go() && seen_ == verdict_count_ && !in_pass_) told_to_go_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedSequence::CheckGrowth(const v1::Grow& grow) const {
+  OUTRIDER_RETURN_IF_ERROR(CheckSeen(grow.seen()));
+  if (grow.tokens_size() != grow.links_size()) {
+    return InvalidArgument("growth has ", grow.tokens_size(), " tokens and ", grow.links_size(),
+                           " links; every token has one");
+  }
+  const auto count = static_cast<uint32_t>(grow.tokens_size());
+  if (count > limits_.sketch_nodes_max) {
+    return InvalidArgument("growth of ", count, " nodes is more than the ",
+                           limits_.sketch_nodes_max, " of a sketch");
+  }
+  if (count > 0 && grow.first_id() > std::numeric_limits<NodeId>::max() - count) {
+    return InvalidArgument("growth of ", count, " nodes from ", grow.first_id(),
+                           " on goes past the last id; open a new session");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedSequence::CheckSeen(uint32_t seen) const {
+  if (seen > verdict_count_) {
+    return InvalidArgument("the device has seen verdict ", seen, ", and there have been ",
+                           verdict_count_);
+  }
+  if (std::max(seen, epoch_begin_) < seen_) {
+    return InvalidArgument("the device has seen verdict ", seen, ", and had seen ", seen_,
+                           " before");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedSequence::GrowNode(const Sketch::Growth& growth) {
+  const absl::StatusOr<Sketch::Fate> fate = sketch_.Grow(growth, seen_);
+  // A device that keeps to the size of this copy always finds room; to one that does not it is no
+  // loss of ours.
+  if (absl::IsResourceExhausted(fate.status())) return absl::OkStatus();
+  OUTRIDER_RETURN_IF_ERROR(fate.status());
+  // Nodes at positions that no pass can stand on.
+  if (*fate == Sketch::Fate::kGrown &&
+      sketch_.nodes().back().depth + history_.size() > limits_.context_length) {
+    sketch_.Prune(growth.id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedSequence::Append(const v1::Append& append) {
+  OUTRIDER_CHECK(!in_pass_, "the history stands still while a pass is running");
+  if (append.length() != history_.size()) {
+    return FailedPrecondition("the device appends to ", append.length(),
+                              " tokens, and the server has ", history_.size(),
+                              "; open a new session");
+  }
+  if (append.reply() && append.has_stops()) {
+    return InvalidArgument("tokens of a running reply cannot change its stops");
+  }
+  OUTRIDER_RETURN_IF_ERROR(ReadTokens(append.tokens()));
+  if (history_.size() + tokens_.size() == 0) {
+    return InvalidArgument("a reply cannot begin without a token before it");
+  }
+  if (append.reply()) {
+    OUTRIDER_RETURN_IF_ERROR(AppendReply(tokens_));
+  } else {
+    OUTRIDER_RETURN_IF_ERROR(AppendTurn(append));
+  }
+  ++edit_count_;
+  awaits_append_ = is_behind_ = false;
+  BeginEpoch();
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedSequence::AppendReply(std::span<const TokenId> tokens) {
+  if (tokens.empty()) return absl::OkStatus();
+  if (finish() != v1::FINISH_NONE) {
+    return InvalidArgument("the reply has ended, and ", tokens.size(), " more tokens of it came");
+  }
+  const size_t room = limits_.context_length + 1 - history_.size();
+  if (tokens.size() > room) {
+    return InvalidArgument(tokens.size(), " tokens of the reply do not fit: the session has ",
+                           history_.size(), " of ", limits_.context_length);
+  }
+  if (reply_->Take(tokens).taken < tokens.size()) {
+    return InvalidArgument("the reply ends at its token ", reply_->token_count(), ", and ",
+                           tokens.size(), " go on past it");
+  }
+  return history_.Append(tokens);
+}
+
+absl::Status VerifiedSequence::AppendTurn(const v1::Append& append) {
+  const size_t length = history_.size() + tokens_.size();
+  if (length > limits_.context_length) {
+    return InvalidArgument(tokens_.size(), " more tokens do not fit: the session has ",
+                           history_.size(), " of ", limits_.context_length);
+  }
+  if (append.has_stops()) OUTRIDER_RETURN_IF_ERROR(SetStops(append.stops()));
+  OUTRIDER_RETURN_IF_ERROR(history_.Append(tokens_));
+  history_.StartReply();
+  BeginReply();
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedSequence::Truncate(const v1::Truncate& truncate) {
+  OUTRIDER_CHECK(!in_pass_, "the history stands still while a pass is running");
+  if (truncate.length() > history_.size()) {
+    return FailedPrecondition("the device truncates to ", truncate.length(),
+                              " tokens, and the server has ", history_.size(),
+                              "; open a new session");
+  }
+  OUTRIDER_RETURN_IF_ERROR(history_.Truncate(truncate.length()));
+  BeginReply();
+  reply_->Take(history_.reply());
+  ++edit_count_;
+  awaits_append_ = true;
+  BeginEpoch();
+  return absl::OkStatus();
+}
+
+void VerifiedSequence::Tune(const v1::Tune& tune) {
+  if (tune.pass_nodes() == 0) return;
+  pass_nodes_wanted_ = std::min(tune.pass_nodes(), limits_.pass_nodes_max);
+}
+
+// --- attaching ---
+
+absl::Status VerifiedSequence::Resume(const v1::Resume& resume, v1::Resumed& resumed) {
+  OUTRIDER_CHECK(!in_pass_, "an epoch begins between passes");
+  const size_t length = history_.size();
+  is_behind_ = resume.length() > length;
+  if (!is_behind_ && history_.HashAt(resume.length()) != resume.hash()) {
+    return FailedPrecondition("of the device's ", resume.length(),
+                              " tokens not all are those of the server; open a new session");
+  }
+  BeginEpoch();
+  resumed.set_length(static_cast<uint32_t>(length));
+  resumed.set_hash(history_.hash());
+  if (!is_behind_) {
+    for (const TokenId token : history_.tokens().subspan(resume.length())) {
+      resumed.add_tokens(static_cast<uint32_t>(token));
+    }
+  }
+  resumed.set_finish(finish());
+  resumed.set_verdict(verdict_count_);
+  resumed.set_edits(edit_count_);
+  edits_told_ = edit_count_;
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedSequence::Attach(v1::Opened& opened) {
+  OUTRIDER_CHECK(!in_pass_, "an epoch begins between passes");
+  if (edit_count_ > 0) {
+    return InvalidArgument(
+        "the session of this nonce has gone on to further turns; a new one needs a new nonce");
+  }
+  is_behind_ = false;
+  BeginEpoch();
+  opened.set_pass_nodes(limits_.pass_nodes_max);
+  opened.set_sketch_nodes_max(limits_.sketch_nodes_max);
+  opened.set_length_max(limits_.context_length);
+  for (const TokenId token : history_.tokens().subspan(prompt_length_)) {
+    opened.add_tokens(static_cast<uint32_t>(token));
+  }
+  opened.set_finish(finish());
+  opened.set_verdict(verdict_count_);
+  return absl::OkStatus();
+}
+
+void VerifiedSequence::BeginEpoch() {
+  sketch_.Reset(verdict_count_);
+  epoch_begin_ = seen_ = verdict_count_;
+  told_to_go_ = false;
+}
+
+// --- passes ---
+
+bool VerifiedSequence::writing() const {
+  return !in_pass_ && !awaits_append_ && !is_behind_ && finish() == v1::FINISH_NONE;
+}
+
+v1::Finish VerifiedSequence::finish() const {
+  if (reply_->finish()) return ToWire(reply_->finish());
+  return history_.size() > limits_.context_length ? v1::FINISH_LENGTH : v1::FINISH_NONE;
+}
+
+double VerifiedSequence::Promise() const {
+  std::array<uint32_t, kDoubtCount> counts{};
+  for (const Sketch::Node& node : sketch_.nodes()) {
+    if (node.doubt < kDoubtCount) ++counts[node.doubt];
+  }
+  double promise = 0;
+  uint32_t left = pass_nodes_wanted_;
+  for (uint32_t doubt = 0; doubt < kDoubtCount && left > 0; ++doubt) {
+    const uint32_t taken = std::min(left, counts[doubt]);
+    promise += taken * std::exp2(-0.5 * doubt);
+    left -= taken;
+  }
+  return promise;
+}
+
+std::span<const DraftedNode> VerifiedSequence::BeginPass(uint32_t node_count_max) {
+  OUTRIDER_CHECK(writing(), "a pass begins when the next token is wanted, and one at a time");
+  sketch_.Take(std::min(node_count_max, pass_nodes_wanted_), taken_);
+  taken_last_id_ = sketch_.last_id();
+  in_pass_ = true;
+  return taken_.nodes;
+}
+
+void VerifiedSequence::DropPass() {
+  OUTRIDER_CHECK(in_pass_, "what is dropped was begun");
+  in_pass_ = false;
+}
+
+Outcome VerifiedSequence::EndPass(const Outcome& found, v1::Verdict& verdict) {
+  OUTRIDER_CHECK(in_pass_, "what ends was begun");
+  in_pass_ = false;
+  FindTokens(found);
+  tokens_.resize(reply_->Take(tokens_).taken);
+  const size_t depth = tokens_.size() - 1;  // of the leaf
+  const Outcome kept = {depth > 0 ? path_[depth - 1] : DraftedNode::kRoot, tokens_.back()};
+  OUTRIDER_CHECK_OK(history_.Append(tokens_));
+  const NodeId leaf = taken_.IdOf(kept.node);
+  verdict.set_seen(taken_last_id_);
+  SetLeaf(leaf, verdict);
+  verdict.set_next(static_cast<uint32_t>(kept.next));
+  verdict.set_nodes(static_cast<uint32_t>(taken_.nodes.size()));
+  tokens_.clear();
+  sketch_.Commit(leaf, kept.next, tokens_);
+  told_to_go_ = false;
+
+  ++verdict_count_;
+  verdict.set_hash(VerdictHash(history_.hash()));
+  verdict.set_finish(finish());
+  verdict.set_edits(edit_count_ - edits_told_);
+  edits_told_ = edit_count_;
+  return kept;
+}
+
+// The nodes down to the outcome's go into path_, their tokens and the next one into tokens_.
+void VerifiedSequence::FindTokens(const Outcome& outcome) {
+  path_.clear();
+  for (uint32_t node = outcome.node; node != DraftedNode::kRoot; node = taken_.nodes[node].parent) {
+    path_.push_back(node);
+  }
+  std::ranges::reverse(path_);
+  tokens_.clear();
+  for (const uint32_t node : path_) tokens_.push_back(taken_.nodes[node].token);
+  tokens_.push_back(outcome.next);
+}
+
+void VerifiedSequence::Describe(const Outcome& guess, v1::Hint& hint) const {
+  OUTRIDER_CHECK(in_pass_, "a hint is of a pass that is running");
+  OUTRIDER_CHECK(guess.node == DraftedNode::kRoot || guess.node < taken_.ids.size(),
+                 "a hint names a node of its pass");
+  hint.set_verdict(verdict_count_ + 1);
+  hint.set_leaf(taken_.IdOf(guess.node));
+  hint.set_next(static_cast<uint32_t>(guess.next));
+}
+
+// --- what both sides read alike ---
+
+absl::Status VerifiedSequence::SetStops(const v1::Stops& wire) {
+  OUTRIDER_ASSIGN_OR_RETURN(StopOptions options, FromWire(wire, tokenizer_.vocabulary_size()));
+  OUTRIDER_ASSIGN_OR_RETURN(StopConditions stops,
+                            StopConditions::Create(std::move(options), tokenizer_));
+  reply_.reset();
+  stops_.emplace(std::move(stops));
+  continues_text_ = wire.continues_text();
+  return absl::OkStatus();
+}
+
+void VerifiedSequence::BeginReply() {
+  const std::span<const TokenId> before = history_.tokens().first(history_.reply_begin());
+  reply_.emplace(*stops_, continues_text_ ? before : std::span<const TokenId>());
+}
+
+absl::Status VerifiedSequence::ReadTokens(const google::protobuf::RepeatedField<uint32_t>& wire) {
+  tokens_.clear();
+  for (const uint32_t token : wire) {
+    OUTRIDER_ASSIGN_OR_RETURN(const TokenId id, TokenFromWire(token, limits_.vocabulary_size));
+    tokens_.push_back(id);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace outrider

@@ -1,0 +1,191 @@
+#include "common/verification/verifier_driver.h"
+
+#include <utility>
+#include <variant>
+
+#include "common/base/check.h"
+#include "common/base/clock.h"
+
+namespace outrider {
+
+VerifierDriver::VerifierDriver(VerifierMachine& machine, Target& target)
+    : machine_(machine),
+      runner_(target, RealClock()),
+      target_thread_([this] { RunTarget(); }),
+      machine_thread_([this] { RunMachine(); }) {}
+
+VerifierDriver::~VerifierDriver() {
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    told_something_.NotifyAll();
+    asked_target_.NotifyAll();
+  }
+  machine_thread_.join();
+  target_thread_.join();
+}
+
+// --- what others tell ---
+
+void VerifierDriver::Tell(Told told) {
+  MutexLock lock(mu_);
+  told_.push_back(std::move(told));
+  told_something_.NotifyAll();
+}
+
+VerifierDriver::StreamNumber VerifierDriver::NextNumber() {
+  MutexLock lock(mu_);
+  return ++stream_number_;
+}
+
+void VerifierDriver::Open(StreamNumber number, std::unique_ptr<Stream> stream, std::string key) {
+  Tell({.what = Told::What::kOpened,
+        .stream = number,
+        .opened = std::move(stream),
+        .key = std::move(key)});
+}
+
+void VerifierDriver::Received(StreamNumber stream, const v1::ClientMessage& message) {
+  Tell({.what = Told::What::kReceived, .stream = stream, .message = &message});
+}
+
+void VerifierDriver::Written(StreamNumber stream) {
+  Tell({.what = Told::What::kWritten, .stream = stream});
+}
+
+void VerifierDriver::Broken(StreamNumber stream) {
+  Tell({.what = Told::What::kBroken, .stream = stream});
+}
+
+void VerifierDriver::Ended(StreamNumber stream) {
+  Tell({.what = Told::What::kEnded, .stream = stream});
+}
+
+void VerifierDriver::Guessed(size_t pass, uint32_t exit, const Outcome& outcome,
+                             double probability) {
+  Tell({.what = Told::What::kGuessed,
+        .guessed = {runner_.SessionOfPass(pass), exit, outcome, probability}});
+}
+
+void VerifierDriver::Drain(Duration grace) {
+  Tell({.what = Told::What::kDrain, .grace = grace});
+}
+
+bool VerifierDriver::WaitUntilDrained(MonotonicTime deadline) {
+  MutexLock lock(mu_);
+  while (!drained_ && drained_changed_.WaitUntil(mu_, deadline)) {
+  }
+  return drained_;
+}
+
+// --- the machine's thread ---
+
+void VerifierDriver::RunMachine() {
+  for (;;) {
+    std::optional<Told> told = NextTold();
+    if (told) {
+      Handle(*told);
+      continue;
+    }
+    {
+      MutexLock lock(mu_);
+      if (stopping_) return;
+    }
+    timer_.reset();
+    HandOver(VerifierMachine::TimerFired{});
+  }
+}
+
+std::optional<VerifierDriver::Told> VerifierDriver::NextTold() {
+  MutexLock lock(mu_);
+  // Before what has been told: where there is always more of that, deadlines come all the same.
+  if (timer_ && RealClock().Now() >= *timer_) return std::nullopt;
+  while (told_.empty() && !stopping_) {
+    if (!timer_) {
+      told_something_.Wait(mu_);
+    } else if (!told_something_.WaitUntil(mu_, *timer_)) {
+      return std::nullopt;
+    }
+  }
+  if (told_.empty()) return std::nullopt;
+  Told told = std::move(told_.front());
+  told_.pop_front();
+  return told;
+}
+
+void VerifierDriver::Handle(Told& told) {
+  switch (told.what) {
+    case Told::What::kOpened:
+      connections_[told.stream].stream = std::move(told.opened);
+      return HandOver(VerifierMachine::StreamOpened{told.stream, told.key});
+    case Told::What::kReceived:
+      return HandOver(VerifierMachine::Received{told.stream, *told.message});
+    case Told::What::kWritten:
+      connections_.at(told.stream).writing = false;
+      return HandOver(VerifierMachine::Written{told.stream});
+    case Told::What::kBroken:
+      return End(connections_.at(told.stream), absl::OkStatus());
+    case Told::What::kEnded:
+      connections_.erase(told.stream);  // before somebody hears that none is left
+      return HandOver(VerifierMachine::StreamClosed{told.stream});
+    case Told::What::kGuessed:
+      return HandOver(told.guessed);
+    case Told::What::kTargetDone:
+      return HandOver(VerifierMachine::TargetDone{});
+    case Told::What::kDrain:
+      return HandOver(VerifierMachine::Drain{RealClock().Now() + told.grace});
+  }
+}
+
+void VerifierDriver::HandOver(const VerifierMachine::Event& event) {
+  actions_.clear();
+  machine_.Handle(event, RealClock().Now(), actions_);
+  for (const VerifierMachine::Action& action : actions_) Do(action);
+}
+
+void VerifierDriver::Do(const VerifierMachine::Action& action) {
+  if (const auto* const read = std::get_if<VerifierMachine::Read>(&action)) {
+    Connection& connection = connections_.at(read->stream);
+    if (!connection.ended) connection.stream->Read();
+  } else if (const auto* const send = std::get_if<VerifierMachine::Send>(&action)) {
+    Connection& connection = connections_.at(send->stream);
+    if (connection.ended) return;
+    connection.writing = true;
+    connection.stream->Send(*send->message);
+  } else if (const auto* const end = std::get_if<VerifierMachine::EndStream>(&action)) {
+    End(connections_.at(end->stream), end->status);
+  } else if (const auto* const run = std::get_if<VerifierMachine::RunTarget>(&action)) {
+    MutexLock lock(mu_);
+    run_ = run->run;
+    asked_target_.NotifyAll();
+  } else if (const auto* const timer = std::get_if<VerifierMachine::SetTimer>(&action)) {
+    timer_ = timer->at;
+  } else {
+    MutexLock lock(mu_);
+    drained_ = true;
+    drained_changed_.NotifyAll();
+  }
+}
+
+void VerifierDriver::End(Connection& connection, const absl::Status& status) {
+  if (std::exchange(connection.ended, true)) return;
+  connection.stream->End(status, /*at_once=*/connection.writing);
+}
+
+// --- the target's thread ---
+
+void VerifierDriver::RunTarget() {
+  for (;;) {
+    TargetRun* run = nullptr;
+    {
+      MutexLock lock(mu_);
+      while (run_ == nullptr && !stopping_) asked_target_.Wait(mu_);
+      if (stopping_) return;
+      run = std::exchange(run_, nullptr);
+    }
+    runner_.Execute(*run);
+    Tell({.what = Told::What::kTargetDone});
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,136 @@
+// Runs the verifier machine: the machine on one thread, the target on another.
+//
+//   VerifierDriver driver(machine, target);
+//   driver.Open(number, std::move(stream), key);      // any thread: what the transport tells
+//   driver.Drain(std::chrono::seconds(30));
+//   driver.WaitUntilDrained(deadline);
+//
+// Whoever tells it something is not kept: an event joins a queue, and the machine's thread takes it
+// from there. What the machine asks of a stream, that thread does.
+//
+// Queues:  events that wait for the machine: of every stream its beginning, a message (none comes
+//          before it was asked for), the end of a write, that it broke and its end; and the
+//          target's: that it is done, and before that a guess of every exit for every pass.
+// Threads: any may call anything; ~VerifierDriver() waits for both of its own, and no stream may be
+//          left then.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "common/base/monotonic_time.h"
+#include "common/base/mutex.h"
+#include "common/engine/target.h"
+#include "common/verification/machine/verifier_machine.h"
+#include "common/verification/target_run.h"
+
+namespace outrider {
+
+class VerifierDriver {
+ public:
+  using StreamNumber = VerifierMachine::StreamNumber;
+
+  // One attached device, as a transport gives it. Called from the machine's thread, which also
+  // destroys it, after Ended().
+  class Stream {
+   public:
+    virtual ~Stream() = default;
+
+    // Received() answers, when a message has come, or Broken().
+    virtual void Read() = 0;
+    // Written() answers. The message stays as it is until then.
+    virtual void Send(const v1::ServerMessage& message) = 0;
+    // Once, and last; Ended() answers. What is being written need not arrive when `at_once`.
+    virtual void End(const absl::Status& status, bool at_once) = 0;
+  };
+
+  // Both outlive it, and are its own until it is gone.
+  VerifierDriver(VerifierMachine& machine, Target& target);
+  ~VerifierDriver();
+
+  // For a new stream, which is told of by it from then on. Never given twice.
+  StreamNumber NextNumber();
+  // `key` tells whose stream it is. Before anything else is told of it.
+  void Open(StreamNumber number, std::unique_ptr<Stream> stream, std::string key);
+  // `message` stays as it is until the next Read().
+  void Received(StreamNumber stream, const v1::ClientMessage& message);
+  void Written(StreamNumber stream);
+  void Broken(StreamNumber stream);  // nothing more will come; it has not ended yet
+  void Ended(StreamNumber stream);   // the transport will say nothing more of it
+
+  // While the target runs, on its thread: what an exit guesses of a pass of its Run().
+  void Guessed(size_t pass, uint32_t exit, const Outcome& outcome, double probability);
+
+  // No new sessions; those there are have `grace` left.
+  void Drain(Duration grace);
+  // Whether no stream and no session is left after a Drain(), waiting for it until `deadline`.
+  bool WaitUntilDrained(MonotonicTime deadline);
+
+ private:
+  struct Told {
+    enum class What {
+      kOpened,
+      kReceived,
+      kWritten,
+      kBroken,
+      kEnded,
+      kGuessed,
+      kTargetDone,
+      kDrain
+    };
+    What what;
+    StreamNumber stream = 0;
+    std::unique_ptr<Stream> opened = {};
+    const v1::ClientMessage* message = nullptr;
+    std::string key = {};
+    Duration grace = {};
+    VerifierMachine::HintFound guessed = {};
+  };
+  struct Connection {
+    std::unique_ptr<Stream> stream;
+    bool writing = false;
+    bool ended = false;  // End() has been called
+  };
+
+  void Tell(Told told);
+
+  // The machine's thread.
+  void RunMachine();
+  std::optional<Told> NextTold();  // none: the timer's time has come, or it is to stop
+  void Handle(Told& told);
+  void HandOver(const VerifierMachine::Event& event);
+  void Do(const VerifierMachine::Action& action);
+  void End(Connection& connection, const absl::Status& status);
+
+  // The target's thread.
+  void RunTarget();
+
+  VerifierMachine& machine_;
+  TargetRunner runner_;
+
+  std::map<StreamNumber, Connection> connections_;  // machine's thread only
+  std::optional<MonotonicTime> timer_;              // machine's thread only
+  std::vector<VerifierMachine::Action> actions_;    // machine's thread only
+
+  Mutex mu_;
+  CondVar told_something_;
+  CondVar asked_target_;
+  CondVar drained_changed_;
+  std::deque<Told> told_ ABSL_GUARDED_BY(mu_);
+  StreamNumber stream_number_ ABSL_GUARDED_BY(mu_) = 0;  // the last one given
+  TargetRun* run_ ABSL_GUARDED_BY(mu_) = nullptr;        // to be executed
+  bool drained_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread target_thread_;  // last: these start when all above exists
+  std::thread machine_thread_;
+};
+
+}  // namespace outrider

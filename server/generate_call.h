@@ -1,0 +1,64 @@
+// One call of Generate: a stream of the driver's whose device is a Generation, and a writer of
+// responses to whoever called.
+//
+//   the machine asks     NextUp() answers, or has nothing to say yet
+//   the machine says     Hear() makes a response of it; Written() when that is written
+//   a new root           is drafted below on the drafting thread, and what was grown is said
+//
+// A caller who has gone closes the session: nobody could resume it.
+//
+// Threads: reactions come from gRPC's threads, the machine's and the drafting thread's; a mutex
+//          guards what they share. The driver owns it from Open() on.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "common/base/mutex.h"
+#include "common/verification/generation.h"
+#include "common/verification/verifier_driver.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/outrider/v1/verifier.pb.h"
+#include "server/drafting_thread.h"
+
+namespace outrider {
+
+class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>,
+                           public VerifierDriver::Stream {
+ public:
+  // Driver and thread outlive it.
+  GenerateCall(VerifierDriver& driver, VerifierDriver::StreamNumber number,
+               DraftingThread& drafting, std::unique_ptr<Generation> generation)
+      : driver_(driver), number_(number), drafting_(drafting), generation_(std::move(generation)) {}
+
+  // VerifierDriver::Stream
+  void Read() override;
+  void Send(const v1::ServerMessage& message) override;
+  void End(const absl::Status& status, bool at_once) override;
+
+ private:
+  // grpc::ServerWriteReactor
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  void SayNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DraftIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Draft();
+
+  VerifierDriver& driver_;
+  const VerifierDriver::StreamNumber number_;
+  DraftingThread& drafting_;
+
+  Mutex mu_;
+  // Its own while it drafts.
+  const std::unique_ptr<Generation> generation_;
+  bool drafts_ ABSL_GUARDED_BY(mu_) = false;
+  bool is_asked_ ABSL_GUARDED_BY(mu_) = false;  // for the next message
+  bool is_done_ ABSL_GUARDED_BY(mu_) = false;   // gRPC has finished with it
+  bool has_left_ ABSL_GUARDED_BY(mu_) = false;  // the caller
+  v1::ClientMessage up_;                        // untouched until the next Read()
+};
+
+}  // namespace outrider

@@ -1,0 +1,17 @@
+// The engine that engine_contract_test.cc is about. The pool outlives it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/thread_pool.h"
+#include "common/engine/engine.h"
+
+namespace outrider {
+
+absl::StatusOr<std::unique_ptr<Engine>> MakeContractEngine(const std::string& path,
+                                                           const EngineOptions& options,
+                                                           ThreadPool& pool);
+
+}  // namespace outrider

@@ -1,0 +1,18 @@
+// The target that target_contract_test.cc is about. The pool outlives it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/thread_pool.h"
+#include "common/engine/engine.h"
+#include "common/engine/target.h"
+
+namespace outrider {
+
+absl::StatusOr<std::unique_ptr<Target>> MakeContractTarget(const std::string& path,
+                                                           const EngineOptions& options,
+                                                           ThreadPool& pool);
+
+}  // namespace outrider

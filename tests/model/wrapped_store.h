@@ -1,0 +1,29 @@
+// A weight store around another, for tests that change one thing about it.
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include "common/model/weights/weight_store.h"
+
+namespace outrider {
+
+class WrappedStore : public WeightStore {
+ public:
+  explicit WrappedStore(WeightStore& store) : store_(store) {}
+
+  const OuterWeights& outer() const override { return store_.outer(); }
+  absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override { return store_.Acquire(key); }
+  absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) override {
+    return store_.Acquire(key);
+  }
+  void Prefetch(std::span<const WeightKey> keys) override { store_.Prefetch(keys); }
+  void LendWaits(IdleWork work) override { store_.LendWaits(std::move(work)); }
+
+ protected:
+  void Release(const WeightKey&) override {}
+
+  WeightStore& store_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,15 @@
+#include "common/base/status.h"
+#include "common/kernels/isa.h"
+#include "common/torch/torch_engine.h"
+#include "tests/engine/contract_engine.h"
+
+namespace outrider {
+
+absl::StatusOr<std::unique_ptr<Engine>> MakeContractEngine(const std::string& path,
+                                                           const EngineOptions& options,
+                                                           ThreadPool& pool) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
+  return LoadTorchEngine(*model, path, "cpu", options, KernelsFor(BestIsa()), pool, nullptr);
+}
+
+}  // namespace outrider

@@ -1,0 +1,113 @@
+// What the engine on libtorch says beside the contracts of all engines and targets
+// (../engine/engine_contract_test.cc, ../engine/target_contract_test.cc).
+#include "common/torch/torch_engine.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
+
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "common/engine/cpu_target.h"
+#include "common/text/tokenizer_source.h"
+#include "common/torch/torch_status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
+#include "tests/engine/target_session.h"
+#include "tests/model/random_model.h"
+#include "tests/model/stories.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TorchEngineTest : public testing::Test {
+ protected:
+  std::unique_ptr<Target> LoadTorch(const std::string& path, const EngineOptions& options) {
+    return OrDie(EngineTarget::Create(
+        OrDie(LoadTorchEngine(*OrDie(ModelFile::Open(path)), path, "cpu", options,
+                              KernelsFor(BestIsa()), *pool_, nullptr))));
+  }
+  std::unique_ptr<Target> LoadCpu(const std::string& path, const EngineOptions& options) {
+    return OrDie(LoadCpuTarget(*OrDie(ModelFile::Open(path)), path, options, KernelsFor(BestIsa()),
+                               *pool_, nullptr));
+  }
+
+  ScratchDir dir_;
+  std::unique_ptr<ThreadPool> pool_ = OrDie(ThreadPool::Create(2));
+};
+
+// Every family, with drafts that are partly right: the window, learned positions and rope meet
+// trees here, and the choices are those of the other program.
+TEST_F(TorchEngineTest, WritesWhatTheCoreWrites) {
+  const std::string path = dir_.File("model.gguf");
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "gpt2"}) {
+    SCOPED_TRACE(family);
+    WriteRandomModel(SmallModel(family), TensorType::kF32, path);
+    const auto core = LoadCpu(path, {.sequence_count_max = 1});
+    const auto torch = LoadTorch(path, {.sequence_count_max = 1, .row_count_max = 100});
+    TargetSession expected(*core, Sampled(1));
+    expected.Read(RandomTokens(60, 1));
+    const std::vector<TokenId> text = expected.Write(60);
+    TargetSession session(*torch, Sampled(1));
+    session.Read(RandomTokens(60, 1));
+    for (size_t at = 0, pass = 0; at < 50; ++pass) {
+      const uint32_t depth = pass % 5;
+      const auto future = std::span(text).subspan(at);
+      const std::vector<DraftedNode> nodes = DraftOf(future, depth);
+      const PassResult result = session.Run(nodes);
+      ASSERT_TRUE(result.status.ok()) << result.status;
+      ASSERT_EQ(result.outcome.next, future[depth]) << "token " << at + depth;
+      session.Commit(result.outcome, nodes);
+      at += depth + 1;
+    }
+  }
+}
+
+TEST_F(TorchEngineTest, SaysThatItsNumericsAreItsOwn) {
+  const auto torch = LoadTorch(Stories(), {});
+  const auto core = LoadCpu(Stories(), {});
+  EXPECT_FALSE(torch->info().batch_invariant);
+  EXPECT_TRUE(core->info().batch_invariant);
+  EXPECT_NE(torch->info().numerics_id, core->info().numerics_id);
+  EXPECT_EQ(torch->info().numerics_id, LoadTorch(Stories(), {})->info().numerics_id);
+  EXPECT_NE(torch->info().numerics_id, LoadTorch(DamagedStories(), {})->info().numerics_id);
+}
+
+TEST_F(TorchEngineTest, ADeviceThatIsNotThereIsRefused) {
+  const auto load = [&](const std::string& device) {
+    return LoadTorchEngine(*OrDie(ModelFile::Open(Stories())), Stories(), device, {},
+                           KernelsFor(BestIsa()), *pool_, nullptr)
+        .status();
+  };
+  using enum absl::StatusCode;
+  ExpectRefusal(load("meta"), kInvalidArgument,
+                "libtorch computes on cpu or cuda here, not on meta");
+  ExpectRefusal(load("cuda:99"), kFailedPrecondition, "cuda:99");
+  ExpectRefusal(load("gpu"), kFailedPrecondition, "gpu: libtorch: ");
+}
+
+TEST(TorchStatus, MemoryThatIsNotThereIsResourceExhausted) {
+  const auto of = [](const auto& body) {
+    return CatchTorch("x", [&]() -> absl::Status {
+      body();
+      return absl::OkStatus();
+    });
+  };
+  using enum absl::StatusCode;
+  EXPECT_TRUE(of([] {}).ok());
+  ExpectRefusal(of([] { throw std::bad_alloc(); }), kResourceExhausted, "x: no memory: ");
+  ExpectRefusal(of([] { at::empty({int64_t{1} << 50}, at::kFloat); }), kResourceExhausted,
+                "x: no memory: ");
+  const at::Tensor two = at::empty({2}, at::kFloat);
+  const absl::Status status = of([&] { two.add(at::empty({3}, at::kFloat)); });
+  ExpectRefusal(status, kFailedPrecondition, "x: libtorch: The size of tensor a (2) must match");
+  EXPECT_THAT(std::string(Message(status)), testing::Not(HasSubstr("\n"))) << "no backtrace";
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,232 @@
+#include "common/verification/machine/scheduler.h"
+
+#include <map>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using Candidate = Scheduler::Candidate;
+using Share = Scheduler::Share;
+using std::chrono::milliseconds;
+
+Candidate Ready(uint64_t session, uint32_t node_count) {
+  return {.session = session, .wants_pass = true, .node_count = node_count};
+}
+
+Candidate Reading(uint64_t session, uint32_t prompt_tokens) {
+  return {.session = session, .prompt_tokens = prompt_tokens, .wants_pass = true};
+}
+
+// "session:nodes" of passes and "session<tokens" of prompts, as text that is easily compared.
+std::vector<std::string> Chosen(Scheduler& scheduler, const std::vector<Candidate>& candidates,
+                                uint32_t expected_count = 0) {
+  std::vector<Share> shares;
+  scheduler.Choose(candidates, expected_count, shares);
+  std::vector<std::string> chosen;
+  for (const Share& share : shares) {
+    const std::string session = std::to_string(candidates[share.candidate].session);
+    if (share.prompt_tokens > 0)
+      chosen.push_back(session + "<" + std::to_string(share.prompt_tokens));
+    if (share.has_pass) chosen.push_back(session + ":" + std::to_string(share.node_count));
+  }
+  return chosen;
+}
+
+// Sessions 1 to n, each of a key of its own.
+Scheduler WithSessions(uint64_t count, const Scheduler::Options& options) {
+  Scheduler scheduler(options);
+  for (uint64_t session = 1; session <= count; ++session) scheduler.Open(session, 100 + session);
+  return scheduler;
+}
+
+TEST(Scheduler, WhoFitsGetsWhatItWants) {
+  Scheduler scheduler = WithSessions(3, {.row_count_max = 64});
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 15), Ready(2, 0), Ready(3, 40)}),
+              ElementsAre("1:15", "2:0", "3:40"));
+  EXPECT_THAT(Chosen(scheduler, {}), ElementsAre());
+}
+
+TEST(Scheduler, NodesFallAsLoadRises) {
+  Scheduler scheduler = WithSessions(8, {.row_count_max = 16});
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 15)}), ElementsAre("1:15"));
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 15), Ready(2, 15)}), ElementsAre("1:7", "2:7"));
+  std::vector<Candidate> all;
+  for (uint64_t session = 1; session <= 8; ++session) all.push_back(Ready(session, 15));
+  EXPECT_THAT(Chosen(scheduler, all),
+              ElementsAre("1:1", "2:1", "3:1", "4:1", "5:1", "6:1", "7:1", "8:1"));
+}
+
+TEST(Scheduler, WhatOneDoesNotWantGoesToTheOthers) {
+  Scheduler scheduler = WithSessions(3, {.row_count_max = 16});
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 1), Ready(2, 15), Ready(3, 15)}),
+              ElementsAre("1:1", "2:6", "3:6"));
+}
+
+TEST(Scheduler, KeysGetEqualPartsHoweverManySessionsTheyHave) {
+  Scheduler scheduler({.row_count_max = 24});
+  for (uint64_t session = 1; session <= 3; ++session) scheduler.Open(session, /*key=*/7);
+  scheduler.Open(4, /*key=*/8);
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 15), Ready(2, 15), Ready(3, 15), Ready(4, 15)}),
+              ElementsAre("1:3", "2:3", "3:3", "4:11"));
+}
+
+TEST(Scheduler, APassThatCanWaitTakesOnlyWhatNobodyWants) {
+  Scheduler scheduler = WithSessions(3, {.row_count_max = 8});
+  Candidate patient = Ready(3, 0);
+  patient.can_wait = true;
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 3), Ready(2, 3), patient}), ElementsAre("1:3", "2:3"));
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 3), Ready(2, 2), patient}),
+              ElementsAre("1:3", "2:2", "3:0"));
+  EXPECT_THAT(Chosen(scheduler, {patient}), ElementsAre("3:0"));
+}
+
+// --- fairness ---
+
+// Runs of a target whose time is that of its rows, with everybody always ready.
+std::map<uint64_t, Duration> TimeUsed(Scheduler& scheduler,
+                                      const std::vector<Candidate>& candidates, int runs) {
+  std::map<uint64_t, Duration> used;
+  std::vector<Share> shares;
+  for (int i = 0; i < runs; ++i) {
+    scheduler.Choose(candidates, 0, shares);
+    for (const Share& share : shares) {
+      const uint64_t session = candidates[share.candidate].session;
+      const Duration cost = milliseconds(1 + share.node_count);
+      scheduler.Charge(session, cost);
+      used[session] += cost;
+    }
+  }
+  return used;
+}
+
+TEST(Scheduler, SessionsThatDoNotFitTogetherTakeTurns) {
+  Scheduler scheduler({.row_count_max = 4});
+  std::vector<Candidate> candidates;
+  for (uint64_t session = 1; session <= 10; ++session) {
+    scheduler.Open(session, /*key=*/1);
+    candidates.push_back(Ready(session, 15));
+  }
+  const auto used = TimeUsed(scheduler, candidates, 1000);
+  ASSERT_EQ(used.size(), 10u);
+  for (const auto& [session, time] : used) EXPECT_EQ(time, milliseconds(400)) << session;
+}
+
+TEST(Scheduler, KeysGetEqualTimeThoughOneHasMoreSessions) {
+  Scheduler scheduler({.row_count_max = 2});
+  std::vector<Candidate> candidates;
+  for (uint64_t session = 1; session <= 12; ++session) {
+    scheduler.Open(session, /*key=*/session <= 3 ? session : 3);  // keys 1, 2 and 3: 1, 1 and 10
+    candidates.push_back(Ready(session, 15));
+  }
+  auto used = TimeUsed(scheduler, candidates, 3000);
+  Duration crowd{};
+  for (uint64_t session = 3; session <= 12; ++session) crowd += used[session];
+  EXPECT_NEAR(static_cast<double>(used[1].count()) / crowd.count(), 1, 0.01);
+  EXPECT_NEAR(static_cast<double>(used[2].count()) / crowd.count(), 1, 0.01);
+  EXPECT_NEAR(static_cast<double>(used[3].count()) / used[12].count(), 1, 0.02);
+}
+
+TEST(Scheduler, WhoComesBackStartsEvenAndTakesNobodysTurn) {
+  Scheduler scheduler = WithSessions(2, {.row_count_max = 1});
+  TimeUsed(scheduler, {Ready(1, 0)}, 1000);  // session 2 has been away for long
+  const auto used = TimeUsed(scheduler, {Ready(1, 0), Ready(2, 0)}, 10);
+  EXPECT_EQ(used.at(1), milliseconds(5));
+  EXPECT_EQ(used.at(2), milliseconds(5));
+}
+
+TEST(Scheduler, WhoWasExpensiveWaitsForTheOthers) {
+  Scheduler scheduler = WithSessions(2, {.row_count_max = 1});
+  TimeUsed(scheduler, {Ready(1, 0), Ready(2, 0)}, 2);
+  scheduler.Charge(1, milliseconds(5));
+  const auto used = TimeUsed(scheduler, {Ready(1, 0), Ready(2, 0)}, 5);
+  EXPECT_EQ(used.count(1), 0u);
+  EXPECT_EQ(used.at(2), milliseconds(5));
+}
+
+TEST(Scheduler, AKeyThatLeavesAndComesBackHasNoCredit) {
+  Scheduler scheduler = WithSessions(2, {.row_count_max = 1});
+  TimeUsed(scheduler, {Ready(1, 0), Ready(2, 0)}, 100);
+  scheduler.Close(2);
+  scheduler.Open(3, 102);
+  const auto used = TimeUsed(scheduler, {Ready(1, 0), Ready(3, 0)}, 10);
+  EXPECT_EQ(used.at(3), milliseconds(5));
+}
+
+// --- prompts ---
+
+// A target that takes `run` to read its weights and `row` for every row.
+void Learn(Scheduler& scheduler, Duration run, Duration row) {
+  for (const uint32_t rows : {1, 16, 4, 64, 1, 128, 8}) {
+    scheduler.LearnRunTime(rows, run + rows * row);
+  }
+}
+
+constexpr Scheduler::Options kFiftyMs = {
+    .prompt_tokens_max = 256, .prompt_tokens_min = 16, .prompt_time_max = milliseconds(50)};
+
+TEST(Scheduler, APromptIsReadInBoundedTimeBesideThePasses) {
+  Scheduler scheduler = WithSessions(2, kFiftyMs);
+  // Nothing is known of its speed at first.
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 3), Reading(2, 1000)}), ElementsAre("1:3", "2<16"));
+  Learn(scheduler, milliseconds(30), milliseconds(2));
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 3), Reading(2, 1000)}), ElementsAre("1:3", "2<25"));
+}
+
+TEST(Scheduler, APieceMayTakeAsLongAsTheRunWouldWithoutIt) {
+  Scheduler scheduler = WithSessions(2, kFiftyMs);
+  Learn(scheduler, milliseconds(120), milliseconds(2));
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 3), Reading(2, 1000)}), ElementsAre("1:3", "2<60"));
+}
+
+TEST(Scheduler, SixteenTokensThatCostOneReadOfTheWeightsAreNotAllThereWillEverBe) {
+  Scheduler scheduler = WithSessions(2, kFiftyMs);
+  const auto time = [](uint32_t rows) { return milliseconds(80) + rows * milliseconds(1); };
+  uint32_t piece = 0;
+  for (int run = 0; run < 10; ++run) {
+    std::vector<Share> shares;
+    scheduler.Choose(std::vector{Reading(1, 1000)}, /*expected_count=*/1, shares);
+    piece = shares.at(0).prompt_tokens;
+    scheduler.LearnRunTime(piece, time(piece));
+  }
+  EXPECT_NEAR(piece, 80, 1);
+}
+
+TEST(Scheduler, WhoIsExpectedIsNotDelayedEither) {
+  Scheduler scheduler = WithSessions(1, kFiftyMs);
+  Learn(scheduler, milliseconds(30), milliseconds(2));
+  EXPECT_THAT(Chosen(scheduler, {Reading(1, 1000)}, /*expected_count=*/1), ElementsAre("1<25"));
+  EXPECT_THAT(Chosen(scheduler, {Reading(1, 1000)}), ElementsAre("1<256"));
+}
+
+TEST(Scheduler, SlowPromptsGoOnAndFastOnesHaveALimit) {
+  Scheduler slow = WithSessions(1, kFiftyMs);
+  Learn(slow, milliseconds(0), std::chrono::seconds(1));
+  EXPECT_THAT(Chosen(slow, {Reading(1, 1000)}, 1), ElementsAre("1<16"));
+  Scheduler fast = WithSessions(1, kFiftyMs);
+  for (int i = 0; i < 20; ++i) Learn(fast, milliseconds(1), std::chrono::microseconds(1));
+  EXPECT_THAT(Chosen(fast, {Reading(1, 1000)}, 1), ElementsAre("1<256"));
+  Scheduler instant = WithSessions(1, kFiftyMs);
+  instant.LearnRunTime(1000, {});
+  EXPECT_THAT(Chosen(instant, {Reading(1, 1000)}, 1), ElementsAre("1<256"));
+}
+
+TEST(Scheduler, APassComesWithTheLastOfItsPrompt) {
+  Scheduler scheduler = WithSessions(2, {.prompt_tokens_min = 16});
+  EXPECT_THAT(Chosen(scheduler, {Reading(1, 10), Reading(2, 10)}),
+              ElementsAre("1<10", "1:0", "2<6"));
+}
+
+TEST(Scheduler, PromptsAreReadOneAfterTheOtherByWhoHasHadLeast) {
+  Scheduler scheduler = WithSessions(2, {.prompt_tokens_min = 16});
+  EXPECT_THAT(Chosen(scheduler, {Reading(1, 100), Reading(2, 100)}), ElementsAre("1<16"));
+  scheduler.Charge(1, milliseconds(10));
+  EXPECT_THAT(Chosen(scheduler, {Reading(1, 84), Reading(2, 100)}), ElementsAre("2<16"));
+}
+
+}  // namespace
+}  // namespace outrider

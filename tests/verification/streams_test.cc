@@ -1,0 +1,102 @@
+// Streams by themselves: what they are asked for, how they end and how long they may be silent.
+#include "common/verification/machine/streams.h"
+
+#include "gtest/gtest.h"
+#include "tests/verification/verifier_world.h"
+
+namespace outrider {
+namespace {
+
+using std::chrono::seconds;
+using Events = VerifierEvents;
+
+struct Held {
+  Held() { moment.actions = &actions; }
+
+  VerifierStream& Open(uint64_t number) {
+    streams.Open(number, callers.Of("key"));
+    return *streams.Find(number);
+  }
+  void Advance(Duration time) { moment.now += time; }
+  // The last action, if it is of this kind.
+  template <typename Kind>
+  const Kind* Last() const {
+    return actions.empty() ? nullptr : std::get_if<Kind>(&actions.back());
+  }
+
+  std::vector<Events::Action> actions;
+  Moment moment;
+  Callers callers;
+  Streams streams{{.stream_count_max = 2,
+                   .unread_verdicts_max = 2,
+                   .first_message_max = seconds(10),
+                   .silence_max = seconds(100),
+                   .write_max = seconds(30),
+                   .retry_after = seconds(1)},
+                  moment};
+};
+
+TEST(Streams, ANewOneIsAskedForItsFirstMessage) {
+  Held held;
+  held.Open(1);
+  ASSERT_NE(held.Last<Events::Read>(), nullptr);
+  EXPECT_FALSE(held.streams.full());
+  held.Open(2);
+  EXPECT_TRUE(held.streams.full());
+  EXPECT_EQ(held.callers.Of("key").stream_count, 2u);
+}
+
+TEST(Streams, OneThatIsRefusedEndsWhenItsFaultIsWritten) {
+  Held held;
+  VerifierStream& stream = held.Open(1);
+  held.streams.Refuse(stream, v1::Fault::OVERLOADED, absl::ResourceExhaustedError("full"));
+  ASSERT_NE(held.Last<Events::Send>(), nullptr);
+  EXPECT_EQ(held.Last<Events::Send>()->message->fault().retry_ms(), 1000u);
+  EXPECT_EQ(held.streams.FindListening(1), nullptr);
+  held.streams.Written(stream);
+  ASSERT_NE(held.Last<Events::EndStream>(), nullptr);
+  EXPECT_EQ(held.Last<Events::EndStream>()->status.code(), absl::StatusCode::kResourceExhausted);
+  held.streams.CheckInvariants(false);
+  held.streams.Close(stream);
+  EXPECT_EQ(held.streams.size(), 0u);
+}
+
+TEST(Streams, ADeadlineThatHasMovedIsNobodys) {
+  Held held;
+  VerifierStream& stream = held.Open(1);
+  held.Advance(seconds(9));
+  EXPECT_EQ(held.streams.NextOverdue(), nullptr);
+  held.Advance(seconds(1));
+  EXPECT_EQ(held.streams.NextOverdue(), &stream);
+  held.streams.EndOverdue(stream);
+  EXPECT_EQ(held.Last<Events::Send>()->message->fault().kind(), v1::Fault::STALLED);
+}
+
+TEST(Streams, WhoDoesNotReadIsCutOff) {
+  Held held;
+  VerifierStream& stream = held.Open(1);
+  stream.outbox.SetProgress();
+  held.streams.Pump(stream);
+  held.Advance(seconds(10));
+  EXPECT_EQ(held.streams.NextOverdue(), nullptr);  // a message is being written, and has its time
+  held.Advance(seconds(20));
+  ASSERT_EQ(held.streams.NextOverdue(), &stream);
+  held.streams.EndOverdue(stream);
+  ASSERT_NE(held.Last<Events::EndStream>(), nullptr);
+  held.streams.CheckInvariants(false);
+}
+
+TEST(Streams, WhatIsHeldBackIsGoneWithItsStream) {
+  Held held;
+  VerifierStream& first = held.Open(1);
+  VerifierStream& second = held.Open(2);
+  held.streams.Hold(first, CloseOf());
+  held.streams.Hold(second, CloseOf());
+  held.streams.CheckInvariants(true);
+  held.streams.Close(first);
+  EXPECT_EQ(held.streams.Holders(), std::vector<uint64_t>{2});
+  EXPECT_TRUE(held.streams.Holders().empty());
+}
+
+}  // namespace
+}  // namespace outrider

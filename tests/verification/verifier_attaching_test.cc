@@ -1,0 +1,327 @@
+// The verifier machine, event by event: how devices attach to sessions, and who is refused.
+#include "common/verification/machine/verifier_machine.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/verification/device.h"
+#include "tests/verification/verifier_news.h"
+#include "tests/verification/verifier_world.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Kind = v1::ServerMessage::KindCase;
+using Machine = VerifierMachine;
+using StreamNumber = VerifierMachine::StreamNumber;
+
+// --- attaching ---
+
+TEST(VerifierMachine, OpenedSaysWhatWasGranted) {
+  VerifierWorld world;
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_pass_nodes(1000);
+  open.mutable_open()->set_length_max(100);
+  const StreamNumber stream = world.Connect();
+  world.Send(stream, open);
+  ASSERT_THAT(world.line(stream).received, SizeIs(1));
+  const v1::Opened& opened = world.line(stream).received[0].opened();
+  EXPECT_EQ(opened.pass_nodes(), 15u);
+  EXPECT_EQ(opened.sketch_nodes_max(), 64u);
+  EXPECT_EQ(opened.length_max(), 100u);
+  EXPECT_EQ(opened.time_to_live_ms(), 120'000u);
+  EXPECT_EQ(opened.numerics_id(), "0123456789abcdef");
+  EXPECT_THAT(opened.session(), SizeIs(16));
+  EXPECT_THAT(opened.token(), SizeIs(16));
+  EXPECT_NE(opened.session(), opened.token());
+}
+
+TEST(VerifierMachine, ARepeatedOpenAttachesToTheSessionOfTheFirst) {
+  VerifierWorld world;
+  const auto open = OpenOf(1, "once", v1::DRY_POLICY_ALONE);
+  GrowingDevice device(world, "key", open);
+  device.Attach();
+  world.Runs(3);
+  device.Break();  // before the device has heard a word
+  device.Attach();
+  world.Runs(1);
+  device.Listen();
+  EXPECT_EQ(world.machine().stats().sessions_opened, 1u);
+  EXPECT_EQ(world.machine().stats().prompt_tokens, 4u);
+  EXPECT_EQ(device.text(), TextAfter("once", device.committed().size() - 4));
+  EXPECT_GE(device.committed().size(), 4u + 3);
+}
+
+TEST(VerifierMachine, ANonceIsOneOpenOfOneKey) {
+  VerifierWorld world;
+  const StreamNumber first = OpenSession(world, 1, "once");
+  const StreamNumber other = world.Connect();
+  world.Send(other, OpenOf(1, "twice"));
+  EXPECT_EQ(FaultOf(world, other).kind(), v1::Fault::MALFORMED);
+  EXPECT_FALSE(world.line(first).ended);
+  OpenSession(world, 1, "once", v1::DRY_POLICY_WAIT, "somebody else");
+  EXPECT_EQ(world.machine().session_count(), 2u);
+  EXPECT_FALSE(world.line(first).ended);
+}
+
+// Streams that a device had given up, because they were slow: a newer one was answered before they
+// came, and it may not have heard that answer yet.
+TEST(VerifierMachine, AnOpenThatComesLateFencesNobody) {
+  VerifierWorld world;
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_attempt(2);
+  const StreamNumber newer = world.Connect();
+  world.Send(newer, open);
+  world.Runs();
+  for (const uint32_t attempt : {2, 1, 0}) {
+    open.mutable_open()->set_attempt(attempt);
+    const StreamNumber late = world.Connect();
+    world.Send(late, open);
+    EXPECT_EQ(FaultOf(world, late).kind(), v1::Fault::SUPERSEDED) << attempt;
+  }
+  EXPECT_FALSE(world.line(newer).ended);
+  world.Send(newer, GoOf(0));
+  EXPECT_EQ(world.Runs(), 1u);
+  EXPECT_THAT(VerdictsOf(world.News(newer)), SizeIs(1));
+}
+
+TEST(VerifierMachine, AResumeThatComesLateFencesNobody) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once"));
+  device.Attach();
+  device.Listen();
+  world.Runs();
+  const auto late_resume = ResumeOf(device);  // with the token that is still good
+  auto resume = late_resume;
+  resume.mutable_resume()->set_attempt(3);
+  const StreamNumber newer = world.Connect();
+  world.Send(newer, resume);
+  const StreamNumber late = world.Connect();
+  world.Send(late, late_resume);
+  EXPECT_EQ(FaultOf(world, late).kind(), v1::Fault::SUPERSEDED);
+  const StreamNumber late_open = world.Connect();
+  world.Send(late_open, OpenOf(1, "once"));
+  EXPECT_EQ(FaultOf(world, late_open).kind(), v1::Fault::SUPERSEDED);
+  EXPECT_FALSE(world.line(newer).ended);
+  world.Send(newer, GoOf(0));
+  EXPECT_EQ(world.Runs(), 1u);
+}
+
+TEST(VerifierMachine, ADeviceThatLostItsLinkLacksNothingAfterwards) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once", v1::DRY_POLICY_ALONE));
+  device.Attach();
+  world.Runs(4);
+  device.Listen();
+  EXPECT_EQ(device.text(), TextAfter("once", 4));
+  world.Runs(3);
+  device.Break();  // three verdicts are lost
+  world.Run();     // and one that was being found
+  device.Attach();
+  device.Listen();
+  EXPECT_EQ(device.text(), TextAfter("once", 8));
+  world.Runs(2);
+  device.Listen();
+  EXPECT_EQ(device.text(), TextAfter("once", 10));
+}
+
+TEST(VerifierMachine, ADeviceThatWroteOnAloneAppends) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once", v1::DRY_POLICY_ALONE));
+  device.Attach();
+  device.Listen();
+  device.Break();
+  world.Runs();
+  const auto text = ScriptedText(Tokens("once"), 6);
+  auto resume = ResumeOf(device);
+  resume.mutable_resume()->set_length(10);
+  resume.mutable_resume()->set_hash(12345);
+  const StreamNumber stream = world.Connect();
+  world.Send(stream, resume);
+  EXPECT_EQ(world.run(), nullptr);  // it would write what the device has written
+  const auto news = world.News(stream);
+  ASSERT_THAT(KindsOf(news), ElementsAre(Kind::kResumed));
+  EXPECT_THAT(news[0].resumed().tokens(), IsEmpty());
+  const uint32_t length = news[0].resumed().length();
+  const std::string rest(text.begin() + (length - 4), text.end());
+  world.Send(stream, AppendOf(length, rest, /*reply=*/true));
+  world.Run();
+  const auto verdicts = VerdictsOf(world.News(stream));
+  ASSERT_THAT(verdicts, SizeIs(1));
+  EXPECT_EQ(verdicts[0].hash(), HashOf(TextAfter("once", 7)));
+  EXPECT_EQ(verdicts[0].next(), static_cast<uint32_t>(ScriptedText(Tokens("once"), 7).back()));
+}
+
+TEST(VerifierMachine, ADeviceWithOtherTokensHasDrifted) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once"));
+  device.Attach();
+  device.Listen();
+  world.Runs();
+  auto resume = ResumeOf(device);
+  resume.mutable_resume()->set_length(2);
+  resume.mutable_resume()->set_hash(99);
+  const StreamNumber stream = world.Connect();
+  world.Send(stream, resume);
+  EXPECT_EQ(FaultOf(world, stream).kind(), v1::Fault::DRIFTED);
+  EXPECT_EQ(FaultOf(world, device.stream()).kind(), v1::Fault::SUPERSEDED);
+  EXPECT_EQ(world.machine().session_count(), 0u);
+}
+
+TEST(VerifierMachine, AttachingFencesTheOlderStream) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once"));
+  device.Attach();
+  device.Listen();
+  world.Runs();
+  const StreamNumber older = device.stream();
+  device.Attach();
+  EXPECT_EQ(FaultOf(world, older).kind(), v1::Fault::SUPERSEDED);
+  EXPECT_EQ(world.line(older).ended->code(), absl::StatusCode::kAborted);
+  world.Tell(Machine::Received{older, ChainOf(0, 1, Tokens("abc"))});  // was under way
+  EXPECT_EQ(world.run(), nullptr);
+  device.Listen();
+  EXPECT_TRUE(device.attached());
+  world.Send(device.stream(), GoOf(0));
+  EXPECT_EQ(world.Runs(), 1u);
+}
+
+TEST(VerifierMachine, AResumeDuringAPassHasWhatThePassFinds) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once", v1::DRY_POLICY_ALONE));
+  device.Attach();
+  world.Run();
+  device.Listen();
+  ASSERT_NE(world.run(), nullptr);
+  device.Break();
+  device.Attach();
+  device.Listen();
+  EXPECT_FALSE(device.attached());  // the answer would be out of date before it is read
+  world.Run();
+  device.Listen();
+  EXPECT_TRUE(device.attached());
+  EXPECT_EQ(device.text(), TextAfter("once", 2));
+}
+
+// --- tokens ---
+
+class ResumeTokens : public ::testing::Test {
+ protected:
+  ResumeTokens() : device_(world_, "key", OpenOf(1, "once")) {
+    device_.Attach();
+    device_.Listen();
+    world_.Runs();
+  }
+
+  // How a stream with this token fares.
+  v1::Fault::Kind Try(const std::string& token, std::string_view key = "key") {
+    auto resume = ResumeOf(device_);
+    resume.mutable_resume()->set_token(token);
+    resume.mutable_resume()->set_attempt(++attempt_);
+    const StreamNumber stream = world_.Connect(key);
+    world_.Send(stream, resume);
+    world_.Runs();
+    const auto news = world_.News(stream);
+    last_ = stream;
+    if (news.empty()) return v1::Fault::KIND_UNSPECIFIED;
+    token_ = news.front().resumed().token();
+    return news.front().fault().kind();
+  }
+
+  VerifierWorld world_;
+  GrowingDevice device_;
+  StreamNumber last_ = 0;
+  uint32_t attempt_ = 1;  // the newest, as is the token
+  std::string token_;
+};
+
+TEST_F(ResumeTokens, ATokenIsVoidOnceTheDeviceHasSpokenWithTheNext) {
+  const std::string first = device_.token();
+  EXPECT_EQ(Try(first), v1::Fault::KIND_UNSPECIFIED);
+  const std::string second = token_;
+  EXPECT_NE(first, second);
+  world_.Send(last_, GoOf(0));
+  EXPECT_EQ(Try(first), v1::Fault::UNKNOWN_SESSION);
+  EXPECT_EQ(Try(second), v1::Fault::KIND_UNSPECIFIED);
+}
+
+TEST_F(ResumeTokens, ATokenIsGoodAgainWhenItsAnswerWasLost) {
+  const std::string first = device_.token();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Try(first), v1::Fault::KIND_UNSPECIFIED) << i;
+  world_.Send(last_, GoOf(0));
+  EXPECT_EQ(Try(first), v1::Fault::UNKNOWN_SESSION);
+}
+
+TEST_F(ResumeTokens, ATokenThatNeverArrivedIsVoidWithTheNextAnswer) {
+  const std::string first = device_.token();
+  Try(first);
+  const std::string lost = token_;
+  EXPECT_EQ(Try(first), v1::Fault::KIND_UNSPECIFIED);
+  EXPECT_EQ(Try(lost), v1::Fault::UNKNOWN_SESSION);
+}
+
+TEST_F(ResumeTokens, AThiefIsRefusedAndDisturbsNobody) {
+  EXPECT_EQ(Try(device_.token(), "thief"), v1::Fault::UNKNOWN_SESSION);
+  EXPECT_EQ(Try(std::string(16, '\0')), v1::Fault::UNKNOWN_SESSION);
+  EXPECT_EQ(Try(""), v1::Fault::UNKNOWN_SESSION);
+  EXPECT_EQ(Try(device_.token() + "x"), v1::Fault::UNKNOWN_SESSION);
+  EXPECT_FALSE(world_.line(device_.stream()).ended);
+  world_.Send(device_.stream(), GoOf(0));
+  EXPECT_EQ(world_.Runs(), 1u);
+}
+
+// --- refusals ---
+
+TEST(VerifierMachine, OtherModelsAndTokenizersAreRefusedByName) {
+  VerifierWorld world;
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_tokenizer_fingerprint("0000000000000001");
+  StreamNumber stream = world.Connect();
+  world.Send(stream, open);
+  EXPECT_EQ(FaultOf(world, stream).kind(), v1::Fault::MISMATCH);
+  EXPECT_THAT(FaultOf(world, stream).message(),
+              AllOf(HasSubstr("0000000000000001"), HasSubstr("fedcba9876543210")));
+  open.mutable_open()->clear_tokenizer_fingerprint();
+  open.mutable_open()->set_numerics_id("0000000000000002");
+  stream = world.Connect();
+  world.Send(stream, open);
+  EXPECT_EQ(FaultOf(world, stream).kind(), v1::Fault::MISMATCH);
+  EXPECT_THAT(FaultOf(world, stream).message(),
+              AllOf(HasSubstr("0000000000000002"), HasSubstr("0123456789abcdef")));
+  open.mutable_open()->set_numerics_id("0123456789abcdef");
+  open.mutable_open()->set_tokenizer_fingerprint("fedcba9876543210");
+  stream = world.Connect();
+  world.Send(stream, open);
+  EXPECT_FALSE(world.line(stream).ended);
+}
+
+TEST(VerifierMachine, AStreamBeginsWithOpenOrResumeAndHasOneOfThem) {
+  VerifierWorld world;
+  const StreamNumber early = world.Connect();
+  world.Send(early, GoOf(0));
+  EXPECT_EQ(FaultOf(world, early).kind(), v1::Fault::MALFORMED);
+  const StreamNumber stream = OpenSession(world, 1, "once");
+  world.Send(stream, OpenOf(2, "twice"));
+  EXPECT_EQ(FaultOf(world, stream).kind(), v1::Fault::MALFORMED);
+}
+
+TEST(VerifierMachine, MessagesOfUnknownKindsAreIgnored) {
+  VerifierWorld world;
+  const StreamNumber stream = world.Connect();
+  v1::ClientMessage unknown;
+  ASSERT_TRUE(unknown.ParseFromString("\xa2\x06\x03xyz"));  // field 100
+  world.Send(stream, unknown);
+  world.Send(stream, OpenOf(1, "once"));
+  world.Send(stream, unknown);
+  world.Runs();
+  world.Send(stream, GoOf(0));
+  world.Runs();
+  EXPECT_THAT(VerdictsOf(world.News(stream)), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace outrider

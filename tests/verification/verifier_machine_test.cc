@@ -1,0 +1,85 @@
+// The verifier machine, in worlds where only a seed decides what happens next. What holds over real
+// links, faults and exits is the simulator's to show.
+#include "common/verification/machine/verifier_machine.h"
+
+#include <algorithm>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/verification/device.h"
+#include "tests/verification/verifier_news.h"
+#include "tests/verification/verifier_world.h"
+
+namespace outrider {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Devices that draft well or badly, lose their links at any moment, and come back, on a server with
+// too little memory for all of them: each ends with the target's own text.
+TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
+  uint64_t evictions = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    VerifierConfig config = SmallConfig();
+    config.page_count = 3 * 17;
+    config.scheduler.row_count_max = 20;
+    VerifierWorld world(config);
+    constexpr v1::DryPolicy kPolicies[] = {v1::DRY_POLICY_ADAPTIVE, v1::DRY_POLICY_WAIT,
+                                           v1::DRY_POLICY_ALONE};
+    std::vector<std::unique_ptr<GrowingDevice>> devices;
+    for (uint64_t i = 0; i < 5; ++i) {
+      auto open = OpenOf(i + 1, "prompt " + std::to_string(i), kPolicies[random() % 3]);
+      open.mutable_open()->set_length_max(100 + random() % 100);
+      open.mutable_open()->set_pass_nodes(random() % 10);
+      devices.push_back(
+          std::make_unique<GrowingDevice>(world, "key " + std::to_string(i % 2), open));
+      devices.back()->Attach();
+    }
+    const auto is_done = [](const auto& device) { return device->finish() != v1::FINISH_NONE; };
+    int steps = 0;
+    for (; steps < 200'000 && !std::ranges::all_of(devices, is_done); ++steps) {
+      GrowingDevice& device = *devices[random() % devices.size()];
+      switch (random() % 12) {
+        case 0:
+          if (random() % 4 > 0) break;
+          device.Listen();  // or not: then what has come is lost
+          device.Break();
+          device.Attach();
+          break;
+        case 1:
+        case 2:
+        case 3:
+          device.Listen();
+          if (device.fault()) device.Attach();  // no room yet
+          if (device.can_send()) device.Draft(random, 1 + random() % 5, 0.7);
+          break;
+        case 4:
+          if (device.can_send()) device.Say(GoOf(device.verdict()));
+          break;
+        case 5:
+          world.writes_at_once = !world.writes_at_once;
+          break;
+        case 6:
+          world.Pass(milliseconds(random() % 50));
+          break;
+        default:
+          world.Run();
+          break;
+      }
+      device.Listen();
+    }
+    for (const auto& device : devices) {
+      const std::string prompt = device->text().substr(0, 8);
+      EXPECT_EQ(device->text(), TextAfter(prompt, device->committed().size() - prompt.size()));
+      EXPECT_EQ(device->finish(), v1::FINISH_LENGTH);
+    }
+    evictions += world.machine().stats().evictions;
+  }
+  EXPECT_GT(evictions, 0u);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,152 @@
+// The verifier machine, event by event: readers that are slow or silent, and hints.
+#include "common/verification/machine/verifier_machine.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/verification/device.h"
+#include "tests/verification/verifier_news.h"
+#include "tests/verification/verifier_world.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using Kind = v1::ServerMessage::KindCase;
+using Machine = VerifierMachine;
+using StreamNumber = VerifierMachine::StreamNumber;
+using std::chrono::seconds;
+
+// --- readers ---
+
+TEST(VerifierMachine, ASessionWithSeveralUnreadVerdictsIsParked) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once", v1::DRY_POLICY_ALONE));
+  device.Attach();
+  world.Run();
+  world.writes_at_once = false;
+  EXPECT_LE(world.Runs(), 4u);
+  const uint64_t passes = world.machine().stats().passes;
+  EXPECT_EQ(passes, 3u + 1);  // one was read
+  world.Pass(seconds(1));
+  EXPECT_EQ(world.run(), nullptr);
+  world.writes_at_once = true;
+  world.Write(device.stream());
+  EXPECT_NE(world.run(), nullptr);
+  world.Runs(3);
+  device.Listen();
+  EXPECT_EQ(device.text(), TextAfter("once", device.committed().size() - 4));
+}
+
+TEST(VerifierMachine, AReaderThatIsStuckIsCutOffAndMayComeBack) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once", v1::DRY_POLICY_ALONE));
+  device.Attach();
+  device.Listen();
+  world.writes_at_once = false;
+  world.Runs();
+  world.Pass(seconds(29));
+  EXPECT_FALSE(world.line(device.stream()).ended);
+  world.Pass(seconds(1));
+  EXPECT_EQ(world.line(device.stream()).ended->code(), absl::StatusCode::kDeadlineExceeded);
+  world.writes_at_once = true;
+  device.Break();
+  device.Attach();
+  world.Runs(2);
+  device.Listen();
+  EXPECT_EQ(device.text(), TextAfter("once", device.committed().size() - 4));
+  EXPECT_GE(device.committed().size(), 4u + 5);
+}
+
+TEST(VerifierMachine, AStreamThatSaysNothingIsEnded) {
+  VerifierWorld world;
+  const StreamNumber stream = world.Connect();
+  world.Pass(seconds(9));
+  EXPECT_FALSE(world.line(stream).ended);
+  world.Send(stream, v1::ClientMessage());  // of a kind not known yet: it says nothing
+  world.Pass(seconds(1));
+  EXPECT_EQ(FaultOf(world, stream).kind(), v1::Fault::STALLED);
+}
+
+TEST(VerifierMachine, ADeviceThatIsSilentIsDetachedAndMayComeBack) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once"));
+  device.Attach();
+  device.Listen();
+  world.Runs();
+  world.Pass(std::chrono::minutes(14));
+  world.Send(device.stream(), GoOf(0));
+  world.Runs();
+  world.Pass(std::chrono::minutes(14));
+  EXPECT_FALSE(world.line(device.stream()).ended);
+  world.Pass(std::chrono::minutes(1));
+  EXPECT_EQ(FaultOf(world, device.stream()).kind(), v1::Fault::STALLED);
+  device.Listen();
+  device.Break();
+  device.Attach();
+  device.Listen();
+  EXPECT_TRUE(device.attached());
+}
+
+TEST(VerifierMachine, StreamsAreBounded) {
+  VerifierConfig config = SmallConfig();
+  config.stream_count_max = 2;
+  VerifierWorld world(config);
+  const StreamNumber first = world.Connect();
+  world.Connect();
+  const StreamNumber third = world.Connect();
+  ASSERT_TRUE(world.line(third).ended.has_value());
+  EXPECT_EQ(world.line(third).ended->code(), absl::StatusCode::kResourceExhausted);
+  world.Close(first);
+  EXPECT_FALSE(world.line(world.Connect()).ended);
+}
+
+// --- hints ---
+
+TEST(VerifierMachine, HintsAreForThoseWhoAskedAndSpeakOfTheirNodes) {
+  VerifierWorld world;
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_hints(true);
+  const StreamNumber stream = world.Connect();
+  world.Send(stream, open);
+  const StreamNumber other = OpenSession(world, 2, "twice");
+  world.Runs();
+  world.News(stream);
+  world.Send(stream, ChainOf(0, 5, Tokens("abc")));
+  world.Send(other, ChainOf(0, 5, Tokens("abc")));
+  world.Tell(Machine::HintFound{1, 2, {1, 'x'}, 0.5});
+  world.Tell(Machine::HintFound{2, 2, {1, 'x'}, 0.5});  // is not in this run, and never asked
+  const auto news = world.News(stream);
+  ASSERT_THAT(KindsOf(news), ElementsAre(Kind::kHint));
+  EXPECT_EQ(news[0].hint().verdict(), 1u);
+  EXPECT_EQ(news[0].hint().exit(), 2u);
+  EXPECT_EQ(news[0].hint().leaf(), 6u);
+  EXPECT_EQ(news[0].hint().next(), static_cast<uint32_t>('x'));
+  EXPECT_EQ(news[0].hint().probability(), 128u);
+  world.Runs();
+  EXPECT_THAT(KindsOf(world.News(other)), ElementsAre(Kind::kVerdict));
+  world.Tell(Machine::HintFound{1, 3, {1, 'x'}, 0.9});  // after its verdict
+  EXPECT_THAT(KindsOf(world.News(stream)), ElementsAre(Kind::kVerdict));
+}
+
+TEST(VerifierMachine, AHintThatWaitsGoesWithItsVerdict) {
+  VerifierWorld world;
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_hints(true);
+  const StreamNumber stream = world.Connect();
+  world.Send(stream, open);
+  world.Runs();
+  world.News(stream);
+  world.writes_at_once = false;
+  world.Send(stream, ChainOf(0, 1, Tokens("abc")));
+  for (const double probability : {0.2, 0.4, 0.8}) {
+    world.Tell(Machine::HintFound{1, 0, {0, 'x'}, probability});
+  }
+  world.Run();
+  world.writes_at_once = true;
+  world.Write(stream);
+  // The first was being written; the others were overtaken.
+  EXPECT_THAT(KindsOf(world.News(stream)), ElementsAre(Kind::kHint, Kind::kVerdict));
+}
+
+}  // namespace
+}  // namespace outrider
