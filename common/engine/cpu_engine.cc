@@ -183,12 +183,18 @@ absl::Status CpuEngine::Run(EngineRun& run) {
 void CpuEngine::AddPart(const RunPart& part) {
   Sequence& sequence = At(part.sequence);
   OUTRIDER_CHECK(sequence.last_run != run_count_, "a run has one part of a sequence");
-  OUTRIDER_CHECK(part.positions.empty() && part.embeddings.empty(),
-                 "no model here takes rows that are no plain text");
+  CheckRows(part, spec_);
   sequence.last_run = run_count_;
+  const uint32_t first_row = batch_->row_count();
   if (!part.chain.empty()) batch_->AddChain(sequence.memory, part.chain);
   for (const EngineNode& node : part.nodes) {
     batch_->AddNode(sequence.memory, node.token, node.parent, node.slot);
+  }
+  for (uint32_t i = 0; i < part.positions.size(); ++i) {
+    batch_->SetPosition(first_row + i, part.positions[i]);
+  }
+  for (uint32_t i = 0; i < part.embeddings.size(); ++i) {
+    batch_->SetEmbedding(first_row + i, part.embeddings[i]);
   }
 }
 

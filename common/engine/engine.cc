@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/engine/sequence_table.h"
 
@@ -36,6 +37,17 @@ absl::StatusOr<uint32_t> CountPages(const EngineOptions& options, uint64_t page_
                            least * page_bytes);
   }
   return static_cast<uint32_t>(std::min<uint64_t>(pages, std::numeric_limits<uint32_t>::max()));
+}
+
+void CheckRows(const RunPart& part, const ModelSpec& spec) {
+  OUTRIDER_CHECK(part.positions.empty() || part.positions.size() == part.row_count(),
+                 "positions come for every row");
+  OUTRIDER_CHECK(part.embeddings.empty() || part.embeddings.size() == part.row_count(),
+                 "embeddings come for every row");
+  if (!spec.learned_positions) return;
+  for (const RotaryPosition& position : part.positions) {
+    OUTRIDER_CHECK(position.at[0] < spec.context_length, "a learned position is in its table");
+  }
 }
 
 }  // namespace outrider

@@ -114,13 +114,19 @@ struct RunPart {
   SequenceId sequence;
   std::span<const TokenId> chain = {};
   std::span<const EngineNode> nodes = {};  // parents before their children
-  // By row, or empty: for rows that are no plain text, where they stand and what is put in place of
-  // the embedding of their token (null: that embedding).
+  // By row, or empty, for rows that are no plain text. Where they stand: of the three numbers, ropes
+  // of one (all ropes a LayerSpec can say) turn by the first; where positions are learned it is a
+  // row of their table, and below the spec's context_length.
   std::span<const RotaryPosition> positions = {};
+  // And what enters the first layer in place of the embedding of their token, [embedding_length];
+  // null: that embedding. A token that is replaced so is not looked at.
   std::span<const float* const> embeddings = {};
 
   uint32_t row_count() const { return static_cast<uint32_t>(chain.size() + nodes.size()); }
 };
+
+// Stops a caller whose positions and embeddings do not fit their rows, or the model.
+void CheckRows(const RunPart& part, const ModelSpec& spec);
 
 // Rows are counted through the run, part after part.
 //

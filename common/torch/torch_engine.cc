@@ -141,7 +141,17 @@ class RunRows {
       : window_(spec.window()), node_count_max_(info.node_count_max), device_(device) {}
 
   std::span<const Segment> segments() const { return segments_; }
-  at::Tensor tokens() const { return TensorOf(tokens_, device_); }
+  // What enters the first layer, but for what positions add to it.
+  at::Tensor Embedded(const TorchTransformer& model) const {
+    at::Tensor embedded = model.Embed(TensorOf(tokens_, device_));
+    if (given_rows_.empty()) return embedded;
+    const int64_t length = embedded.size(1);
+    at::Tensor given = at::empty({static_cast<int64_t>(given_.size()), length}, at::kFloat);
+    for (size_t i = 0; i < given_.size(); ++i) {
+      std::copy_n(given_[i], length, given.data_ptr<float>() + static_cast<int64_t>(i) * length);
+    }
+    return embedded.index_copy_(0, TensorOf(given_rows_, device_), given.to(device_));
+  }
   at::Tensor positions() const { return TensorOf(positions_, device_); }
 
   void Add(TorchSequence& sequence, const RunPart& part) {
@@ -177,9 +187,23 @@ class RunRows {
     }
     segments_.push_back({&sequence, first_row, row_count, TensorOf(places, device_), first_place,
                          end_place, hidden.to(device_)});
+    for (size_t i = 0; i < part.positions.size(); ++i) {
+      positions_[static_cast<size_t>(first_row) + i] = part.positions[i].at[0];
+    }
+    for (size_t i = 0; i < part.embeddings.size(); ++i) {
+      if (part.embeddings[i] != nullptr)
+        Give(first_row + static_cast<int64_t>(i), part.embeddings[i]);
+    }
   }
 
  private:
+  // The token it replaces may be none of the vocabulary.
+  void Give(int64_t row, const float* embedding) {
+    tokens_[static_cast<size_t>(row)] = 0;
+    given_rows_.push_back(row);
+    given_.push_back(embedding);
+  }
+
   static void BeginChain(TorchSequence& sequence, size_t count) {
     if (sequence.chain_count > 0) sequence.nodes.MoveEnd(NodeTree::kChain, sequence.length);
     sequence.chain_count = static_cast<uint32_t>(count);
@@ -204,6 +228,8 @@ class RunRows {
   const at::Device device_;
   std::vector<int64_t> tokens_;
   std::vector<int64_t> positions_;
+  std::vector<int64_t> given_rows_;  // whose embeddings are the caller's
+  std::vector<const float*> given_;
   std::vector<Segment> segments_;
 };
 
@@ -350,8 +376,7 @@ absl::Status TorchEngine::Run(EngineRun& run) {
     for (const RunPart& part : run.parts) {
       TorchSequence& sequence = At(part.sequence);
       OUTRIDER_CHECK(sequence.last_run != run_count_, "a run has one part of a sequence");
-      OUTRIDER_CHECK(part.positions.empty() && part.embeddings.empty(),
-                     "no model here takes rows that are no plain text");
+      CheckRows(part, model_.spec());
       sequence.last_run = run_count_;
       rows.Add(sequence, part);
     }
@@ -388,7 +413,7 @@ at::Tensor TorchEngine::Compute(const RunRows& rows, const EngineRun& run) {
   const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
     Observe(layer, hidden, run);
   };
-  return model_.Layers(rows.tokens(), rows.positions(), attend, observe);
+  return model_.Layers(rows.Embedded(model_), rows.positions(), attend, observe);
 }
 
 // States come to the host only where somebody looks at them.

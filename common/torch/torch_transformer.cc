@@ -306,7 +306,7 @@ TorchOutput TorchTransformer::Forward(const at::Tensor& tokens,
   const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
     if (std::ranges::binary_search(options.hidden_layers, layer)) output.hidden.push_back(hidden);
   };
-  output.logits = Head(Layers(tokens, positions, attend, observe));
+  output.logits = Head(Layers(Embed(tokens), positions, attend, observe));
   return output;
 }
 
@@ -314,9 +314,13 @@ at::Tensor TorchTransformer::Head(const at::Tensor& hidden) const {
   return at::linear(Normalize(output_norm_, hidden), *head_);
 }
 
-at::Tensor TorchTransformer::Layers(const at::Tensor& tokens, const at::Tensor& positions,
+at::Tensor TorchTransformer::Embed(const at::Tensor& tokens) const {
+  return at::embedding(*embeddings_, tokens);
+}
+
+at::Tensor TorchTransformer::Layers(const at::Tensor& embedded, const at::Tensor& positions,
                                     const Attend& attend, const Observe& observe) const {
-  at::Tensor hidden = at::embedding(*embeddings_, tokens);
+  at::Tensor hidden = embedded;
   if (positions_ != nullptr) hidden = hidden + at::embedding(*positions_, positions);
   std::vector<Turns> turns;
   for (const WayToTurn& way : ways_to_turn_) turns.push_back(TurnsAt(way, positions));

@@ -89,14 +89,17 @@ class TorchTransformer {
   // Final norm and output matrix: [..., embedding] to [..., vocabulary].
   at::Tensor Head(const at::Tensor& hidden) const;
 
-  // The layers alone, for whoever keeps keys and values: tokens and positions are [...], and
-  // `attend` gets a layer's queries [..., heads, key length], keys and values [..., kv heads,
+  // What enters the first layer for tokens [...], but for what positions add to it.
+  at::Tensor Embed(const at::Tensor& tokens) const;
+
+  // The layers alone, for whoever keeps keys and values: `embedded` is [..., embedding], positions
+  // are [...], and `attend` gets a layer's queries [..., heads, key length], keys and values [..., kv heads,
   // length], turned already, and returns [..., heads, value length]. Returns the hidden states
   // before the final norm. `observe` may be null, and is called after every layer.
   using Attend = std::function<at::Tensor(uint32_t layer, const at::Tensor& query,
                                           const at::Tensor& key, const at::Tensor& value)>;
   using Observe = std::function<void(uint32_t layer, const at::Tensor& hidden)>;
-  at::Tensor Layers(const at::Tensor& tokens, const at::Tensor& positions, const Attend& attend,
+  at::Tensor Layers(const at::Tensor& embedded, const at::Tensor& positions, const Attend& attend,
                     const Observe& observe) const;
 
  private:

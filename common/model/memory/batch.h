@@ -80,7 +80,6 @@ class Batch {
   uint32_t AddNode(SequenceMemory& memory, TokenId token, uint32_t parent, uint32_t slot);
 
   // For rows that are no plain text.
-  // For rows that are no plain text.
   void SetPosition(uint32_t row, const RotaryPosition& position) { rows_[row].position = position; }
   void SetEmbedding(uint32_t row, const float* embedding) { rows_[row].embedding = embedding; }
 
