@@ -65,7 +65,8 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
                      .node_count_max = complete.node_count_max,
                      .row_count_max = complete.row_count_max,
                      .batch_invariant = true,
-                     .on_host_processor = true};
+                     .on_host_processor = true,
+                     .forks_share_pages = true};
   std::unique_ptr<CpuEngine> engine(
       new CpuEngine(spec, std::move(weights), std::move(info), kernels, pool));
   OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(complete.kv_bytes, guests));
@@ -116,10 +117,11 @@ absl::StatusOr<SequenceId> CpuEngine::Open() {
   return SequenceId{sequence->id};
 }
 
-absl::StatusOr<SequenceId> CpuEngine::Fork(SequenceId id) {
+absl::StatusOr<SequenceId> CpuEngine::Fork(SequenceId id, uint32_t length) {
   Sequence& sequence = At(id);
   OUTRIDER_ASSIGN_OR_RETURN(Sequence* const fork, sequences_.Open());
-  if (const absl::Status status = fork->memory.ForkFrom(sequence.memory); !status.ok()) {
+  const absl::Status status = fork->memory.ForkFrom(sequence.memory, length);
+  if (!status.ok()) {
     fork->id = 0;
     return status;
   }

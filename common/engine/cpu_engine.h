@@ -61,7 +61,7 @@ class CpuEngine final : public Engine {
   const Ledger& ledger() const override { return pages_->ledger(); }
 
   absl::StatusOr<SequenceId> Open() override;
-  absl::StatusOr<SequenceId> Fork(SequenceId sequence) override;
+  absl::StatusOr<SequenceId> Fork(SequenceId sequence, uint32_t length) override;
   void Close(SequenceId sequence) override;
   uint32_t Length(SequenceId sequence) const override;
   absl::Status Reserve(SequenceId sequence, uint32_t cell_count, uint32_t node_count) override;

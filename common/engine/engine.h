@@ -99,6 +99,8 @@ struct EngineInfo {
   bool batch_invariant;
   // Whether it computes on the processor that everything else here runs on.
   bool on_host_processor;
+  // Whether a fork takes no more pages than it has cells of its own.
+  bool forks_share_pages;
 };
 
 struct EngineNode {
@@ -211,8 +213,10 @@ class Engine {
 
   // ResourceExhausted when there are sequence_count_max already.
   virtual absl::StatusOr<SequenceId> Open() = 0;
-  // A new sequence with the same cells, which shares the old one's memory until they differ.
-  virtual absl::StatusOr<SequenceId> Fork(SequenceId sequence) = 0;
+  // A new sequence with the first `length` of the same cells, or with none where what layers keep
+  // cannot be taken back that far. It shares the old one's memory until they differ, page by page
+  // where info().forks_share_pages.
+  virtual absl::StatusOr<SequenceId> Fork(SequenceId sequence, uint32_t length) = 0;
   virtual void Close(SequenceId sequence) = 0;
 
   // Committed cells.

@@ -18,9 +18,12 @@ TargetInfo Describe(const EngineInfo& engine, const Ledger& ledger) {
                      .sequence_count_max = engine.sequence_count_max,
                      .row_count_max = engine.row_count_max,
                      .batch_invariant = engine.batch_invariant,
-                     .on_host_processor = engine.on_host_processor};
+                     .on_host_processor = engine.on_host_processor,
+                     .forks_share_pages = engine.forks_share_pages};
   for (uint32_t group = 0; group < ledger.group_count(); ++group) {
     info.page_groups.push_back(ledger.group(group));
+    // What else layers keep (a window, a state) is there for the end of a text alone.
+    info.forks_share_pages &= ledger.group(group).keeps_all();
   }
   return info;
 }
@@ -67,12 +70,18 @@ absl::StatusOr<SequenceId> EngineTarget::CreateSequence() {
   return SequenceId{sequence->id};
 }
 
-absl::StatusOr<SequenceId> EngineTarget::Fork(SequenceId id) {
+absl::StatusOr<SequenceId> EngineTarget::Fork(SequenceId id, uint32_t length) {
   OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, Find(id));
-  OUTRIDER_ASSIGN_OR_RETURN(const SequenceId cells, engine_->Fork(sequence->cells));
+  if (length > sequence->tokens.size()) {
+    return InvalidArgument("a sequence of ", sequence->tokens.size(), " tokens has no first ",
+                           length);
+  }
+  const uint32_t wanted = length > 0 ? length - 1 : 0;
+  const uint32_t cell_count = std::min(engine_->Length(sequence->cells), wanted);
+  OUTRIDER_ASSIGN_OR_RETURN(const SequenceId cells, engine_->Fork(sequence->cells, cell_count));
   OUTRIDER_ASSIGN_OR_RETURN(Sequence* const fork, sequences_.Open());
   fork->cells = cells;
-  fork->tokens.assign(sequence->tokens.begin(), sequence->tokens.end());
+  fork->tokens.assign(sequence->tokens.begin(), sequence->tokens.begin() + length);
   return SequenceId{fork->id};
 }
 

@@ -39,7 +39,7 @@ class EngineTarget final : public Target, private ExitSink {
 
   const TargetInfo& info() const override { return info_; }
   absl::StatusOr<SequenceId> CreateSequence() override;
-  absl::StatusOr<SequenceId> Fork(SequenceId sequence) override;
+  absl::StatusOr<SequenceId> Fork(SequenceId sequence, uint32_t length) override;
   absl::Status Close(SequenceId sequence) override;
   absl::StatusOr<uint32_t> Truncate(SequenceId sequence, uint32_t length) override;
   absl::StatusOr<uint32_t> Length(SequenceId sequence) const override;

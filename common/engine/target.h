@@ -85,6 +85,9 @@ struct TargetInfo {
   bool batch_invariant = true;
   // Whether it computes on the processor that everything else here runs on.
   bool on_host_processor = true;
+  // Whether a fork of n * kPageTokens + 1 tokens, all computed but for the root, shares n pages and
+  // so takes that many fewer.
+  bool forks_share_pages = false;
 };
 
 // Told after every chunk how many of the tokens that had to be computed are; false stops.
@@ -98,8 +101,9 @@ class Target {
 
   // ResourceExhausted when there are sequence_count_max already.
   virtual absl::StatusOr<SequenceId> CreateSequence() = 0;
-  // A new sequence with the same tokens, which shares the old one's memory until they differ.
-  virtual absl::StatusOr<SequenceId> Fork(SequenceId sequence) = 0;
+  // A new sequence with the first `length` of the same tokens, which shares the old one's memory
+  // until they differ. InvalidArgument when there are fewer.
+  virtual absl::StatusOr<SequenceId> Fork(SequenceId sequence, uint32_t length) = 0;
   virtual absl::Status Close(SequenceId sequence) = 0;
   // Forgets all but the first `length` tokens. Returns how many of those are still computed: all
   // but the root, or fewer where memory cannot be taken back that far. The next pass computes what

@@ -258,7 +258,7 @@ class TorchEngine final : public Engine {
   const Ledger& ledger() const override { return ledger_; }
 
   absl::StatusOr<SequenceId> Open() override;
-  absl::StatusOr<SequenceId> Fork(SequenceId id) override;
+  absl::StatusOr<SequenceId> Fork(SequenceId id, uint32_t length) override;
   void Close(SequenceId id) override;
   uint32_t Length(SequenceId id) const override { return At(id).length; }
   absl::Status Reserve(SequenceId id, uint32_t cell_count, uint32_t node_count) override;
@@ -303,12 +303,12 @@ absl::StatusOr<SequenceId> TorchEngine::Open() {
   return SequenceId{sequence->id};
 }
 
-absl::StatusOr<SequenceId> TorchEngine::Fork(SequenceId id) {
+absl::StatusOr<SequenceId> TorchEngine::Fork(SequenceId id, uint32_t length) {
   const TorchSequence& sequence = At(id);
   OUTRIDER_ASSIGN_OR_RETURN(const SequenceId fork_id, Open());
   TorchSequence& fork = At(fork_id);
   fork.layers = sequence.layers;
-  fork.length = sequence.length;
+  fork.length = length;
   return fork_id;
 }
 
@@ -531,7 +531,8 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadTorchEngine(const ModelFile& model,
                      .node_count_max = complete.node_count_max,
                      .row_count_max = complete.row_count_max,
                      .batch_invariant = false,
-                     .on_host_processor = device.is_cpu()};
+                     .on_host_processor = device.is_cpu(),
+                     .forks_share_pages = false};
   return std::make_unique<TorchEngine>(std::move(transformer), std::move(info), page_count,
                                        TorchEngine::Source{path, kernels, pool});
 }

@@ -1,5 +1,7 @@
 #include "common/verification/target_run.h"
 
+#include <utility>
+
 #include "common/base/check.h"
 #include "common/base/status.h"
 
@@ -8,13 +10,13 @@ namespace outrider {
 TargetRunner::TargetRunner(Target& target, const Clock& clock) : target_(target), clock_(clock) {}
 
 void TargetRunner::Execute(TargetRun& run) {
-  for (const SequenceId sequence : run.closed) OUTRIDER_CHECK_OK(target_.Close(sequence));
+  ForkAndClose(run);
   readings_.clear();
   reading_.clear();
   passes_.clear();
   passing_.clear();
   for (TargetWork& work : run.works) {
-    work.status = Prepare(work);
+    if (work.status.ok()) work.status = Prepare(work);
     if (!work.status.ok()) continue;
     if (!work.prompt.empty()) {
       readings_.push_back({*work.sequence, work.prompt});
@@ -36,6 +38,31 @@ void TargetRunner::Execute(TargetRun& run) {
   for (size_t i = 0; i < reading_.size(); ++i) {
     if (!readings_[i].status.ok()) reading_[i]->status = readings_[i].status;
   }
+}
+
+// In the order in which sessions came and went, but for forks, which are made as late as can be: so
+// there are never more sequences than memory was lent for.
+void TargetRunner::ForkAndClose(TargetRun& run) {
+  for (TargetWork& work : run.works) work.status = absl::OkStatus();
+  for (const SequenceId sequence : run.closed) {
+    ForkFrom(sequence, run);
+    OUTRIDER_CHECK_OK(target_.Close(sequence));
+  }
+  for (TargetWork& work : run.works) {
+    if (work.fork) work.status = Fork(work);
+  }
+}
+
+void TargetRunner::ForkFrom(SequenceId sequence, TargetRun& run) {
+  for (TargetWork& work : run.works) {
+    if (work.fork && work.fork->from == sequence) work.status = Fork(work);
+  }
+}
+
+absl::Status TargetRunner::Fork(TargetWork& work) {
+  const TargetFork fork = *std::exchange(work.fork, std::nullopt);
+  OUTRIDER_ASSIGN_OR_RETURN(work.sequence, target_.Fork(fork.from, fork.length));
+  return absl::OkStatus();
 }
 
 absl::Status TargetRunner::Prepare(TargetWork& work) {

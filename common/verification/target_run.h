@@ -21,11 +21,18 @@
 
 namespace outrider {
 
+// The first tokens of another sequence.
+struct TargetFork {
+  SequenceId from;
+  uint32_t length;
+};
+
 // One session's part, in the order of its fields. The first step that fails is the last one.
 struct TargetWork {
-  uint64_t session;                     // for HintFound
-  std::optional<SequenceId> sequence;   // none: one is created, and stands here afterwards
-  std::optional<Outcome> commit;        // of its last pass
+  uint64_t session;                    // for HintFound
+  std::optional<TargetFork> fork;      // what `sequence` begins as: before anything else of the run
+  std::optional<SequenceId> sequence;  // none: one is created, and stands here afterwards
+  std::optional<Outcome> commit;       // of its last pass
   std::optional<uint32_t> truncate_to;  // tokens
   std::span<const TokenId> prompt;      // read after those
   bool has_pass = false;
@@ -39,7 +46,7 @@ struct TargetWork {
 };
 
 struct TargetRun {
-  std::vector<SequenceId> closed;  // before anything else
+  std::vector<SequenceId> closed;  // before anything else, and right after they were forked
   std::vector<TargetWork> works;
 
   // Results.
@@ -60,6 +67,9 @@ class TargetRunner {
   uint64_t SessionOfPass(size_t pass) const { return passing_[pass]->session; }
 
  private:
+  void ForkAndClose(TargetRun& run);
+  void ForkFrom(SequenceId sequence, TargetRun& run);
+  absl::Status Fork(TargetWork& work);
   absl::Status Prepare(TargetWork& work);
   void ShareOut(Duration time, TargetRun& run) const;
 

@@ -418,7 +418,7 @@ TEST_P(EngineContract, AForkAndItsOriginDoNotDisturbEachOther) {
   const Tokens prompt = RandomTokens(45, 12);
   const SequenceId sequence = OrDie(engine_->Open());
   Read(*engine_, sequence, prompt);
-  const SequenceId fork = OrDie(engine_->Fork(sequence));
+  const SequenceId fork = OrDie(engine_->Fork(sequence, 45));
   EXPECT_EQ(engine_->Length(fork), 45u);
   Read(*engine_, sequence, {1, 2, 3});
   Read(*engine_, fork, {4, 5});
@@ -454,7 +454,7 @@ TEST_P(EngineContract, ThereAreAsManySequencesAsWereAskedFor) {
   const SequenceId second = OrDie(engine->Open());
   ExpectRefusal(engine->Open().status(), absl::StatusCode::kResourceExhausted,
                 "all 2 sequences are in use");
-  ExpectRefusal(engine->Fork(first).status(), absl::StatusCode::kResourceExhausted, "in use");
+  ExpectRefusal(engine->Fork(first, 0).status(), absl::StatusCode::kResourceExhausted, "in use");
   engine->Close(second);
   EXPECT_NE(OrDie(engine->Open()), second) << "an id is never given twice";
 }

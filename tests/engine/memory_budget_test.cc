@@ -120,7 +120,7 @@ TEST_F(MemoryBudget, TwoSequencesTakeTheirPrefixOnce) {
   OUTRIDER_CHECK_OK(engine->Reserve(first, 96, 0));
   Run(*engine, {.sequence = first, .chain = std::span(tokens).first(96)});
   engine->Commit(first, 96, {});
-  const SequenceId second = OrDie(engine->Fork(first));
+  const SequenceId second = OrDie(engine->Fork(first, 96));
   EXPECT_EQ(engine->ledger().held_count(0), 3u);
   OUTRIDER_CHECK_OK(engine->Reserve(first, 4, 0));
   OUTRIDER_CHECK_OK(engine->Reserve(second, 4, 0));

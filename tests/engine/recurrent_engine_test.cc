@@ -212,14 +212,17 @@ class Script {
   void Fork(Text& from, Text& to) {
     if (&from == &to || !from.is_open) return;
     Close(to);
-    const absl::StatusOr<SequenceId> id = engine_->Fork(from.id);
+    const auto length = static_cast<uint32_t>(from.committed.size());
+    const bool is_part = length > 0 && Below(4) == 0;
+    const absl::StatusOr<SequenceId> id = engine_->Fork(from.id, is_part ? Below(length) : length);
     if (!id.ok()) {
       ++counts_.refusals;
       return;
     }
     to.id = *id;
     to.is_open = true;
-    to.committed = to.chain = from.committed;
+    if (!is_part) to.committed = to.chain = from.committed;
+    ASSERT_EQ(engine_->Length(to.id), to.committed.size()) << "a state is there at the end alone";
     ++counts_.forks;
   }
 

@@ -93,7 +93,7 @@ TEST_F(TargetContract, ATextIsTheSameHoweverItGotThere) {
   EXPECT_EQ(rest, text);
 
   // A fork goes on as its origin does, and neither disturbs the other.
-  const SequenceId fork = OrDie(target->Fork(wanders.id()));
+  const SequenceId fork = OrDie(target->Fork(wanders.id(), 65));
   EXPECT_EQ(OrDie(target->Length(fork)), 65u);
   const std::vector<TokenId> more = wanders.Write(10);
   TokenHistory history({.vocabulary_size = kVocabulary, .capacity = 512, .counts_tokens = true});
@@ -118,7 +118,7 @@ TEST_F(TargetContract, AForkAndItsOriginDoNotDisturbEachOther) {
   const std::vector<TokenId> text = alone.Write(12);
   TargetSession session(*target, {});
   session.Read(prompt);
-  const SequenceId fork = OrDie(target->Fork(session.id()));
+  const SequenceId fork = OrDie(target->Fork(session.id(), 40));
   session.Read(more);
   // The fork reads something else at the positions its origin goes on with.
   OUTRIDER_CHECK_OK(target->Prefill(fork, RandomTokens(15, 3), nullptr));
@@ -310,7 +310,7 @@ TEST_F(TargetContract, ClosedSequencesStayClosed) {
   ExpectRefusal(target->Close(gone), kNotFound, "was never created, or is closed");
   ExpectRefusal(target->Prefill(gone, std::vector<TokenId>{1}, nullptr), kNotFound, "is closed");
   ExpectRefusal(first.Run().status, kNotFound, "is closed");
-  ExpectRefusal(target->Fork(SequenceId{0}).status(), kNotFound, "never created");
+  ExpectRefusal(target->Fork(SequenceId{0}, 0).status(), kNotFound, "never created");
   ExpectRefusal(target->Commit(second.id(), {DraftedNode::kRoot, 1}), kFailedPrecondition,
                 "no pass to commit");
   EXPECT_TRUE(target->CreateSequence().ok());

@@ -50,7 +50,7 @@ class Input {
 VerifierConfig CrampedConfig() {
   VerifierConfig config = SmallConfig();
   config.context_length = 64;
-  config.page_count = 3 * 5;
+  config.page_groups = {{.page_count = 2 * 3}};  // two whole contexts, or three that share
   config.sequence_count_max = 3;
   config.session_count_max = 5;
   config.session_count_of_key_max = 3;

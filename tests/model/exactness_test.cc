@@ -144,7 +144,7 @@ TEST_P(Exactness, ATreeIsTheChainsItContains) {
       std::vector<TokenId> chain = {tokens.back()};
       for (const uint32_t n : path) chain.push_back(nodes[n].token);
       const auto alone = engine.NewSequence();
-      OUTRIDER_CHECK_OK(alone->ForkFrom(*sequence));
+      OUTRIDER_CHECK_OK(alone->ForkFrom(*sequence, sequence->length()));
       const Logits expected = engine.Read(*alone, chain);
       ExpectSameBits(actual[0], expected[0]);
       for (size_t i = 0; i < path.size(); ++i) ExpectSameBits(actual[1 + path[i]], expected[1 + i]);
@@ -270,7 +270,7 @@ TEST_P(Exactness, HowTheTextGotThereChangesNothing) {
   ASSERT_EQ(sequence->length(), 34u);
 
   const auto fork = engine.NewSequence();
-  OUTRIDER_CHECK_OK(fork->ForkFrom(*sequence));
+  OUTRIDER_CHECK_OK(fork->ForkFrom(*sequence, sequence->length()));
   const Logits rest = engine.Read(*sequence, std::span(tokens).subspan(34));
   const Logits forked = engine.Read(*fork, std::span(tokens).subspan(34));
   // With a window short enough, its cells are gone and the text is read from the start.

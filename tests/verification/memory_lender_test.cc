@@ -16,17 +16,22 @@ using ::testing::IsEmpty;
 // Sessions that are idle since then; who is not here is at work.
 class Lending {
  public:
-  bool Borrow(uint64_t session, uint32_t pages) {
-    const bool lent = lender.Borrow(session, pages, Idle(), evicted);
+  using Prefix = MemoryLender::Prefix;
+
+  bool Borrow(uint64_t session, uint32_t pages, std::optional<Prefix> prefix = std::nullopt) {
+    const MemoryLender::Need need = {.length = pages * kPageTokens, .node_count = 0};
+    const bool lent = lender.Borrow(session, need, prefix, Idle(), evicted);
     lender.CheckInvariants();
     return lent;
   }
-  void ServeQueue() {
-    lender.ServeQueue(Idle(), evicted);
+  bool Own(uint64_t session, uint32_t first) {
+    const bool owns = lender.Own(session, first, Idle(), evicted);
     lender.CheckInvariants();
+    return owns;
   }
+  uint32_t free_count() const { return lender.ledger().free_count(0); }
 
-  MemoryLender lender{{.page_count = 10, .page_tokens = 16, .sequence_count = 3}};
+  MemoryLender lender{{.groups = {{.page_count = 10}}, .sequence_count = 3, .row_count_max = 1}};
   std::map<uint64_t, MonotonicTime> idle;
   std::vector<uint64_t> evicted;
 
@@ -74,28 +79,104 @@ TEST(MemoryLender, NobodyIsEvictedForNothing) {
   EXPECT_THAT(lending.evicted, IsEmpty());
 }
 
+// The first who waits is served before anybody else is.
 TEST(MemoryLender, WhoWaitsIsServedInOrderAndBeforeWhoIsNew) {
   Lending lending;
   ASSERT_TRUE(lending.Borrow(1, 10));
-  lending.lender.Queue(2, 8);
-  lending.lender.Queue(3, 1);
-  lending.lender.Queue(2, 8);  // once is enough
+  lending.lender.Queue(2);
+  lending.lender.Queue(3);
+  lending.lender.Queue(2);  // once is enough
   lending.lender.Return(1);
   EXPECT_FALSE(lending.Borrow(4, 1));
-  lending.ServeQueue();
-  EXPECT_TRUE(lending.lender.HasLent(2));
-  EXPECT_TRUE(lending.lender.HasLent(3));
+  EXPECT_FALSE(lending.Borrow(3, 1));
+  EXPECT_EQ(lending.lender.first_waiting(), 2u);
+  EXPECT_TRUE(lending.Borrow(2, 8));
+  EXPECT_EQ(lending.lender.first_waiting(), 3u);
+  EXPECT_TRUE(lending.Borrow(3, 1));
+  EXPECT_EQ(lending.lender.first_waiting(), std::nullopt);
   EXPECT_TRUE(lending.Borrow(4, 1));
 }
 
 TEST(MemoryLender, WhoHasLeftTheQueueIsNotServed) {
   Lending lending;
   ASSERT_TRUE(lending.Borrow(1, 10));
-  lending.lender.Queue(2, 8);
+  lending.lender.Queue(2);
   lending.lender.LeaveQueue(2);
+  EXPECT_EQ(lending.lender.first_waiting(), std::nullopt);
+}
+
+// --- pages held together ---
+
+TEST(MemoryLender, ABeginningIsHeldTogetherAndCountedOnce) {
+  Lending lending;
+  ASSERT_TRUE(lending.Borrow(1, 6));
+  EXPECT_FALSE(lending.Borrow(2, 8));
+  EXPECT_EQ(lending.free_count(), 4u) << "a refusal leaves nothing behind";
+  ASSERT_TRUE(lending.Borrow(2, 8, Lending::Prefix{1, 4}));
+  EXPECT_EQ(lending.free_count(), 0u);
   lending.lender.Return(1);
-  lending.ServeQueue();
-  EXPECT_FALSE(lending.lender.HasLent(2));
+  EXPECT_EQ(lending.free_count(), 2u) << "the beginning is the other one's still";
+  lending.lender.Return(2);
+  EXPECT_EQ(lending.free_count(), 10u);
+}
+
+TEST(MemoryLender, WhoWritesABeginningAnewTakesPagesOfItsOwn) {
+  Lending lending;
+  ASSERT_TRUE(lending.Borrow(1, 4));
+  ASSERT_TRUE(lending.Borrow(2, 4, Lending::Prefix{1, 3}));
+  EXPECT_EQ(lending.free_count(), 5u);
+  EXPECT_TRUE(lending.Own(1, 3)) << "shares none from there on";
+  EXPECT_EQ(lending.free_count(), 5u);
+  EXPECT_TRUE(lending.Own(1, 1));
+  EXPECT_EQ(lending.free_count(), 3u);
+  ASSERT_TRUE(lending.Borrow(3, 3));
+  EXPECT_FALSE(lending.Own(2, 0)) << "one page, and none is left";
+  lending.lender.Return(3);
+  EXPECT_TRUE(lending.Own(2, 0));
+  EXPECT_EQ(lending.free_count(), 2u);
+}
+
+TEST(MemoryLender, WhatIsHeldWithSomebodyAtWorkCannotBeHadByEviction) {
+  Lending lending;
+  ASSERT_TRUE(lending.Borrow(1, 6));
+  ASSERT_TRUE(lending.Borrow(2, 6, Lending::Prefix{1, 4}));
+  lending.idle = {{1, MonotonicTime(seconds(5))}};
+  EXPECT_FALSE(lending.Borrow(3, 5));
+  EXPECT_THAT(lending.evicted, IsEmpty());
+  EXPECT_TRUE(lending.Borrow(3, 4));  // its own two, and two that were free
+  EXPECT_THAT(lending.evicted, ElementsAre(1));
+}
+
+TEST(MemoryLender, AnEvictedOnesBeginningStaysWithWhoSharesIt) {
+  Lending lending;
+  ASSERT_TRUE(lending.Borrow(1, 8));
+  lending.idle = {{1, MonotonicTime(seconds(5))}};
+  EXPECT_TRUE(lending.Borrow(2, 10, Lending::Prefix{1, 5}));
+  EXPECT_THAT(lending.evicted, ElementsAre(1));
+  EXPECT_EQ(lending.free_count(), 0u);
+}
+
+// A window keeps little of a text, a state one page: both bound who is let in, as the cells do.
+TEST(MemoryLender, NoGroupIsOverdrawn) {
+  const PageGroup cells = {.page_count = 100}, window = {.page_count = 9, .window = 33},
+                  state = {.page_count = 2, .pages_each = 1};
+  const auto lent = [](std::vector<PageGroup> groups) {
+    MemoryLender lender({.groups = groups, .sequence_count = 9, .row_count_max = 64});
+    std::vector<uint64_t> evicted;
+    const auto never = [](uint64_t) { return std::optional<MonotonicTime>(); };
+    uint64_t count = 0;
+    while (lender.Borrow(count + 1, {320, 32}, std::nullopt, never, evicted)) ++count;
+    return count;
+  };
+  EXPECT_EQ(lent({cells}), 9u);
+  EXPECT_EQ(lent({cells, window}), 1u) << "4 pages of cells and one of nodes each";
+  EXPECT_EQ(lent({cells, state}), 2u);
+  const auto length_max = [](std::vector<PageGroup> groups) {
+    return MemoryLender({.groups = groups, .sequence_count = 9, .row_count_max = 64}).LengthMax(32);
+  };
+  EXPECT_EQ(length_max({cells}), 99u * kPageTokens);
+  EXPECT_EQ(length_max({window, state}), UINT32_MAX);
+  EXPECT_EQ(length_max({cells, {.page_count = 4, .window = 33}}), 3u * kPageTokens);
 }
 
 }  // namespace

@@ -1,11 +1,16 @@
 // A target whose text is a function of its last tokens, written down in a line, and which holds its
 // callers to the contract of target.h more strictly than a real one could: a pass whose history is
-// not exactly the tokens it has been given stops the process.
+// not exactly the tokens it has been given stops the process, and so does a sequence that there are no
+// pages for: it keeps one for every kPageTokens tokens, shares whole ones with its forks, and has
+// those of a pass's nodes beside them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -60,7 +65,18 @@ class ScriptedTarget final : public Target {
     return id;
   }
 
-  absl::StatusOr<SequenceId> Fork(SequenceId) override { return Unimplemented("nobody forks"); }
+  absl::StatusOr<SequenceId> Fork(SequenceId id, uint32_t length) override {
+    OUTRIDER_CHECK(info_.forks_share_pages, "forks are for targets that share pages");
+    OUTRIDER_CHECK(length % kPageTokens == 1, "pages are shared whole, and the root is computed");
+    const Sequence& sequence = sequences_.at(id);
+    OUTRIDER_CHECK(length <= sequence.computed_count, "a fork has what is computed");
+    const SequenceId fork = *CreateSequence();
+    Sequence& forked = sequences_.at(fork);
+    forked.tokens.assign(sequence.tokens.begin(), sequence.tokens.begin() + length);
+    forked.pages.assign(sequence.pages.begin(), sequence.pages.begin() + length / kPageTokens);
+    forked.computed_count = length;
+    return fork;
+  }
 
   absl::Status Close(SequenceId id) override {
     OUTRIDER_CHECK(sequences_.erase(id) == 1, "a sequence is closed once");
@@ -71,7 +87,11 @@ class ScriptedTarget final : public Target {
     Sequence& sequence = sequences_.at(id);
     OUTRIDER_CHECK(length <= sequence.tokens.size(), "nothing is forgotten that was not there");
     sequence.tokens.resize(length);
+    sequence.computed_count = std::min(sequence.computed_count, length);
     sequence.pass.reset();
+    // The page of the root is written again.
+    const size_t kept = length > 0 ? (length - 1) / kPageTokens : 0;
+    sequence.pages.resize(std::min(sequence.pages.size(), kept));
     return length > 0 ? length - 1 : 0;
   }
 
@@ -82,7 +102,9 @@ class ScriptedTarget final : public Target {
   void Run(std::span<Reading> readings, std::span<const Pass> passes,
            std::span<PassResult> results) override {
     for (Reading& reading : readings) {
-      Read(reading);
+      const bool has_pass = std::ranges::any_of(
+          passes, [&](const Pass& pass) { return pass.sequence == reading.sequence; });
+      Read(reading, has_pass);
       reading.status = absl::OkStatus();
     }
     if (!passes.empty()) clock_.Advance(times_.pass);
@@ -105,7 +127,9 @@ class ScriptedTarget final : public Target {
     }
     sequence.tokens.insert(sequence.tokens.end(), path.rbegin(), path.rend());
     sequence.tokens.push_back(outcome.next);
+    sequence.computed_count = static_cast<uint32_t>(sequence.tokens.size());
     sequence.pass.reset();
+    TakePages(sequence);
     return absl::OkStatus();
   }
 
@@ -115,14 +139,33 @@ class ScriptedTarget final : public Target {
  private:
   struct Sequence {
     std::vector<TokenId> tokens;
+    uint32_t computed_count = 0;  // of them, with the root; what a pass computes waits for a commit
+    std::vector<std::shared_ptr<const int>> pages;
     std::optional<std::vector<DraftedNode>> pass;
   };
 
-  void Read(const Reading& reading) {
+  // Has a page of its own for all tokens that lie in none, and looks at how many there are in all.
+  void TakePages(Sequence& sequence) const {
+    while (sequence.pages.size() < PagesFor(sequence.tokens.size())) {
+      sequence.pages.push_back(std::make_shared<const int>(0));
+    }
+    if (info_.page_groups.empty()) return;
+    std::set<const int*> pages;
+    uint64_t count = 0;
+    for (const auto& [id, each] : sequences_) {
+      for (const auto& page : each.pages) pages.insert(page.get());
+      if (each.pass) count += PagesFor(each.pass->size());
+    }
+    OUTRIDER_CHECK(count + pages.size() <= info_.page_groups[0].page_count, "pages are rationed");
+  }
+
+  void Read(const Reading& reading, bool has_pass) {
     Sequence& sequence = sequences_.at(reading.sequence);
     sequence.tokens.insert(sequence.tokens.end(), reading.tokens.begin(), reading.tokens.end());
     sequence.pass.reset();
     OUTRIDER_CHECK(sequence.tokens.size() <= info_.context_length, "a prompt fits");
+    if (!has_pass) sequence.computed_count = static_cast<uint32_t>(sequence.tokens.size());
+    TakePages(sequence);
     clock_.Advance(times_.prompt_token * reading.tokens.size());
   }
 
@@ -140,6 +183,7 @@ class ScriptedTarget final : public Target {
       OUTRIDER_CHECK(history.size() - 1 + depths.back() < info_.context_length, "a node fits");
     }
     sequence.pass.emplace(pass.nodes.begin(), pass.nodes.end());
+    TakePages(sequence);
     std::vector<TokenId> path;
     const auto choose = [&](uint32_t, std::span<const TokenId> below) -> absl::StatusOr<TokenId> {
       return ScriptedNext(history, below);

@@ -184,7 +184,9 @@ class VerifierDriverTest : public ::testing::Test {
                                .vocabulary_size = config.vocabulary_size,
                                .context_length = config.context_length,
                                .node_count_max = config.pass_nodes_max,
-                               .sequence_count_max = config.sequence_count_max},
+                               .sequence_count_max = config.sequence_count_max,
+                               .page_groups = config.page_groups,
+                               .forks_share_pages = config.forks_share_pages},
                     ScriptedTarget::Times{}, clock_);
     machine_.emplace(std::move(config), VerifierMachine::Parts{ByteTokenizer(), [this] {
                                                                  return bits_ += 0x9e3779b97f4a7c15;

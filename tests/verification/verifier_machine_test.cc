@@ -17,26 +17,31 @@ namespace {
 using std::chrono::milliseconds;
 
 // Devices that draft well or badly, lose their links at any moment, and come back, on a server with
-// too little memory for all of them: each ends with the target's own text.
+// too little memory for all of them, some with prompts that begin alike: each ends with the target's
+// own text.
 TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
-  uint64_t evictions = 0;
+  uint64_t evictions = 0, shared_tokens = 0;
+  const std::string beginning = "prompt ";
+  const std::string long_beginning = beginning + std::string(2 * kPageTokens, '.');
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     VerifierConfig config = SmallConfig();
-    config.page_count = 3 * 17;
+    config.page_groups = {{.page_count = 3 * kPagesOfOne}};
     config.scheduler.row_count_max = 20;
     VerifierWorld world(config);
     constexpr v1::DryPolicy kPolicies[] = {v1::DRY_POLICY_ADAPTIVE, v1::DRY_POLICY_WAIT,
                                            v1::DRY_POLICY_ALONE};
     std::vector<std::unique_ptr<GrowingDevice>> devices;
     for (uint64_t i = 0; i < 5; ++i) {
-      auto open = OpenOf(i + 1, "prompt " + std::to_string(i), kPolicies[random() % 3]);
+      const std::string& begins = i < 3 ? long_beginning : beginning;
+      auto open = OpenOf(i + 1, begins + std::to_string(i), kPolicies[random() % 3]);
       open.mutable_open()->set_length_max(100 + random() % 100);
       open.mutable_open()->set_pass_nodes(random() % 10);
       devices.push_back(
           std::make_unique<GrowingDevice>(world, "key " + std::to_string(i % 2), open));
       devices.back()->Attach();
+      world.Runs(random() % 4);
     }
     const auto is_done = [](const auto& device) { return device->finish() != v1::FINISH_NONE; };
     int steps = 0;
@@ -71,14 +76,17 @@ TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
       }
       device.Listen();
     }
-    for (const auto& device : devices) {
-      const std::string prompt = device->text().substr(0, 8);
+    for (size_t i = 0; i < devices.size(); ++i) {
+      const auto& device = devices[i];
+      const std::string prompt = (i < 3 ? long_beginning : beginning) + std::to_string(i);
       EXPECT_EQ(device->text(), TextAfter(prompt, device->committed().size() - prompt.size()));
       EXPECT_EQ(device->finish(), v1::FINISH_LENGTH);
     }
     evictions += world.machine().stats().evictions;
+    shared_tokens += world.machine().stats().shared_tokens;
   }
   EXPECT_GT(evictions, 0u);
+  EXPECT_GT(shared_tokens, 0u);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST(VerifierMachine, ASessionThatEndsWhileItIsInTheRunIsNotTouchedUntilThen) {
 
 TEST(VerifierMachine, MemoryIsReservedOrTheSessionRefused) {
   VerifierConfig config = SmallConfig();
-  config.page_count = 2 * 17;  // a whole context and a pass, twice
+  config.page_groups = {{.page_count = 2 * kPagesOfOne}};  // a whole context and a pass, twice
   VerifierWorld world(config);
   const StreamNumber first = OpenSession(world, 1, "one");
   OpenSession(world, 2, "two");
@@ -94,11 +94,11 @@ TEST(VerifierMachine, MemoryIsReservedOrTheSessionRefused) {
 
 TEST(VerifierMachine, ShortSessionsNeedLessRoom) {
   VerifierConfig config = SmallConfig();
-  config.page_count = 17;
+  config.page_groups = {{.page_count = 17}};
   VerifierWorld world(config);
   for (uint64_t nonce = 1; nonce <= 6; ++nonce) {
     auto open = OpenOf(nonce, "one");
-    open.mutable_open()->set_length_max(30);  // two pages, and one for a pass
+    open.mutable_open()->set_length_max(60);  // two pages, and one for a pass
     const StreamNumber stream = world.Connect();
     world.Send(stream, open);
     EXPECT_EQ(world.line(stream).ended.has_value(), nonce == 6) << nonce;
@@ -121,7 +121,7 @@ TEST(VerifierMachine, SessionsOfAKeyAndInAllAreBounded) {
 
 TEST(VerifierMachine, AnIdleSessionGivesItsMemoryUpAndReadsItsTokensAgain) {
   VerifierConfig config = SmallConfig();
-  config.page_count = 17;  // one session
+  config.page_groups = {{.page_count = kPagesOfOne}};  // one session
   VerifierWorld world(config);
   GrowingDevice idle(world, "key", OpenOf(1, "idle", v1::DRY_POLICY_ALONE));
   idle.Attach();
@@ -151,6 +151,181 @@ TEST(VerifierMachine, AnIdleSessionGivesItsMemoryUpAndReadsItsTokensAgain) {
   EXPECT_EQ(world.machine().stats().evictions, 2u);
   EXPECT_GT(idle.committed().size(), 4u + 7);
   EXPECT_EQ(idle.text(), TextAfter("idle", idle.committed().size() - 4));
+}
+
+// --- beginnings that are shared ---
+
+// 3 pages and a token that all begin with, and what is one's own.
+std::string LongPrompt(std::string_view own) {
+  std::string text;
+  while (text.size() < 3 * kPageTokens + 1) text += "as all of them begin, ";
+  return text.substr(0, 3 * kPageTokens + 1) + std::string(own);
+}
+
+v1::ClientMessage OpenLong(uint64_t nonce, std::string_view own, uint32_t length_max = 0) {
+  auto open = OpenOf(nonce, LongPrompt(own), v1::DRY_POLICY_ALONE);
+  open.mutable_open()->mutable_stops()->set_max_tokens(20);
+  if (length_max > 0) open.mutable_open()->set_length_max(length_max);
+  return open;
+}
+
+// Writes to its end.
+void ExpectText(VerifierWorld& world, GrowingDevice& device, const std::string& prompt) {
+  world.Runs();
+  device.Listen();
+  EXPECT_NE(device.finish(), v1::FINISH_NONE);
+  EXPECT_EQ(device.text(), TextAfter(prompt, 20));
+}
+
+TEST(VerifierMachine, WhatSessionsOfAKeyBeginWithIsReadOnce) {
+  VerifierWorld world;
+  GrowingDevice first(world, "key", OpenLong(1, "mine"));
+  first.Attach();
+  ExpectText(world, first, LongPrompt("mine"));
+  GrowingDevice second(world, "key", OpenLong(2, "yours"));
+  second.Attach();
+  ExpectText(world, second, LongPrompt("yours"));
+  EXPECT_EQ(world.machine().stats().shared_tokens, 3 * kPageTokens + 1);
+  EXPECT_EQ(world.machine().stats().prompt_tokens, 3 * kPageTokens + 1 + 4 + 5);
+  GrowingDevice stranger(world, "other", OpenLong(3, "theirs"));
+  stranger.Attach();
+  ExpectText(world, stranger, LongPrompt("theirs"));
+  EXPECT_EQ(world.machine().stats().shared_tokens, 3 * kPageTokens + 1) << "of another key";
+}
+
+TEST(VerifierMachine, SharedBeginningsLeaveRoomForMore) {
+  VerifierConfig config = SmallConfig();
+  config.page_groups = {{.page_count = 6 + 3 + 3}};  // 5 pages and one of nodes; 3 of the 5 shared
+  VerifierWorld world(config);
+  std::vector<std::unique_ptr<GrowingDevice>> devices;
+  for (uint64_t i = 1; i <= 4; ++i) {
+    devices.push_back(std::make_unique<GrowingDevice>(
+        world, "key", OpenLong(i, std::to_string(i), 5 * kPageTokens)));
+    devices.back()->Attach();
+    world.Runs(3);
+    devices.back()->Listen();
+    EXPECT_EQ(devices.back()->attached(), i <= 3) << i;
+  }
+  devices.pop_back();
+  for (size_t i = 0; i < 3; ++i) {
+    ExpectText(world, *devices[i], LongPrompt(std::to_string(i + 1)));
+  }
+}
+
+// Whoever begins as one that ends, is cut or is evicted before the target has heard of either.
+TEST(VerifierMachine, AForkIsMadeBeforeWhatItIsOfIsGone) {
+  enum class End { kClose, kTruncate, kEvict };
+  for (const End end : {End::kClose, End::kTruncate, End::kEvict}) {
+    VerifierConfig config = SmallConfig();
+    if (end == End::kEvict) config.sequence_count_max = 2;
+    VerifierWorld world(config);
+    GrowingDevice busy(world, "other", OpenOf(9, "busy", v1::DRY_POLICY_ALONE));
+    GrowingDevice first(world, "key", OpenLong(1, "mine"));
+    busy.Attach();
+    first.Attach();
+    while (first.finish() == v1::FINISH_NONE) {
+      world.Run();
+      first.Listen();
+    }
+    ASSERT_NE(world.run(), nullptr) << "the target is at work for somebody else";
+    GrowingDevice second(world, "key", OpenLong(2, "yours"));
+    second.Attach();
+    if (end == End::kClose) first.Say(CloseOf());
+    if (end == End::kTruncate) {
+      first.Say(TruncateOf(10));
+      world.Send(first.stream(), AppendOf(10, "and then", true));
+    }
+    EXPECT_EQ(world.machine().stats().evictions, end == End::kEvict ? 1u : 0u);
+    while (second.finish() == v1::FINISH_NONE && world.Run()) second.Listen();
+    EXPECT_EQ(second.text(), TextAfter(LongPrompt("yours"), 20));
+    EXPECT_EQ(world.machine().stats().shared_tokens, 3 * kPageTokens + 1);
+  }
+}
+
+// A pass's rows are the target's for good when its outcome is committed, with the next run.
+TEST(VerifierMachine, WhatAPassHasComputedIsSharedWhenItIsCommitted) {
+  VerifierWorld world;
+  GrowingDevice first(world, "key", OpenLong(1, "mine"));
+  first.Attach();
+  ASSERT_TRUE(world.Run());  // the prompt and a token
+  GrowingDevice second(world, "key", OpenLong(2, "yours"));
+  second.Attach();
+  EXPECT_EQ(world.machine().stats().shared_tokens, 0u);
+  world.Run();
+  GrowingDevice third(world, "key", OpenLong(3, "theirs"));
+  third.Attach();
+  EXPECT_EQ(world.machine().stats().shared_tokens, 3 * kPageTokens + 1);
+  ExpectText(world, first, LongPrompt("mine"));
+  ExpectText(world, second, LongPrompt("yours"));
+  ExpectText(world, third, LongPrompt("theirs"));
+}
+
+TEST(VerifierMachine, AForkMayBeCutBeforeItIsMade) {
+  VerifierWorld world;
+  GrowingDevice busy(world, "other", OpenOf(9, "busy", v1::DRY_POLICY_ALONE));
+  GrowingDevice first(world, "key", OpenLong(1, "mine"));
+  busy.Attach();
+  first.Attach();
+  world.Runs(20);
+  ASSERT_NE(world.run(), nullptr);
+  GrowingDevice second(world, "key", OpenLong(2, "yours"));
+  second.Attach();
+  second.Listen();
+  EXPECT_EQ(world.machine().stats().shared_tokens, 3 * kPageTokens + 1);
+  second.Say(TruncateOf(40));
+  second.Say(AppendOf(40, "!"));
+  world.Runs();
+  ExpectText(world, first, LongPrompt("mine"));
+  EXPECT_EQ(VerdictsOf(world.News(second.stream())).size(), 20u);
+}
+
+TEST(VerifierMachine, ASequenceIsClosedBeforeAnotherIsForkedInItsPlace) {
+  VerifierConfig config = SmallConfig();
+  config.sequence_count_max = 3;
+  VerifierWorld world(config);
+  GrowingDevice idle(world, "other", OpenOf(3, "idle", v1::DRY_POLICY_WAIT));
+  idle.Attach();
+  world.Runs();
+  idle.Listen();
+  idle.Break();
+  GrowingDevice first(world, "key", OpenLong(1, "mine"));
+  first.Attach();
+  world.Runs();
+  GrowingDevice busy(world, "other", OpenOf(9, "busy", v1::DRY_POLICY_ALONE));
+  busy.Attach();
+  ASSERT_NE(world.run(), nullptr);
+  GrowingDevice second(world, "key", OpenLong(2, "yours"));
+  second.Attach();
+  EXPECT_EQ(world.machine().stats().evictions, 1u);
+  EXPECT_EQ(world.machine().stats().shared_tokens, 3 * kPageTokens + 1);
+  ExpectText(world, second, LongPrompt("yours"));
+}
+
+// What it shares with another it may not write over; where there is no room for pages of its own it
+// loses what it has, and reads all of it again.
+TEST(VerifierMachine, WhoWritesASharedBeginningAnewTakesNoneFromOthers) {
+  for (const uint32_t spare : {3u, 0u}) {
+    VerifierConfig config = SmallConfig();
+    config.page_groups = {{.page_count = 6 + 3 + spare}};
+    VerifierWorld world(config);
+    GrowingDevice first(world, "key", OpenLong(1, "mine", 5 * kPageTokens));
+    first.Attach();
+    ExpectText(world, first, LongPrompt("mine"));
+    auto writes_on = OpenLong(2, "yours", 5 * kPageTokens);
+    writes_on.mutable_open()->mutable_stops()->set_max_tokens(40);
+    GrowingDevice second(world, "key", writes_on);
+    second.Attach();
+    second.Listen();
+    first.Say(TruncateOf(5));
+    first.Say(AppendOf(5, std::string(110, '?')));
+    world.Runs();
+    second.Listen();
+    EXPECT_EQ(second.text(), TextAfter(LongPrompt("yours"), 40)) << spare;
+    const auto news = world.News(first.stream());
+    size_t tokens = 0;
+    for (const v1::ServerMessage& message : news) tokens += message.has_verdict();
+    EXPECT_EQ(tokens, 20u) << spare;
+  }
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ inline const Tokenizer& ByteTokenizer() {
   return *tokenizer;
 }
 
+// Of a session of a whole context, and of a pass.
+inline constexpr uint32_t kPagesOfOne = 256 / kPageTokens + 1;
+
 // Small enough to see things fill up.
 inline VerifierConfig SmallConfig() {
   VerifierConfig config;
@@ -41,8 +44,8 @@ inline VerifierConfig SmallConfig() {
   config.pass_nodes_max = 15;
   config.sketch_nodes_max = 64;
   config.sequence_count_max = 8;
-  config.page_tokens = 16;
-  config.page_count = 8 * 17;
+  config.page_groups = {{.page_count = 8 * kPagesOfOne}};
+  config.forks_share_pages = true;
   return config;
 }
 
@@ -65,7 +68,9 @@ class VerifierWorld {
                  .vocabulary_size = config.vocabulary_size,
                  .context_length = config.context_length,
                  .node_count_max = config.pass_nodes_max,
-                 .sequence_count_max = config.sequence_count_max},
+                 .sequence_count_max = config.sequence_count_max,
+                 .page_groups = config.page_groups,
+                 .forks_share_pages = config.forks_share_pages},
                 times, clock_),
         runner_(target_, clock_),
         machine_(std::move(config),

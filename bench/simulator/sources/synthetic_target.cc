@@ -28,9 +28,9 @@ absl::StatusOr<SequenceId> SyntheticTarget::CreateSequence() {
   return id;
 }
 
-absl::StatusOr<SequenceId> SyntheticTarget::Fork(SequenceId sequence) {
+absl::StatusOr<SequenceId> SyntheticTarget::Fork(SequenceId sequence, uint32_t length) {
   OUTRIDER_ASSIGN_OR_RETURN(const SequenceId id, CreateSequence());
-  OUTRIDER_RETURN_IF_ERROR(Find(id).history.Append(Find(sequence).history.tokens()));
+  OUTRIDER_RETURN_IF_ERROR(Find(id).history.Append(Find(sequence).history.tokens().first(length)));
   return id;
 }
 

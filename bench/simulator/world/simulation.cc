@@ -12,8 +12,6 @@
 namespace outrider {
 namespace {
 
-constexpr uint32_t kTokensOfAPage = 16;
-
 // Questions asked of the scenario's seed.
 enum Question : uint64_t { kPrompt = 1, kHostBits, kDeviceBits, kLinkBits, kDraftBits };
 
@@ -135,7 +133,8 @@ SamplingOptions Simulation::SamplingOf(size_t i) const {
 }
 
 void Simulation::AddHost() {
-  const uint32_t pages_of_one = (length_max() + scenario_.pass_nodes_max) / kTokensOfAPage + 2;
+  const auto pages_of_one =
+      static_cast<uint32_t>(PagesFor(length_max()) + PagesFor(scenario_.pass_nodes_max));
   VerifierConfig config;
   config.model_name = "synthetic";
   config.vocabulary_size = static_cast<uint32_t>(world_.text().vocabulary_size());
@@ -146,9 +145,10 @@ void Simulation::AddHost() {
   }
   config.sketch_nodes_max = scenario_.sketch.node_count_max;
   config.sequence_count_max = std::max(16u, scenario_.session_count);
-  config.page_tokens = kTokensOfAPage;
-  config.page_count =
-      scenario_.sessions_in_memory.value_or(config.sequence_count_max) * pages_of_one;
+  config.page_groups = {
+      {.page_count =
+           scenario_.sessions_in_memory.value_or(config.sequence_count_max) * pages_of_one}};
+  config.forks_share_pages = true;
   config.scheduler.row_count_max = scenario_.rows_max;
   host_ = std::make_unique<Host>(
       events_,

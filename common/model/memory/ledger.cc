@@ -1,7 +1,6 @@
 #include "common/model/memory/ledger.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -18,23 +17,6 @@ uint64_t PageGroup::PagesOfSequence(uint64_t length, uint32_t row_count_max,
     pages = std::min(pages, (cells + kPageTokens - 2) / kPageTokens + 1);
   }
   return pages + PagesFor(node_count);
-}
-
-PageStock StockOf(std::span<const PageGroup> groups, uint32_t sequence_count, uint32_t length,
-                  uint32_t row_count_max, uint32_t node_count) {
-  uint64_t pages = std::numeric_limits<uint32_t>::max();
-  for (const PageGroup& group : groups) {
-    if (group.keeps_all()) {
-      pages = std::min<uint64_t>(pages, group.page_count);
-    } else {
-      const uint64_t each = group.PagesOfSequence(length, row_count_max, node_count);
-      const uint64_t sequences = group.page_count / each;
-      sequence_count = static_cast<uint32_t>(
-          std::min<uint64_t>(sequence_count, std::max<uint64_t>(sequences, 1)));
-    }
-  }
-  pages = std::min(pages, sequence_count * (PagesFor(length) + PagesFor(node_count)));
-  return {static_cast<uint32_t>(pages), sequence_count};
 }
 
 Ledger::Ledger(std::span<const PageGroup> groups, uint32_t owner_count_max) {

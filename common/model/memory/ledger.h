@@ -59,18 +59,6 @@ struct PageGroup {
   }
 };
 
-// What a lender may lend that counts in pages of whole texts: so many of them, to so many sequences
-// at a time.
-struct PageStock {
-  uint32_t page_count;
-  uint32_t sequence_count;
-};
-
-// So that no group is overdrawn, by sequences of up to `length` cells: groups that keep every cell
-// are counted by page, any other bounds how many sequences there are. One there always is.
-PageStock StockOf(std::span<const PageGroup> groups, uint32_t sequence_count, uint32_t length,
-                  uint32_t row_count_max, uint32_t node_count);
-
 // A sequence, to those who lend it pages.
 enum class PageOwner : uint32_t {};
 
@@ -98,7 +86,10 @@ class Ledger {
   // One of those promised to `owner`, which holds it.
   uint32_t Take(PageOwner owner, uint32_t group);
   void Share(uint32_t group, uint32_t page) { ++groups_[group].holders[page]; }
-  bool IsShared(uint32_t group, uint32_t page) const { return groups_[group].holders[page] > 1; }
+  bool IsShared(uint32_t group, uint32_t page) const { return holder_count(group, page) > 1; }
+  uint32_t holder_count(uint32_t group, uint32_t page) const {
+    return groups_[group].holders[page];
+  }
   void Drop(uint32_t group, uint32_t page);
 
  private:

@@ -173,10 +173,7 @@ void SequenceMemory::DropNodes() {
 
 uint32_t SequenceMemory::Truncate(uint32_t length) {
   OUTRIDER_CHECK(length <= length_, "truncating makes shorter");
-  const bool can = (length == length_ || !layout_.base_group()) &&
-                   std::ranges::all_of(
-                       tables_, [&](const CellTable& table) { return table.CanTruncate(length); });
-  if (!can) length = 0;
+  if (!CanTruncate(length)) length = 0;
   if (length == 0) DropBase();
   for (CellTable& table : tables_) table.Truncate(length);
   nodes_.Clear();
@@ -186,6 +183,12 @@ uint32_t SequenceMemory::Truncate(uint32_t length) {
   return length;
 }
 
+bool SequenceMemory::CanTruncate(uint32_t length) const {
+  if (layout_.base_group() && length != length_) return false;
+  return std::ranges::all_of(
+      tables_, [length](const CellTable& table) { return table.CanTruncate(length); });
+}
+
 void SequenceMemory::Clear() {
   Truncate(0);
   for (const uint32_t page : encoder_pages_) ledger_.Drop(*layout_.encoder_group(), page);
@@ -193,15 +196,17 @@ void SequenceMemory::Clear() {
   encoder_keys_.clear();
 }
 
-absl::Status SequenceMemory::ForkFrom(SequenceMemory& other) {
+absl::Status SequenceMemory::ForkFrom(SequenceMemory& other, uint32_t length) {
   OUTRIDER_CHECK(length_ == 0 && &memory_ == &other.memory_, "a fork starts empty");
-  for (size_t i = 0; i < tables_.size(); ++i) tables_[i].ForkFrom(other.tables_[i], other.length_);
-  base_page_ = other.base_page_;
+  OUTRIDER_CHECK(length <= other.length_, "a fork has what there is");
+  if (!other.CanTruncate(length)) length = 0;
+  for (size_t i = 0; i < tables_.size(); ++i) tables_[i].ForkFrom(other.tables_[i], length);
+  if (length > 0) base_page_ = other.base_page_;
   if (base_page_) ledger_.Share(*layout_.base_group(), *base_page_);
   encoder_pages_.assign(other.encoder_pages_.begin(), other.encoder_pages_.end());
   encoder_keys_.assign(other.encoder_keys_.begin(), other.encoder_keys_.end());
   for (const uint32_t page : encoder_pages_) ledger_.Share(*layout_.encoder_group(), page);
-  length_ = cell_end_ = other.length_;
+  length_ = cell_end_ = length;
   const absl::Status status = other.Promise();
   if (!status.ok()) Clear();
   return status;

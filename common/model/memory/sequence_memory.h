@@ -73,10 +73,11 @@ class SequenceMemory {
   // Forgets everything, encoder cells too.
   void Clear();
 
-  // Becomes what `other` has committed. This one is empty, of the same PageMemory. What is reserved
-  // for `other` stays so, and may take more pages now that it shares some: ResourceExhausted, and
-  // this one is empty still, when they are not to be had.
-  absl::Status ForkFrom(SequenceMemory& other);
+  // Becomes the first `length` cells that `other` has committed, or none where Truncate() would
+  // leave none. This one is empty, of the same PageMemory. What is reserved for `other` stays so,
+  // and may take more pages now that it shares some (not by whole pages of cells alone):
+  // ResourceExhausted, and this one is empty still, when they are not to be had.
+  absl::Status ForkFrom(SequenceMemory& other, uint32_t length);
 
   // An encoder's cells, as many as it has; they are written once, and every row sees them all.
   absl::Status ReserveEncoder(uint32_t cell_count);
@@ -98,6 +99,7 @@ class SequenceMemory {
   const float* Base(uint32_t layer) const;
 
  private:
+  bool CanTruncate(uint32_t length) const;
   absl::Status Promise();
   void PromiseAnew();
   void ReplayPath(uint32_t chain_count, std::span<const uint32_t> path);

@@ -1,72 +1,162 @@
 #include "common/verification/machine/memory_lender.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "common/base/check.h"
 
 namespace outrider {
 
-MemoryLender::MemoryLender(const Stock& stock) : stock_(stock), free_pages_(stock.page_count) {
-  OUTRIDER_CHECK(stock.page_tokens > 0, "a page holds tokens");
+// One owner more than sequences: a borrower asks before it is known whether it gets any.
+MemoryLender::MemoryLender(const Stock& stock)
+    : stock_(stock), ledger_(stock.groups, stock.sequence_count + 1), wanted_(stock.groups.size()) {
+  OUTRIDER_CHECK(!stock.groups.empty(), "a target keeps something of its sequences");
   OUTRIDER_CHECK(stock.sequence_count > 0, "a target holds a sequence");
 }
 
-uint32_t MemoryLender::PagesFor(uint32_t tokens) const {
-  return (tokens + stock_.page_tokens - 1) / stock_.page_tokens;
+uint32_t MemoryLender::PagesOf(uint32_t group, const Need& need) const {
+  return static_cast<uint32_t>(
+      stock_.groups[group].PagesOfSequence(need.length, stock_.row_count_max, need.node_count));
 }
 
-uint64_t MemoryLender::LengthMax(uint32_t pass_nodes) const {
-  const uint32_t scratch = PagesFor(pass_nodes);
-  OUTRIDER_CHECK(stock_.page_count > scratch, "a target has memory for a token and a pass");
-  return uint64_t{stock_.page_count - scratch} * stock_.page_tokens;
+uint64_t MemoryLender::LengthMax(uint32_t node_count) const {
+  uint64_t length_max = std::numeric_limits<uint32_t>::max();
+  for (const PageGroup& group : stock_.groups) {
+    const uint64_t most = group.PagesOfSequence(std::numeric_limits<uint32_t>::max(),
+                                                stock_.row_count_max, node_count);
+    if (most <= group.page_count) continue;
+    const uint64_t beside = PagesFor(node_count);
+    OUTRIDER_CHECK(group.pages_each == 0 && group.page_count > beside,
+                   "a target has memory for a token and a pass");
+    length_max = std::min(length_max, (group.page_count - beside) * kPageTokens);
+  }
+  return length_max;
 }
 
-bool MemoryLender::Borrow(uint64_t session, uint32_t pages, IdleSince idle_since,
-                          std::vector<uint64_t>& evicted) {
+// --- lending ---
+
+bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Prefix> prefix,
+                          IdleSince idle_since, std::vector<uint64_t>& evicted) {
   OUTRIDER_CHECK(!HasLent(session), "a session borrows once");
-  if (!queue_.empty() || !MakeRoom(pages, idle_since, evicted)) return false;
-  Lend(session, pages);
-  return true;
+  if (!queue_.empty() && queue_.front() != session) return false;
+  Loan loan = {ledger_.Open(), std::vector<std::vector<uint32_t>>(ledger_.group_count())};
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    wanted_[group] = PagesOf(group, need);
+    if (!prefix) continue;
+    // Held before anybody is evicted, so that it stays whoever else loses it.
+    const std::vector<uint32_t>& theirs = loans_.at(prefix->session).pages[group];
+    for (uint32_t i = 0; i < prefix->page_count; ++i) {
+      ledger_.Share(group, theirs[i]);
+      loan.pages[group].push_back(theirs[i]);
+    }
+    wanted_[group] -= prefix->page_count;
+  }
+  const bool has_room = Reserve(loan.owner, /*has_sequence=*/false, idle_since, evicted);
+  if (has_room) {
+    for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+      for (uint32_t i = 0; i < wanted_[group]; ++i) {
+        loan.pages[group].push_back(ledger_.Take(loan.owner, group));
+      }
+    }
+    if (!queue_.empty()) queue_.pop_front();
+  }
+  loans_.insert({session, std::move(loan)});
+  if (!has_room) Return(session);
+  return has_room;
 }
 
-void MemoryLender::Lend(uint64_t session, uint32_t pages) {
-  OUTRIDER_CHECK(free_pages_ >= pages && loans_.size() < stock_.sequence_count,
-                 "room has been made");
-  free_pages_ -= pages;
-  loans_.insert({session, pages});
+bool MemoryLender::Own(uint64_t session, uint32_t first, IdleSince idle_since,
+                       std::vector<uint64_t>& evicted) {
+  Loan& loan = loans_.at(session);
+  const auto is_shared = [&](uint32_t group, size_t i) {
+    return i >= first && ledger_.IsShared(group, loan.pages[group][i]);
+  };
+  bool needs_some = false;
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    wanted_[group] = 0;
+    for (size_t i = 0; i < loan.pages[group].size(); ++i) wanted_[group] += is_shared(group, i);
+    needs_some |= wanted_[group] > 0;
+  }
+  if (!needs_some) return true;
+  if (!Reserve(loan.owner, /*has_sequence=*/true, idle_since, evicted)) return false;
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    for (size_t i = 0; i < loan.pages[group].size(); ++i) {
+      if (!is_shared(group, i)) continue;  // or is no longer, since somebody was evicted
+      ledger_.Drop(group, std::exchange(loan.pages[group][i], ledger_.Take(loan.owner, group)));
+    }
+    wanted_[group] = 0;
+  }
+  OUTRIDER_CHECK(ledger_.Reserve(loan.owner, wanted_).ok(), "what is left over is given back");
+  return true;
 }
 
 void MemoryLender::Return(uint64_t session) {
   const auto loan = loans_.find(session);
   if (loan == loans_.end()) return;
-  free_pages_ += loan->second;
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    for (const uint32_t page : loan->second.pages[group]) ledger_.Drop(group, page);
+  }
+  ledger_.Close(loan->second.owner);
   loans_.erase(loan);
 }
 
-// Evicts nobody unless that is enough.
-bool MemoryLender::MakeRoom(uint32_t pages, IdleSince idle_since, std::vector<uint64_t>& evicted) {
-  uint32_t could_be_pages = free_pages_;
-  size_t could_be_loans = loans_.size();
-  for (const auto& [session, lent] : loans_) {
-    if (!idle_since(session)) continue;
-    could_be_pages += lent;
-    --could_be_loans;
-  }
-  if (could_be_pages < pages || could_be_loans >= stock_.sequence_count) return false;
-  while (free_pages_ < pages || loans_.size() >= stock_.sequence_count) {
+// --- making room ---
+
+// What is wanted is promised to `owner`, who has a sequence or wants one too. Evicts nobody unless
+// that is enough.
+bool MemoryLender::Reserve(PageOwner owner, bool has_sequence, IdleSince idle_since,
+                           std::vector<uint64_t>& evicted) {
+  if (!IsRoom(has_sequence) && !CouldBeRoom(has_sequence, idle_since)) return false;
+  while (!IsRoom(has_sequence)) {
     const std::optional<uint64_t> idle = LongestIdle(idle_since);
     OUTRIDER_CHECK(idle.has_value(), "room is made where there is some to be had");
     Return(*idle);
     evicted.push_back(*idle);
     ++eviction_count_;
   }
+  OUTRIDER_CHECK(ledger_.Reserve(owner, wanted_).ok(), "room has been made");
   return true;
+}
+
+bool MemoryLender::IsRoom(bool has_sequence) const {
+  if (!has_sequence && loans_.size() >= stock_.sequence_count) return false;
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    if (ledger_.free_count(group) < wanted_[group]) return false;
+  }
+  return true;
+}
+
+bool MemoryLender::CouldBeRoom(bool has_sequence, IdleSince idle_since) const {
+  const auto idle_count = static_cast<size_t>(std::ranges::count_if(
+      loans_, [&](const auto& loan) { return idle_since(loan.first).has_value(); }));
+  if (idle_count == 0) return false;
+  if (!has_sequence && loans_.size() - idle_count >= stock_.sequence_count) return false;
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    if (ledger_.free_count(group) + HeldByIdle(group, idle_since) < wanted_[group]) return false;
+  }
+  return true;
+}
+
+// Pages that nobody but idle sessions holds.
+uint32_t MemoryLender::HeldByIdle(uint32_t group, IdleSince idle_since) const {
+  idle_holders_.assign(ledger_.group(group).page_count, 0);
+  for (const auto& [session, loan] : loans_) {
+    if (!idle_since(session)) continue;
+    for (const uint32_t page : loan.pages[group]) ++idle_holders_[page];
+  }
+  uint32_t count = 0;
+  for (uint32_t page = 0; page < idle_holders_.size(); ++page) {
+    const uint32_t idle = idle_holders_[page];
+    if (idle > 0 && idle == ledger_.holder_count(group, page)) ++count;
+  }
+  return count;
 }
 
 std::optional<uint64_t> MemoryLender::LongestIdle(IdleSince idle_since) const {
   std::optional<uint64_t> longest;
   MonotonicTime since{};
-  for (const auto& [session, lent] : loans_) {
+  for (const auto& [session, loan] : loans_) {
     const std::optional<MonotonicTime> idle = idle_since(session);
     if (!idle || (longest && *idle >= since)) continue;
     longest = session;
@@ -77,30 +167,34 @@ std::optional<uint64_t> MemoryLender::LongestIdle(IdleSince idle_since) const {
 
 // --- those who wait ---
 
-void MemoryLender::Queue(uint64_t session, uint32_t pages) {
-  const bool waits = std::ranges::any_of(
-      queue_, [&](const Waiting& waiting) { return waiting.session == session; });
-  if (!waits && !HasLent(session)) queue_.push_back({session, pages});
+void MemoryLender::Queue(uint64_t session) {
+  if (!HasLent(session) && !std::ranges::count(queue_, session)) queue_.push_back(session);
 }
 
 void MemoryLender::LeaveQueue(uint64_t session) {
-  std::erase_if(queue_, [&](const Waiting& waiting) { return waiting.session == session; });
+  std::erase(queue_, session);
 }
 
-void MemoryLender::ServeQueue(IdleSince idle_since, std::vector<uint64_t>& evicted) {
-  while (!queue_.empty() && MakeRoom(queue_.front().pages, idle_since, evicted)) {
-    Lend(queue_.front().session, queue_.front().pages);
-    queue_.pop_front();
-  }
+std::optional<uint64_t> MemoryLender::first_waiting() const {
+  if (queue_.empty()) return std::nullopt;
+  return queue_.front();
 }
 
 void MemoryLender::CheckInvariants() const {
-  uint32_t pages = free_pages_;
-  for (const auto& [session, lent] : loans_) pages += lent;
-  OUTRIDER_CHECK(pages == stock_.page_count, "every page is free or lent");
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    std::vector<uint32_t> holders(ledger_.group(group).page_count);
+    for (const auto& [session, loan] : loans_) {
+      for (const uint32_t page : loan.pages[group]) ++holders[page];
+    }
+    for (uint32_t page = 0; page < holders.size(); ++page) {
+      OUTRIDER_CHECK(holders[page] == ledger_.holder_count(group, page),
+                     "a page is held by those it is lent to");
+    }
+    OUTRIDER_CHECK(ledger_.promised_count(group) == 0, "what is promised is taken at once");
+  }
   OUTRIDER_CHECK(loans_.size() <= stock_.sequence_count, "sequences are rationed");
-  for (const Waiting& waiting : queue_) {
-    OUTRIDER_CHECK(!HasLent(waiting.session), "who waits for memory has none");
+  for (const uint64_t session : queue_) {
+    OUTRIDER_CHECK(!HasLent(session), "who waits for memory has none");
   }
 }
 

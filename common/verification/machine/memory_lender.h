@@ -1,14 +1,15 @@
-// The target's memory, as it is lent to sessions: pages of keys and values, and sequences.
+// The target's memory, as it is lent to sessions: pages, kept in a Ledger, and sequences.
 //
 //   none --Borrow()--> lent --Return(), or evicted for another--> none
-//     \--Queue()--> queued --ServeQueue()--> lent
+//     \--Queue()--> queued --Borrow(), as the first of those who wait--> lent
 //
 // A session borrows pages for its whole length, and the nodes of a pass behind it, so that nothing
-// it does later can want for memory. Who is idle may lose what it has to one that has something to
-// write: first whoever has been idle for the longest time. Who waits is served in order, before
-// anybody new.
+// it does later can want for memory. Where its text begins as that of another does, they hold the
+// first pages together, and whoever is about to write there anew takes some of its own first
+// (Own()). Who is idle may lose what it has to one that has something to write: first whoever has
+// been idle for the longest time. Who waits is served in order, before anybody new.
 //
-// Memory:  an entry for each session.
+// Memory:  an entry and its pages' numbers for each session.
 // Threads: as a vector.
 #pragma once
 
@@ -20,58 +21,79 @@
 
 #include "absl/functional/function_ref.h"
 #include "common/base/monotonic_time.h"
+#include "common/model/memory/ledger.h"
 
 namespace outrider {
 
 class MemoryLender {
  public:
   struct Stock {
-    uint32_t page_count;
-    uint32_t page_tokens;
+    std::vector<PageGroup> groups;
     uint32_t sequence_count;
+    uint32_t row_count_max;  // of a run: what a window keeps beside itself
+  };
+  // What a session is to have room for: its tokens and, behind them, the nodes of a pass.
+  struct Need {
+    uint32_t length;
+    uint32_t node_count;
+  };
+  // The first pages of a session that has some, in every group.
+  struct Prefix {
+    uint64_t session;
+    uint32_t page_count;
   };
   // Since when a session has had no use for its memory; none: it has.
   using IdleSince = absl::FunctionRef<std::optional<MonotonicTime>(uint64_t session)>;
 
   explicit MemoryLender(const Stock& stock);
 
-  uint32_t PagesFor(uint32_t tokens) const;
   // Tokens of a session that takes all there is, beside a pass of so many nodes.
-  uint64_t LengthMax(uint32_t pass_nodes) const;
+  uint64_t LengthMax(uint32_t node_count) const;
 
-  // False: there is none to be had, or somebody waits for it. Adds to `evicted` the sessions that
-  // have lost theirs.
-  bool Borrow(uint64_t session, uint32_t pages, IdleSince idle_since,
-              std::vector<uint64_t>& evicted);
+  // False: there is none to be had, or somebody else comes first. Adds to `evicted` the sessions
+  // that have lost theirs. `prefix` is held together with whom it names, who may be among those.
+  bool Borrow(uint64_t session, const Need& need, std::optional<Prefix> prefix,
+              IdleSince idle_since, std::vector<uint64_t>& evicted);
+  // From page `first` on it has pages that nobody else holds. False: there are too few, and it has
+  // what it had.
+  bool Own(uint64_t session, uint32_t first, IdleSince idle_since, std::vector<uint64_t>& evicted);
   void Return(uint64_t session);
   bool HasLent(uint64_t session) const { return loans_.contains(session); }
 
-  // Waits for so many pages, unless it has some or waits already.
-  void Queue(uint64_t session, uint32_t pages);
+  // Waits, unless it has some or waits already.
+  void Queue(uint64_t session);
   void LeaveQueue(uint64_t session);
-  // Lends to those who wait, as far as there is something to be had.
-  void ServeQueue(IdleSince idle_since, std::vector<uint64_t>& evicted);
+  std::optional<uint64_t> first_waiting() const;
 
+  const Ledger& ledger() const { return ledger_; }
   uint64_t eviction_count() const { return eviction_count_; }
 
   // For tests.
   void CheckInvariants() const;
 
  private:
-  struct Waiting {
-    uint64_t session;
-    uint32_t pages;
+  struct Loan {
+    PageOwner owner;
+    std::vector<std::vector<uint32_t>>
+        pages;  // by group: those of the text in its order come first
   };
 
-  bool MakeRoom(uint32_t pages, IdleSince idle_since, std::vector<uint64_t>& evicted);
+  uint32_t PagesOf(uint32_t group, const Need& need) const;
+  bool Reserve(PageOwner owner, bool has_sequence, IdleSince idle_since,
+               std::vector<uint64_t>& evicted);
+  bool IsRoom(bool has_sequence) const;
+  bool CouldBeRoom(bool has_sequence, IdleSince idle_since) const;
+  uint32_t HeldByIdle(uint32_t group, IdleSince idle_since) const;
   std::optional<uint64_t> LongestIdle(IdleSince idle_since) const;
-  void Lend(uint64_t session, uint32_t pages);
 
   const Stock stock_;
-  uint32_t free_pages_;
-  std::map<uint64_t, uint32_t> loans_;  // pages by session; each has a sequence too
-  std::deque<Waiting> queue_;
+  Ledger ledger_;
+  std::map<uint64_t, Loan> loans_;  // each has a sequence too
+  std::deque<uint64_t> queue_;
   uint64_t eviction_count_ = 0;
+  // Working memory.
+  std::vector<uint32_t> wanted_;                // pages, by group
+  mutable std::vector<uint32_t> idle_holders_;  // by page
 };
 
 }  // namespace outrider

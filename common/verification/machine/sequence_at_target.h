@@ -27,6 +27,9 @@ class SequenceAtTarget {
     MonotonicTime since;
   };
 
+  // It is to begin as another sequence does, instead of reading those tokens; with that very
+  // sequence where nobody else needs it any more. Nothing is there yet.
+  void BeginAs(const TargetFork& fork, bool takes_over);
   // The session's tokens end here now, if they did not before.
   void Truncate(uint32_t length);
   // Nothing is left of it, and what is returned is to be closed.
@@ -42,14 +45,22 @@ class SequenceAtTarget {
   void PassCommitted(const Outcome& outcome, uint32_t length);
 
   bool in_run() const { return in_run_; }
+  bool awaits_fork() const { return fork_.has_value(); }
   uint32_t read_count() const { return read_count_; }
+  // Tokens that the target had when the last run ended, all computed but the last of them: those
+  // that others may begin with.
+  uint32_t computed_count() const { return computed_count_; }
   const std::optional<Reading>& reading() const { return reading_; }
   // Whether the target holds anything for it.
   bool exists() const { return id_.has_value(); }
+  const std::optional<SequenceId>& id() const { return id_; }
 
  private:
   std::optional<SequenceId> id_;
+  std::optional<TargetFork> fork_;
   uint32_t read_count_ = 0;
+  uint32_t computed_count_ = 0;
+  uint32_t begun_count_ = 0;  // read_count() when the last run began
   std::optional<Outcome> commit_;
   std::optional<uint32_t> truncate_to_;  // after that
   bool in_run_ = false;

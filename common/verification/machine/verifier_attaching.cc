@@ -35,9 +35,11 @@ void VerifierMachine::OpenNew(VerifierStream& stream, const v1::Open& open) {
   auto sequence = VerifiedSequence::Create(open, parts_.tokenizer, limits);
   if (!sequence.ok()) return Refuse(stream, v1::Fault::MALFORMED, sequence.status());
   const uint64_t number = sessions_.NextNumber();
-  if (!BorrowMemory(number, PagesOf(**sequence))) return RefuseForWantOfRoom(stream);
+  const auto lent = memory_.Borrow(number, stream.caller, **sequence);
+  if (!lent) return RefuseForWantOfRoom(stream);
 
   VerifierSession& session = sessions_.Add(number, stream.caller, open, *std::move(sequence));
+  memory_.Begin(session, *lent);
   run_.OpenAccount(number, stream.caller.number);
   ++counted_.sessions_opened;
   v1::Opened opened;
@@ -138,7 +140,7 @@ void VerifierMachine::Attach(VerifierStream& stream, VerifierSession& session) {
   stream.session = &session;
   session.stream = &stream;
   RootKnown(session);
-  QueueForMemory(session);
+  memory_.Queue(session);
   ++counted_.attachments;
   if (drain_deadline_) TellDraining(stream);
   streams_.Pump(stream);

@@ -12,11 +12,10 @@ VerifierConfig ConfigFor(const TargetInfo& info, const Tokenizer& tokenizer) {
   config.vocabulary_size = info.vocabulary_size;
   config.context_length = info.context_length;
   config.pass_nodes_max = info.node_count_max;
-  const PageStock stock = StockOf(info.page_groups, info.sequence_count_max, info.context_length,
-                                  info.row_count_max, info.node_count_max);
-  config.sequence_count_max = stock.sequence_count;
-  config.page_count = stock.page_count;
-  config.page_tokens = kPageTokens;
+  config.sequence_count_max = info.sequence_count_max;
+  config.page_groups = info.page_groups;
+  config.row_count_max = info.row_count_max;
+  config.forks_share_pages = info.forks_share_pages;
   return config;
 }
 

@@ -24,10 +24,12 @@ struct VerifierConfig {
   std::vector<uint32_t> exit_depths;
 
   uint32_t sketch_nodes_max = 256;
-  // What of the target's is lent out: sequences, and pages of keys and values.
+  // What of the target's is lent out: sequences, and pages of what its layers keep of them, where
+  // runs have up to so many rows.
   uint32_t sequence_count_max = 16;
-  uint32_t page_count = 0;
-  uint32_t page_tokens = 0;
+  std::vector<PageGroup> page_groups;
+  uint32_t row_count_max = 256;
+  bool forks_share_pages = false;  // TargetInfo
 
   uint32_t session_count_max = 1024;
   uint32_t session_count_of_key_max = 1024;

@@ -37,12 +37,13 @@ VerifierMachine::VerifierMachine(VerifierConfig config, Parts parts)
                  .time_to_live = config_.time_to_live,
                  .shares_processor = config_.shares_processor},
                 parts_.random_bits, moment_),
-      lender_({.page_count = config_.page_count,
-               .page_tokens = config_.page_tokens,
-               .sequence_count = config_.sequence_count_max}),
       run_(config_.scheduler),
+      memory_({.groups = config_.page_groups,
+               .sequence_count = config_.sequence_count_max,
+               .row_count_max = config_.row_count_max},
+              config_.forks_share_pages, sessions_, run_),
       length_max_(static_cast<uint32_t>(
-          std::min<uint64_t>(lender_.LengthMax(config_.pass_nodes_max), config_.context_length))) {
+          std::min<uint64_t>(memory_.LengthMax(config_.pass_nodes_max), config_.context_length))) {
   OUTRIDER_CHECK(config_.vocabulary_size > 0, "a target is described");
 }
 
@@ -56,7 +57,8 @@ VerifierMachine::Stats VerifierMachine::stats() const {
   Stats stats = counted_;
   stats.runs = run_.run_count();
   stats.prompt_tokens = run_.prompt_token_count();
-  stats.evictions = lender_.eviction_count();
+  stats.shared_tokens = memory_.shared_token_count();
+  stats.evictions = memory_.eviction_count();
   stats.hints_overtaken = streams_.hints_overtaken();
   stats.faults = streams_.fault_count();
   return stats;
@@ -79,7 +81,7 @@ void VerifierMachine::Describe(v1::DescribeResponse& response) const {
 void VerifierMachine::Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions) {
   moment_ = {now, &actions};
   std::visit([this](const auto& e) { On(e); }, event);
-  ServeMemoryQueue();
+  memory_.ServeQueue();
   Schedule();
   EndDrain();
   SetTimerIfSooner();
@@ -237,14 +239,14 @@ absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Grow& g
 absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Append& append) {
   OUTRIDER_RETURN_IF_ERROR(session.sequence->Append(append));
   RootKnown(session);
-  QueueForMemory(session);
+  memory_.Queue(session);
   return absl::OkStatus();
 }
 
 absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Truncate& truncate) {
   OUTRIDER_RETURN_IF_ERROR(session.sequence->Truncate(truncate));
   session.idle_since = moment_.now;
-  session.at_target.Truncate(truncate.length());
+  memory_.Truncated(session, truncate.length());
   return absl::OkStatus();
 }
 
@@ -261,7 +263,7 @@ void VerifierMachine::Detach(VerifierStream& stream) {
   VerifierSession& session = *std::exchange(stream.session, nullptr);
   session.stream = nullptr;
   sessions_.Detached(session);
-  lender_.LeaveQueue(session.number);
+  memory_.LeaveQueue(session);
 }
 
 // The stream's session, if it has one, stays.
@@ -285,9 +287,7 @@ void VerifierMachine::Remove(VerifierSession& session) {
 }
 
 void VerifierMachine::Erase(VerifierSession& session) {
-  lender_.LeaveQueue(session.number);
-  lender_.Return(session.number);
-  if (const auto sequence = session.at_target.Forget()) run_.Close(*sequence);
+  memory_.Release(session);
   run_.CloseAccount(session.number);
   Caller& caller = session.caller;
   sessions_.Erase(session);
@@ -329,10 +329,8 @@ void VerifierMachine::EndAll() {
 void VerifierMachine::CheckInvariants() const {
   streams_.CheckInvariants(run_.running());
   sessions_.CheckInvariants();
-  lender_.CheckInvariants();
+  memory_.CheckInvariants();
   sessions_.ForEach([this](const VerifierSession& session) {
-    OUTRIDER_CHECK(!session.at_target.exists() || lender_.HasLent(session.number),
-                   "what is at the target has its memory reserved");
     OUTRIDER_CHECK(!session.at_target.in_run() || run_.running(),
                    "who is in the run is in one that runs");
     OUTRIDER_CHECK(!session.stream || session.stream->session == &session,

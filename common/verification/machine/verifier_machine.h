@@ -28,13 +28,15 @@
 //     session_identity.h   the names and secrets by which its device finds it again
 //     session_pace.h       when its next pass begins
 //     sequence_at_target.h what the target has of its tokens
-//   memory_lender.h  who has the target's memory, and who waits for some
+//   session_memory.h who has the target's memory and who waits for some (memory_lender.h), and
+//                    whose text begins as another's (prefix_index.h)
 //   next_run.h     who goes into the target's next run (scheduler.h), and what each pays
 //
 // Memory of the target is reserved in pages, for the whole length that a session may reach, when it
-// opens; an Open that finds none free is refused (OVERLOADED). A session that is detached or has
-// nothing to write may lose its pages to one that needs some: the server keeps the tokens, and
-// reads them again when the session goes on.
+// opens; an Open that finds none free is refused (OVERLOADED). Sessions of one key hold together
+// the pages of what their texts begin with alike, and those are read once. A session that is
+// detached or has nothing to write may lose its pages to one that needs some: the server keeps the
+// tokens, and reads them again when the session goes on.
 //
 // Backpressure: of each stream one message is written at a time, and one is taken in at a time: the
 // next is asked for (Read). Sessions with several unread verdicts get no pass.
@@ -55,9 +57,9 @@
 #include "common/base/monotonic_time.h"
 #include "common/text/tokenizer.h"
 #include "common/verification/machine/callers.h"
-#include "common/verification/machine/memory_lender.h"
 #include "common/verification/machine/next_run.h"
 #include "common/verification/machine/scheduler.h"
+#include "common/verification/machine/session_memory.h"
 #include "common/verification/machine/sessions.h"
 #include "common/verification/machine/streams.h"
 #include "common/verification/machine/verifier_config.h"
@@ -78,6 +80,7 @@ class VerifierMachine : public VerifierEvents {
     uint64_t tokens = 0;      // committed by verdicts
     uint64_t alone_passes = 0;
     uint64_t prompt_tokens = 0;  // read, of Opens, Appends and refills
+    uint64_t shared_tokens = 0;  // not read, since another session had them
     uint64_t evictions = 0;
     uint64_t hints_sent = 0;
     uint64_t hints_overtaken = 0;
@@ -149,16 +152,11 @@ class VerifierMachine : public VerifierEvents {
   void EndAll();
   void SetTimerIfSooner();
 
-  // The target: its memory, the next run, and what came of it (verifier_target.cc).
-  uint32_t PagesOf(const VerifiedSequence& sequence) const;
-  std::optional<MonotonicTime> IdleSince(uint64_t session) const;
-  bool BorrowMemory(uint64_t session, uint32_t pages);
-  void QueueForMemory(const VerifierSession& session);
-  void ServeMemoryQueue();
-  void ForgetEvicted();
+  // The target's next run, and what came of it (verifier_target.cc).
   void Schedule();
   void Consider(VerifierSession& session);
   void BeginWork(const Scheduler::Share& share);
+  void BeginFork(VerifierSession& session);
   void RootKnown(VerifierSession& session);
   void EndWork(TargetWork& work);
   void EndPrompt(VerifierSession& session, uint32_t count);
@@ -174,13 +172,12 @@ class VerifierMachine : public VerifierEvents {
   Callers callers_;
   Streams streams_;
   Sessions sessions_;
-  MemoryLender lender_;
   NextRun run_;
+  SessionMemory memory_;
 
   const uint32_t length_max_;  // of a session that takes all the memory
   Stats counted_;              // what the parts do not count themselves
   // Working memory.
-  std::vector<uint64_t> evicted_;
   v1::Verdict unsent_verdict_;  // of a session without a stream
   v1::Hint hint_;
 };

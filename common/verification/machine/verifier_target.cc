@@ -1,4 +1,4 @@
-// What the verifier machine has the target do, and the memory that takes.
+// What the verifier machine has the target do.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,57 +9,20 @@
 
 namespace outrider {
 
-// --- memory ---
-
-// For its longest history, and the nodes of a pass behind it.
-uint32_t VerifierMachine::PagesOf(const VerifiedSequence& sequence) const {
-  return lender_.PagesFor(sequence.length_max()) + lender_.PagesFor(sequence.pass_nodes());
-}
-
-std::optional<MonotonicTime> VerifierMachine::IdleSince(uint64_t session) const {
-  const VerifierSession& found = *sessions_.Find(session);
-  const bool is_idle = !found.stream || !found.sequence->writing();
-  if (found.at_target.in_run() || !is_idle) return std::nullopt;
-  return found.idle_since;
-}
-
-bool VerifierMachine::BorrowMemory(uint64_t session, uint32_t pages) {
-  const bool has_lent = lender_.Borrow(
-      session, pages, [this](uint64_t lender) { return IdleSince(lender); }, evicted_);
-  ForgetEvicted();
-  return has_lent;
-}
-
-void VerifierMachine::QueueForMemory(const VerifierSession& session) {
-  if (session.sequence->writing()) lender_.Queue(session.number, PagesOf(*session.sequence));
-}
-
-void VerifierMachine::ServeMemoryQueue() {
-  lender_.ServeQueue([this](uint64_t session) { return IdleSince(session); }, evicted_);
-  ForgetEvicted();
-}
-
-void VerifierMachine::ForgetEvicted() {
-  for (const uint64_t session : evicted_) {
-    const auto sequence = sessions_.Find(session)->at_target.Forget();
-    if (sequence) run_.Close(*sequence);
-  }
-  evicted_.clear();
-}
-
 // --- the next run ---
 
 void VerifierMachine::Schedule() {
   if (run_.running()) return;
   sessions_.ForEach([this](VerifierSession& session) { Consider(session); });
   for (const Scheduler::Share& share : run_.Choose()) BeginWork(share);
+  for (const uint64_t session : memory_.TakeForks()) BeginFork(*sessions_.Find(session));
   if (TargetRun* const run = run_.Begin(moment_.now)) moment_.Ask(RunTarget{run});
 }
 
 // Whatever it could have of a run now.
 void VerifierMachine::Consider(VerifierSession& session) {
   const VerifiedSequence& sequence = *session.sequence;
-  if (!session.stream || !lender_.HasLent(session.number) || !sequence.writing() ||
+  if (!session.stream || !memory_.Has(session) || !sequence.writing() ||
       session.stream->outbox.unread_verdict_count() >= config_.unread_verdicts_max) {
     return;
   }
@@ -97,6 +60,11 @@ void VerifierMachine::BeginWork(const Scheduler::Share& share) {
   if (sequence.last_id() != Sketch::kRoot) session.seen_at = session.pace.last_growth();
 }
 
+// What it begins with is there now, and may not be later.
+void VerifierMachine::BeginFork(VerifierSession& session) {
+  session.at_target.BeginWork({}, moment_.now, run_.Add(session.number));
+}
+
 // --- what came of it ---
 
 void VerifierMachine::On(const TargetDone&) {
@@ -111,6 +79,7 @@ void VerifierMachine::EndWork(TargetWork& work) {
   if (work.has_pass && !came_to_something) session.sequence->DropPass();
   if (session.hidden) return Erase(session);
   if (!work.status.ok()) return RemoveWithFault(session, v1::Fault::TARGET, work.status);
+  memory_.Learned(session);
   if (!work.prompt.empty()) EndPrompt(session, static_cast<uint32_t>(work.prompt.size()));
   if (work.has_pass) EndPass(session, work);
 }

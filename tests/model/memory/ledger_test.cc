@@ -94,23 +94,6 @@ TEST(Ledger, LendingTakesNothingFromTheHeap) {
   EXPECT_EQ(AllocationCount(), before);
 }
 
-// A lender of whole texts of 320 tokens, runs of 64 rows and 32 nodes: 11 pages each.
-TEST(Ledger, AStockOverdrawsNoGroup) {
-  const auto stock = [](std::vector<PageGroup> groups) {
-    const PageStock found = StockOf(groups, 9, 320, 64, 32);
-    return std::pair(found.page_count, found.sequence_count);
-  };
-  using Pair = std::pair<uint32_t, uint32_t>;
-  EXPECT_EQ(stock({{.page_count = 50}}), Pair(50, 9));
-  EXPECT_EQ(stock({{.page_count = 500}}), Pair(99, 9)) << "no more than they can use";
-  // A window of 33 and the rows: 4 pages, and one of nodes.
-  const PageGroup window = {.page_count = 24, .window = 33};
-  EXPECT_EQ(stock({{.page_count = 30}, window}), Pair(30, 4));
-  EXPECT_EQ(stock({window}), Pair(44, 4)) << "each of them at its longest";
-  EXPECT_EQ(stock({{.page_count = 3, .pages_each = 1}, {.page_count = 50}}), Pair(33, 3));
-  EXPECT_EQ(stock({{.page_count = 2, .window = 33}}), Pair(11, 1)) << "one is always let in";
-}
-
 // The law, against sets of pages by name: no page is lost, none is held that was not taken, none is
 // given twice, and what is promised can always be taken.
 TEST(Ledger, NoPageIsLostAndNoneIsGivenTwice) {

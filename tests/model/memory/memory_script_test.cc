@@ -77,11 +77,13 @@ class Script {
   void Fork(Text& from, Text& to) {
     if (&from == &to) return;
     Clear(to);
-    if (!to.memory->ForkFrom(*from.memory).ok()) {
+    const auto length = static_cast<uint32_t>(from.committed.size());
+    const bool is_part = length > 0 && Below(4) == 0;
+    if (!to.memory->ForkFrom(*from.memory, is_part ? Below(length) : length).ok()) {
       ++counts_.refusals;
       return;
     }
-    to.committed = to.chain = from.committed;
+    if (!is_part) to.committed = to.chain = from.committed;
     marked_.ExpectBase(*to.memory, to.committed);
     ++counts_.forks;
   }

@@ -99,7 +99,7 @@ TEST_F(AttentionMemory, ForksShareUntilTheyWrite) {
   Text first(marked_);
   Read(first, 40);
   Text second(marked_);
-  OUTRIDER_CHECK_OK(second.memory->ForkFrom(*first.memory));
+  OUTRIDER_CHECK_OK(second.memory->ForkFrom(*first.memory, first.memory->length()));
   second.committed = first.committed;
   EXPECT_EQ(free(), 6u) << "a fork takes nothing";
   EXPECT_EQ(second.memory->AtCell(0, 39).page, first.memory->AtCell(0, 39).page);
@@ -130,7 +130,7 @@ TEST_F(AttentionMemory, AForkDoesNotEndAPromise) {
   OUTRIDER_CHECK_OK(first.memory->Reserve(1, 0));
   EXPECT_EQ(free(), 6u);
   Text second(marked_);
-  OUTRIDER_CHECK_OK(second.memory->ForkFrom(*first.memory));
+  OUTRIDER_CHECK_OK(second.memory->ForkFrom(*first.memory, first.memory->length()));
   EXPECT_EQ(free(), 5u);
   Text third(marked_);
   OUTRIDER_CHECK_OK(third.memory->Reserve(5 * kPageTokens, 0));
@@ -142,7 +142,8 @@ TEST_F(AttentionMemory, AForkDoesNotEndAPromise) {
 
   OUTRIDER_CHECK_OK(first.memory->Reserve(1, 0));
   Text fourth(marked_);
-  EXPECT_EQ(fourth.memory->ForkFrom(*first.memory).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(fourth.memory->ForkFrom(*first.memory, first.memory->length()).code(),
+            absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(fourth.memory->length(), 0u);
   marked_.batch.Clear();
   marked_.batch.AddChain(*first.memory, std::array<TokenId, 1>{3});
@@ -188,7 +189,7 @@ TEST_F(AttentionMemory, APrefixIsTakenOnce) {
   Text first(marked_);
   Read(first, 4 * kPageTokens);
   Text second(marked_);
-  OUTRIDER_CHECK_OK(second.memory->ForkFrom(*first.memory));
+  OUTRIDER_CHECK_OK(second.memory->ForkFrom(*first.memory, first.memory->length()));
   second.committed = first.committed;
   Read(first, 2 * kPageTokens);
   Read(second, 2 * kPageTokens);
@@ -300,7 +301,7 @@ TEST(EncoderMemory, CellsAreWrittenOnceAndShared) {
   batch.AddChain(first, std::array<TokenId, 1>{1});
   first.Commit(1, {});
   SequenceMemory second(*memory, limits);
-  OUTRIDER_CHECK_OK(second.ForkFrom(first));
+  OUTRIDER_CHECK_OK(second.ForkFrom(first, first.length()));
   EXPECT_EQ(ledger.held_count(1), 3u);
   EXPECT_EQ(first.Truncate(0), 0u);
   EXPECT_EQ(first.encoder_keys().size(), 3u) << "the encoder has nothing to do with cells";

@@ -1,0 +1,97 @@
+// What sessions have of the target's memory: who has some, who shares a beginning with whom, and
+// who waits.
+//
+//   if (const auto lent = memory.Borrow(number, caller, sequence)) ...    // it may be opened
+//   memory.Begin(session, *lent);
+//   ...
+//   memory.Learned(session);            // after a run: more of it is at the target
+//   memory.Truncated(session, length);  // it is about to write anew from there
+//   memory.Release(session);            // and when it is gone
+//
+// A session whose text begins as another one of the same key does, with whole pages that the target
+// has computed, is not read from its beginning: its sequence is a fork of the other's, and both hold
+// the pages (memory_lender.h). The fork is made when the target's next run begins, before
+// anything else is done with the other's sequence, whatever becomes of that session meanwhile.
+//
+// Memory:  memory_lender.h and prefix_index.h have it.
+// Threads: as a vector.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/base/monotonic_time.h"
+#include "common/verification/machine/memory_lender.h"
+#include "common/verification/machine/next_run.h"
+#include "common/verification/machine/prefix_index.h"
+#include "common/verification/machine/sequence_at_target.h"
+#include "common/verification/machine/sessions.h"
+#include "common/verification/verified_sequence.h"
+
+namespace outrider {
+
+class SessionMemory {
+ public:
+  // What a session was lent, with the sequence its own begins as: a fork of it, or itself if it was
+  // evicted for this session.
+  struct Lent {
+    std::optional<TargetFork> fork = {};
+    bool takes_over = false;
+  };
+
+  // `sessions` and `run` outlive it.
+  SessionMemory(const MemoryLender::Stock& stock, bool forks_share_pages, const Sessions& sessions,
+                NextRun& run);
+
+  // Tokens of a session that takes all there is, beside a pass of so many nodes.
+  uint64_t LengthMax(uint32_t node_count) const { return lender_.LengthMax(node_count); }
+
+  // For a session that is not there yet. None: there is no memory to be had.
+  std::optional<Lent> Borrow(uint64_t session, const Caller& caller,
+                             const VerifiedSequence& sequence);
+  // It is there.
+  void Begin(VerifierSession& session, const Lent& lent);
+
+  bool Has(const VerifierSession& session) const { return lender_.HasLent(session.number); }
+  // It lost its memory, and has something to write.
+  void Queue(const VerifierSession& session);
+  void LeaveQueue(const VerifierSession& session) { lender_.LeaveQueue(session.number); }
+  void ServeQueue();
+
+  // Its tokens end at `length` now, and are written on from there.
+  void Truncated(VerifierSession& session, uint32_t length);
+  // The target may have more of it.
+  void Learned(const VerifierSession& session);
+  void Release(VerifierSession& session);
+
+  // Sessions whose fork waits for a run. Whoever asks begins it.
+  std::vector<uint64_t> TakeForks();
+
+  uint64_t eviction_count() const { return lender_.eviction_count(); }
+  // Tokens that were not read because another session had them.
+  uint64_t shared_token_count() const { return shared_token_count_; }
+
+  // For tests.
+  void CheckInvariants() const;
+
+ private:
+  std::optional<MonotonicTime> IdleSince(uint64_t session) const;
+  std::optional<MemoryLender::Prefix> FindPrefix(const Caller& caller,
+                                                 const TokenHistory& history) const;
+  void CloseEvicted();
+  void Close(VerifierSession& session);
+  // Its sequence, if it has one, is the caller's.
+  std::optional<SequenceId> Forget(VerifierSession& session);
+
+  const bool forks_share_pages_;
+  const Sessions& sessions_;
+  NextRun& run_;
+  MemoryLender lender_;
+  PrefixIndex prefixes_;
+  std::vector<uint64_t> forks_;
+  uint64_t shared_token_count_ = 0;
+  std::vector<uint64_t> evicted_;  // working memory
+};
+
+}  // namespace outrider
