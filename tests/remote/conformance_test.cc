@@ -8,8 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bench/simulator/sources/synthetic_target.h"
@@ -19,6 +19,7 @@
 #include "client/verifier/local_verifier.h"
 #include "client/verifier/remote_verifier.h"
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/verification/machine/verifier_config.h"
 #include "common/verification/verifier_driver.h"
@@ -50,34 +51,42 @@ VerifierConfig ScriptConfig(const TargetInfo& info) {
   return config;
 }
 
-// The text of all three. Whoever listens hears what is chosen at roots, as an exit would guess it.
-class ScriptText final : public Text {
+// The text of all three.
+const Text& ScriptText() {
+  static const HashedText text{{.seed = 3, .vocabulary_size = 64}};
+  return text;
+}
+
+// What an exit guesses: the token after the root.
+Outcome GuessAt(const TokenHistory& history, const Chooser& chooser) {
+  return {DraftedNode::kRoot, ScriptText().After(RootOf(history), chooser)};
+}
+
+// A target that lets somebody guess of its passes before it runs them.
+class GuessedTarget final : public SyntheticTarget {
  public:
-  int32_t vocabulary_size() const override { return text_.vocabulary_size(); }
-  TokenId After(const Place& place, const Chooser& chooser) const override {
-    const TokenId token = text_.After(place, chooser);
-    if (on_root && place.history.ancestors.empty()) on_root(token);
-    return token;
+  GuessedTarget() : SyntheticTarget(kTarget, ScriptText()) {}
+
+  void Run(std::span<Reading> readings, std::span<const Pass> passes,
+           std::span<PassResult> results) override {
+    if (!passes.empty()) before_passes(passes);
+    SyntheticTarget::Run(readings, passes, results);
   }
 
-  std::function<void(TokenId)> on_root;
-
- private:
-  const HashedText text_{{.seed = 3, .vocabulary_size = 64}};
+  std::function<void(std::span<const Pass>)> before_passes;
 };
 
-// The same guess, for the simulator's host.
+// The same guesses, for the simulator's host.
 class ScriptExits final : public Exits {
  public:
   std::span<const double> depths() const override { return depths_; }
   Hint Guess(size_t, const Place& root, std::span<const DraftedNode>,
              const Outcome&) const override {
-    return {{DraftedNode::kRoot, text_.After(root, chooser_)}, kHintProbability};
+    return {{DraftedNode::kRoot, ScriptText().After(root, chooser_)}, kHintProbability};
   }
 
  private:
   const std::vector<double> depths_ = {0.5};
-  const HashedText text_{{.seed = 3, .vocabulary_size = 64}};
   const Chooser chooser_ = *Chooser::Create({}, 64);
 };
 
@@ -122,7 +131,10 @@ class BehindVerifier : public Verifying, private Verifier::Listener {
     {
       MutexLock lock(mu_);
       Inbox& inbox = inboxes_.at(stream);
-      while (inbox.messages.empty() && !inbox.end) changed_.Wait(mu_);
+      const MonotonicTime deadline = RealClock().Now() + std::chrono::seconds(30);
+      while (inbox.messages.empty() && !inbox.end) {
+        if (!changed_.WaitUntil(mu_, deadline)) return absl::DeadlineExceededError("no answer");
+      }
       if (inbox.messages.empty()) return *inbox.end;
       message = std::move(inbox.messages.front());
       inbox.messages.pop_front();
@@ -139,14 +151,9 @@ class BehindVerifier : public Verifying, private Verifier::Listener {
 
  protected:
   BehindVerifier()
-      : target_(kTarget, text_),
-        machine_(ScriptConfig(target_.info()), {Vocabulary(), [this] { return ++bits_; }}),
+      : machine_(ScriptConfig(target_.info()), {Vocabulary(), [this] { return ++bits_; }}),
         driver_(std::make_unique<VerifierDriver>(machine_, target_)) {
-    text_.on_root = [this](TokenId token) {
-      driver_->Guessed(0, 0, {DraftedNode::kRoot, token}, kHintProbability);
-      // The layers after the exit: long enough for a hint to be written before the verdict.
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    };
+    target_.before_passes = [this](std::span<const Pass> passes) { Guess(passes); };
   }
 
   virtual Verifier& verifier() = 0;
@@ -160,8 +167,7 @@ class BehindVerifier : public Verifying, private Verifier::Listener {
   }
 
   uint64_t bits_ = 0;
-  ScriptText text_;
-  SyntheticTarget target_;
+  GuessedTarget target_;
   VerifierMachine machine_;
   std::unique_ptr<VerifierDriver> driver_;
 
@@ -172,8 +178,24 @@ class BehindVerifier : public Verifying, private Verifier::Listener {
     bool can_send = false;
   };
 
+  // The layers after the exit take until all hints have come: none is overtaken by its verdict.
+  void Guess(std::span<const Pass> passes) {
+    size_t awaited = 0;
+    {
+      MutexLock lock(mu_);
+      awaited = hint_count_ + passes.size();
+    }
+    for (size_t i = 0; i < passes.size(); ++i) {
+      driver_->Guessed(i, 0, GuessAt(*passes[i].history, *passes[i].chooser), kHintProbability);
+    }
+    MutexLock lock(mu_);
+    const MonotonicTime deadline = RealClock().Now() + std::chrono::seconds(30);
+    while (hint_count_ < awaited && changed_.WaitUntil(mu_, deadline)) continue;
+  }
+
   void OnMessage(uint64_t stream, v1::ServerMessage&& message) override {
     MutexLock lock(mu_);
+    if (message.has_hint()) ++hint_count_;
     inboxes_.at(stream).messages.push_back(std::move(message));
     changed_.NotifyAll();
   }
@@ -197,6 +219,7 @@ class BehindVerifier : public Verifying, private Verifier::Listener {
   Mutex mu_;
   CondVar changed_;
   std::map<uint64_t, Inbox> inboxes_ ABSL_GUARDED_BY(mu_);
+  size_t hint_count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 class InThisProcess final : public BehindVerifier {
@@ -230,9 +253,9 @@ class AtTheSimulatorsHost final : public Verifying {
  public:
   AtTheSimulatorsHost()
       : host_(events_,
-              {.config = ScriptConfig(SyntheticTarget(kTarget, text_).info()),
+              {.config = ScriptConfig(SyntheticTarget(kTarget, ScriptText()).info()),
                .pass_time = TimeProfile::Constant(std::chrono::milliseconds(20))},
-              {Vocabulary(), text_, exits_}) {}
+              {Vocabulary(), ScriptText(), exits_}) {}
 
   void Open(uint64_t stream) override {
     lines_[stream] = std::make_unique<Line>(events_);
@@ -274,7 +297,6 @@ class AtTheSimulatorsHost final : public Verifying {
   };
 
   EventQueue events_;
-  ScriptText text_;
   ScriptExits exits_;
   std::map<uint64_t, std::unique_ptr<Line>> lines_;
   Host host_;
@@ -282,14 +304,14 @@ class AtTheSimulatorsHost final : public Verifying {
 
 // --- the script ---
 
-v1::ClientMessage OpenOf(uint64_t nonce) {
+v1::ClientMessage OpenOf(uint64_t nonce, const std::vector<TokenId>& prompt = {5, 9, 17, 33}) {
   v1::ClientMessage message;
   v1::Open& open = *message.mutable_open();
   open.set_nonce(nonce);
   open.set_attempt(1);
   open.set_hints(true);
   open.set_dry_policy(v1::DRY_POLICY_WAIT);
-  SetPrompt(std::vector<TokenId>{5, 9, 17, 33}, open);
+  SetPrompt(prompt, open);
   return message;
 }
 
@@ -462,12 +484,11 @@ class Script {
 
   // What the target writes from here.
   std::vector<TokenId> Next(size_t count) const {
-    const ScriptText text;
     const Chooser chooser = *Chooser::Create({}, 64);
     TokenHistory history = History();
     std::vector<TokenId> next;
     while (next.size() < count) {
-      next.push_back(text.After(RootOf(history), chooser));
+      next.push_back(GuessAt(history, chooser).next);
       OUTRIDER_CHECK_OK(history.Append({&next.back(), 1}));
     }
     return next;
@@ -491,6 +512,39 @@ TEST(ConformanceTest, AllVerifiersGiveTheSameAnswers) {
   const Answers here = Play(std::make_unique<InThisProcess>());
   EXPECT_THAT(Play(std::make_unique<AtAServer>()), ElementsAreArray(here));
   EXPECT_THAT(Play(std::make_unique<AtTheSimulatorsHost>()), ElementsAreArray(here));
+}
+
+// Whatever passes share a run: every session gets hints of its own pass, and its own text.
+TEST(ConformanceTest, FourSessionsAtOnceHearOfTheirOwnPasses) {
+  constexpr int kVerdicts = 12;
+  const Chooser chooser = *Chooser::Create({}, 64);
+  InThisProcess verifying;
+  std::vector<TokenHistory> texts;
+  for (uint64_t stream = 1; stream <= 4; ++stream) {
+    const std::vector<TokenId> prompt = {static_cast<TokenId>(10 * stream), 5, 9};
+    texts.emplace_back(TokenHistory::Options{.vocabulary_size = 64, .capacity = 64});
+    OUTRIDER_CHECK_OK(texts.back().Append(prompt));
+    verifying.Open(stream);
+    verifying.Send(stream, OpenOf(stream, prompt));
+  }
+  const auto hear = [&](uint64_t stream) {
+    auto answer = verifying.Await(stream);
+    const auto* const message = std::get_if<v1::ServerMessage>(&answer);
+    return message ? *message : v1::ServerMessage();
+  };
+  for (uint64_t stream = 1; stream <= 4; ++stream) ASSERT_TRUE(hear(stream).has_opened());
+  for (int verdict = 0; verdict < kVerdicts; ++verdict) {
+    v1::ClientMessage go;
+    go.mutable_grow()->set_seen(static_cast<uint32_t>(verdict));
+    go.mutable_grow()->set_go(true);
+    for (uint64_t stream = 1; stream <= 4; ++stream) verifying.Send(stream, go);
+    for (uint64_t stream = 1; stream <= 4; ++stream) {
+      const TokenId next = GuessAt(texts[stream - 1], chooser).next;
+      ASSERT_EQ(hear(stream).hint().next(), static_cast<uint32_t>(next));
+      ASSERT_EQ(hear(stream).verdict().next(), static_cast<uint32_t>(next));
+      OUTRIDER_CHECK_OK(texts[stream - 1].Append({&next, 1}));
+    }
+  }
 }
 
 TEST(ConformanceTest, TheScriptHasSomethingOfEverything) {

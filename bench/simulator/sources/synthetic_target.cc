@@ -6,6 +6,14 @@
 #include "common/base/status.h"
 
 namespace outrider {
+namespace {
+
+uint32_t PagesOf(const SyntheticTarget::Options& options) {
+  const uint64_t pages = PagesFor(options.context_length) + PagesFor(options.node_count_max);
+  return static_cast<uint32_t>(options.sequence_count_max * pages);
+}
+
+}  // namespace
 
 SyntheticTarget::SyntheticTarget(const Options& options, const Text& text)
     : info_{.model_name = "synthetic",
@@ -13,7 +21,9 @@ SyntheticTarget::SyntheticTarget(const Options& options, const Text& text)
             .vocabulary_size = static_cast<uint32_t>(text.vocabulary_size()),
             .context_length = options.context_length,
             .node_count_max = options.node_count_max,
-            .sequence_count_max = options.sequence_count_max},
+            .sequence_count_max = options.sequence_count_max,
+            .page_groups = {{.page_count = PagesOf(options)}},
+            .forks_share_pages = true},
       text_(text) {}
 
 absl::StatusOr<SequenceId> SyntheticTarget::CreateSequence() {

@@ -5,6 +5,8 @@
 // token for token, and a commit with a pass. Whoever gets that wrong is stopped, not told: only our
 // own bug can do it.
 //
+// Its sequences have pages as a model's have, for all of them at their longest.
+//
 // Memory: a history of `context_length` tokens for each sequence.
 #pragma once
 
@@ -19,7 +21,7 @@
 
 namespace outrider {
 
-class SyntheticTarget final : public Target {
+class SyntheticTarget : public Target {
  public:
   struct Options {
     uint32_t context_length = 8192;
