@@ -58,7 +58,7 @@ VerifierConfig CrampedConfig() {
   config.sketch_nodes_max = 12;
   config.pass_nodes_max = 7;
   config.unread_verdicts_max = 2;
-  config.scheduler = {.row_count_max = 10, .prompt_tokens_max = 12, .prompt_tokens_min = 3};
+  config.scheduler = {.row_count_max = 10, .run_row_count_max = 12, .prompt_tokens_min = 3};
   return config;
 }
 

@@ -7,6 +7,10 @@
 namespace outrider {
 namespace {
 
+// How many times as long as the run without it a piece of a prompt takes, beside others: the prompt
+// takes an eighth longer than it would alone.
+constexpr double kPieceOfRun = 8;
+
 double Seconds(Duration time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -15,6 +19,7 @@ double Seconds(Duration time) {
 
 Scheduler::Scheduler(const Options& options) : options_(options) {
   OUTRIDER_CHECK(options.row_count_max > 0, "a run has room for a pass");
+  OUTRIDER_CHECK(options.run_row_count_max > options.row_count_max, "and for prompts beside it");
   OUTRIDER_CHECK(options.prompt_tokens_min > 0, "a run reads some of a prompt");
 }
 
@@ -71,20 +76,32 @@ void Scheduler::Order(std::span<const Candidate> candidates) {
   }
 }
 
-uint32_t Scheduler::PieceBesideOthers() const {
+// Of passes that may begin at once, as far as they may have any.
+uint32_t Scheduler::RowsReady(std::span<const Candidate> candidates) const {
+  uint64_t rows = 0;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.wants_pass && candidate.prompt_tokens == 0) rows += 1 + candidate.node_count;
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>(rows, options_.row_count_max));
+}
+
+uint32_t Scheduler::PieceBesideOthers(uint32_t pass_rows) const {
   const std::optional<RunTime::Line> line = run_time_.line();
   double tokens = 2 * run_time_.rows_tried();
   if (line) {
-    const double seconds = std::max(Seconds(options_.prompt_time_max), line->run_seconds);
+    const double without = line->run_seconds + pass_rows * line->row_seconds;
+    const double seconds = std::clamp(kPieceOfRun * without, Seconds(options_.prompt_time_min),
+                                      Seconds(options_.prompt_time_max));
     tokens = std::min(tokens, seconds / line->row_seconds);
   }
-  const double least = options_.prompt_tokens_min;
-  const double most = options_.prompt_tokens_max;
-  return static_cast<uint32_t>(std::clamp(tokens, std::min(least, most), most));
+  tokens = std::clamp<double>(tokens, options_.prompt_tokens_min, options_.run_row_count_max);
+  return static_cast<uint32_t>(tokens);
 }
 
 void Scheduler::SharePrompts(std::span<const Candidate> candidates, bool beside_others) {
-  uint32_t budget = beside_others ? PieceBesideOthers() : options_.prompt_tokens_max;
+  const uint32_t pass_rows = RowsReady(candidates);
+  uint32_t budget = options_.run_row_count_max - pass_rows;
+  if (beside_others) budget = std::min(budget, PieceBesideOthers(pass_rows));
   for (const Rank& rank : ranks_) {
     const uint32_t tokens = std::min(budget, candidates[rank.candidate].prompt_tokens);
     shares_[rank.candidate].prompt_tokens = tokens;

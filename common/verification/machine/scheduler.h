@@ -11,12 +11,14 @@
 // are more sessions than rows, those go that have had the least of the target's time: first the
 // key, then the session below it.
 //
-// A run reads prompts beside the passes, one after the other by the same order. Where others are
-// writing, a piece of a prompt takes no more than a bounded time, or than the run would take without
-// it: so no pass is delayed for long by somebody's long prompt, and a target that takes longer to
-// read its weights than that is not kept reading them for a few tokens each. What a piece takes is
-// learned from runs (run_time.h); none is more than twice as large as what was tried of late. With
-// nobody else there, as much is read as a run holds.
+// A run reads prompts beside the passes, one after the other by the same order, as far as they leave
+// rows: what does not fit would take another read of the weights. Where others are writing, a prompt
+// is read in pieces. All it adds to their time is its own rows', in pieces of whatever size; but
+// every piece is another run, whose weights and passes the prompt waits for, and delays others'
+// next token by what it takes. So a piece takes several times what the run would without it, for
+// the prompt to take little longer than it would alone, and never more than a bounded time. What
+// that is is learned from runs (run_time.h); none is more than twice as large as what was tried of
+// late. With nobody else there, as much is read as a run holds.
 //
 // Time is accounted as start-time fair queueing does it: who has used less is served first, and who
 // comes back from doing nothing starts even with those being served, not with credit.
@@ -42,10 +44,12 @@ namespace outrider {
 class Scheduler {
  public:
   struct Options {
-    uint32_t row_count_max = 64;                               // of all passes of a run
-    uint32_t prompt_tokens_max = 256;                          // of a run, whoever is there
-    uint32_t prompt_tokens_min = 16;                           // however slow they are
-    Duration prompt_time_max = std::chrono::milliseconds(50);  // beside others
+    uint32_t row_count_max = 64;       // of all passes of a run
+    uint32_t run_row_count_max = 256;  // of a run in all, passes and prompts
+    uint32_t prompt_tokens_min = 16;   // of a run, however slow they are
+    // Of a piece beside others: it may always take that long, and never longer.
+    Duration prompt_time_min = std::chrono::milliseconds(50);
+    Duration prompt_time_max = std::chrono::milliseconds(500);
   };
 
   struct Candidate {
@@ -110,7 +114,8 @@ class Scheduler {
   };
 
   void Order(std::span<const Candidate> candidates);
-  uint32_t PieceBesideOthers() const;
+  uint32_t RowsReady(std::span<const Candidate> candidates) const;
+  uint32_t PieceBesideOthers(uint32_t pass_rows) const;
   void SharePrompts(std::span<const Candidate> candidates, bool beside_others);
   // To the passes that can or cannot wait; returns what is left.
   uint32_t ShareRows(std::span<const Candidate> candidates, bool can_wait, uint32_t rows);

@@ -15,6 +15,7 @@ VerifierConfig ConfigFor(const TargetInfo& info, const Tokenizer& tokenizer) {
   config.sequence_count_max = info.sequence_count_max;
   config.page_groups = info.page_groups;
   config.row_count_max = info.row_count_max;
+  config.scheduler.run_row_count_max = info.row_count_max;
   config.forks_share_pages = info.forks_share_pages;
   return config;
 }
