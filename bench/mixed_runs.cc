@@ -51,7 +51,7 @@ class Bench {
     OUTRIDER_ASSIGN_OR_RETURN(
         bench->target_,
         LoadCpuTarget(*file, path,
-                      {.context_length = 2 * kPromptLength, .sequence_count_max = kOthers + 1},
+                      {.context_length = kPromptLength, .sequence_count_max = kOthers + 1},
                       KernelsFor(BestIsa()), *bench->pool_, nullptr));
     const auto vocabulary_size = static_cast<int32_t>(bench->target_->info().vocabulary_size);
     OUTRIDER_ASSIGN_OR_RETURN(Chooser chooser, Chooser::Create({}, vocabulary_size));
