@@ -7,20 +7,16 @@
 //
 // It is driven by gRPC and a target on a thread (outrider-server), or by a simulator in virtual
 // time. A session (VerifiedSequence) outlives the stream it is attached to, for a time to live; a
-// stream is one attachment of one session:
-//
-//   stream    new --Open, Resume--> attached --Fault, Close--> ending --EndStream--> ended
-//   session   attached <--Resume, Open again-- detached --time to live--> gone
-//                 |   --stream closed, fenced, stalled-->
-//                 +-- Close, a broken contract, a failing target --> gone
+// stream is one attachment of one session (attachments.h).
 //
 // The target runs one TargetRun at a time (target_run.h). What would disturb one that is under way
 // waits for its end: edits, Close and Resume of a session that is in it. Growth does not wait.
 //
-// A pass may begin once the root is known and the tokens before it are read (session_pace.h says
-// when it does).
+// It tells its parts what happens, and they work on one state (verifier_state.h), each part of which
+// has fields and invariants of its own:
 //
-// It joins parts, each with fields and invariants of its own:
+//   attachments.h  how streams and sessions come together and part, and how all of it ends
+//   session_runs.h what sessions have of the target's runs, and what becomes of that
 //
 //   callers.h      who calls, by key
 //   streams.h      what each stream waits to hear and to say, and how long it may be silent
@@ -39,7 +35,7 @@
 // tokens, and reads them again when the session goes on.
 //
 // Backpressure: of each stream one message is written at a time, and one is taken in at a time: the
-// next is asked for (Read). Sessions with several unread verdicts get no pass.
+// next is asked for (Read).
 //
 // Bounds: config has them. Per stream: the message being written, `unread_verdicts_max` verdicts,
 //         one hint and one of every other kind; one message held back.
@@ -56,14 +52,11 @@
 #include "absl/status/status.h"
 #include "common/base/monotonic_time.h"
 #include "common/text/tokenizer.h"
-#include "common/verification/machine/callers.h"
-#include "common/verification/machine/next_run.h"
-#include "common/verification/machine/scheduler.h"
-#include "common/verification/machine/session_memory.h"
-#include "common/verification/machine/sessions.h"
-#include "common/verification/machine/streams.h"
+#include "common/verification/machine/attachments.h"
+#include "common/verification/machine/session_runs.h"
 #include "common/verification/machine/verifier_config.h"
 #include "common/verification/machine/verifier_events.h"
+#include "common/verification/machine/verifier_state.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
@@ -99,8 +92,8 @@ class VerifierMachine : public VerifierEvents {
 
   void Describe(v1::DescribeResponse& response) const;
   Stats stats() const;
-  size_t session_count() const { return sessions_.size(); }
-  size_t stream_count() const { return streams_.size(); }
+  size_t session_count() const { return state_.sessions.size(); }
+  size_t stream_count() const { return state_.streams.size(); }
   // The one that a session (TargetWork::session) is attached to.
   std::optional<StreamNumber> StreamOf(uint64_t session) const;
 
@@ -128,58 +121,12 @@ class VerifierMachine : public VerifierEvents {
   absl::Status Follow(VerifierSession& session, const v1::Append& append);
   absl::Status Follow(VerifierSession& session, const v1::Truncate& truncate);
   void Close(VerifierSession& session);
-
-  // How streams and sessions come together (verifier_attaching.cc).
-  void Open(VerifierStream& stream, const v1::Open& open);
-  void OpenNew(VerifierStream& stream, const v1::Open& open);
-  void OpenAgain(VerifierStream& stream, const v1::Open& open, VerifierSession& session);
-  void Resume(VerifierStream& stream, const v1::Resume& resume);
-  absl::Status CheckCompatible(const v1::Open& open) const;
-  void RefuseForWantOfRoom(VerifierStream& stream);
-  void RefuseLate(VerifierStream& stream);
-  void Fence(VerifierSession& session);
-  void AnswerOpen(VerifierStream& stream, VerifierSession& session, v1::Opened& opened);
-  void Attach(VerifierStream& stream, VerifierSession& session);
-
-  // How they part, and what ends.
-  void Detach(VerifierStream& stream);
-  void Refuse(VerifierStream& stream, v1::Fault::Kind kind, const absl::Status& why);
-  void Remove(VerifierSession& session);
-  void RemoveWithFault(VerifierSession& session, v1::Fault::Kind kind, const absl::Status& why);
-  void Erase(VerifierSession& session);
-  void TellDraining(VerifierStream& stream);
-  void EndDrain();
-  void EndAll();
   void SetTimerIfSooner();
 
-  // The target's next run, and what came of it (verifier_target.cc).
-  void Schedule();
-  void Consider(VerifierSession& session);
-  void BeginWork(const Scheduler::Share& share);
-  void BeginFork(VerifierSession& session);
-  void RootKnown(VerifierSession& session);
-  void EndWork(TargetWork& work);
-  void EndPrompt(VerifierSession& session, uint32_t count);
-  void EndPass(VerifierSession& session, const TargetWork& work);
-
-  const VerifierConfig config_;
-  const Parts parts_;
-  Moment moment_;
+  VerifierState state_;
+  Attachments attachments_;
+  SessionRuns runs_;
   std::optional<MonotonicTime> timer_at_;
-  std::optional<MonotonicTime> drain_deadline_;
-  bool drained_ = false;
-
-  Callers callers_;
-  Streams streams_;
-  Sessions sessions_;
-  NextRun run_;
-  SessionMemory memory_;
-
-  const uint32_t length_max_;  // of a session that takes all the memory
-  Stats counted_;              // what the parts do not count themselves
-  // Working memory.
-  v1::Verdict unsent_verdict_;  // of a session without a stream
-  v1::Hint hint_;
 };
 
 }  // namespace outrider

@@ -1,0 +1,265 @@
+#include "common/verification/machine/attachments.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/verification/wire_time.h"
+
+namespace outrider {
+
+Attachments::Attachments(VerifierState& state, const Tokenizer& tokenizer)
+    : state_(state),
+      tokenizer_(tokenizer),
+      length_max_(static_cast<uint32_t>(std::min<uint64_t>(
+          state.memory.LengthMax(state.config.pass_nodes_max), state.config.context_length))) {}
+
+// --- Open ---
+
+void Attachments::Open(VerifierStream& stream, const v1::Open& open) {
+  if (VerifierSession* const session = state_.sessions.FindOpened(stream.caller, open)) {
+    OpenAgain(stream, open, *session);
+  } else {
+    OpenNew(stream, open);
+  }
+}
+
+void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open) {
+  if (drain_deadline_) {
+    return Refuse(stream, v1::Fault::DRAINING, absl::UnavailableError("the server is stopping"));
+  }
+  if (const absl::Status status = CheckCompatible(open); !status.ok()) {
+    return Refuse(stream, v1::Fault::MISMATCH, status);
+  }
+  if (!state_.sessions.HasRoomFor(stream.caller)) return RefuseForWantOfRoom(stream);
+  const VerifiedSequence::Limits limits = {
+      .vocabulary_size = static_cast<int32_t>(state_.config.vocabulary_size),
+      .context_length = length_max_,
+      .pass_nodes_max = state_.config.pass_nodes_max,
+      .sketch_nodes_max = state_.config.sketch_nodes_max};
+  auto sequence = VerifiedSequence::Create(open, tokenizer_, limits);
+  if (!sequence.ok()) return Refuse(stream, v1::Fault::MALFORMED, sequence.status());
+  const uint64_t number = state_.sessions.NextNumber();
+  const auto lent = state_.memory.Borrow(number, stream.caller, **sequence);
+  if (!lent) return RefuseForWantOfRoom(stream);
+
+  VerifierSession& session = state_.sessions.Add(number, stream.caller, open, *std::move(sequence));
+  state_.memory.Begin(session, *lent);
+  state_.run.OpenAccount(number, stream.caller.number);
+  ++opened_count_;
+  v1::Opened opened;
+  OUTRIDER_CHECK_OK(session.sequence->Attach(opened));
+  AnswerOpen(stream, session, opened);
+}
+
+absl::Status Attachments::CheckCompatible(const v1::Open& open) const {
+  const auto differs = [](const std::string& device, const std::string& server) {
+    return !device.empty() && device != server;
+  };
+  if (differs(open.tokenizer_fingerprint(), state_.config.tokenizer_fingerprint)) {
+    return FailedPrecondition("the device's tokenizer is ", open.tokenizer_fingerprint(),
+                              ", and that of ", state_.config.model_name, " here is ",
+                              state_.config.tokenizer_fingerprint,
+                              "; use a draft of the same family");
+  }
+  if (differs(open.numerics_id(), state_.config.numerics_id)) {
+    return FailedPrecondition("the device asks for numerics id ", open.numerics_id(), ", and ",
+                              state_.config.model_name, " here has ", state_.config.numerics_id,
+                              ": its text may differ");
+  }
+  return absl::OkStatus();
+}
+
+void Attachments::RefuseForWantOfRoom(VerifierStream& stream) {
+  ++refused_count_;
+  Refuse(stream, v1::Fault::OVERLOADED,
+         ResourceExhausted("no room for another session; come again in ",
+                           WireMilliseconds(state_.config.retry_after), " ms"));
+}
+
+// Its answer was lost. Everything that the first one has done stands.
+void Attachments::OpenAgain(VerifierStream& stream, const v1::Open& open,
+                            VerifierSession& session) {
+  if (!session.identity.IsOpenedBy(open)) {
+    return Refuse(stream, v1::Fault::MALFORMED,
+                  InvalidArgument("this nonce has opened another session; every one has its own"));
+  }
+  if (session.identity.IsLate(open.attempt())) return RefuseLate(stream);
+  v1::Opened opened;
+  if (const absl::Status status = session.sequence->Attach(opened); !status.ok()) {
+    return Refuse(stream, v1::Fault::MALFORMED, status);
+  }
+  Fence(session);
+  session.identity.Reopen(open);
+  AnswerOpen(stream, session, opened);
+}
+
+void Attachments::AnswerOpen(VerifierStream& stream, VerifierSession& session, v1::Opened& opened) {
+  opened.set_session(session.identity.id());
+  opened.set_token(session.identity.token());
+  opened.set_time_to_live_ms(WireMilliseconds(state_.config.time_to_live));
+  opened.set_numerics_id(state_.config.numerics_id);
+  stream.outbox.AddOpened().Swap(&opened);
+  Attach(stream, session);
+}
+
+// --- Resume ---
+
+void Attachments::Resume(VerifierStream& stream, const v1::Resume& resume) {
+  VerifierSession* const session = state_.sessions.FindResumed(stream.caller, resume);
+  if (!session) {
+    return Refuse(stream, v1::Fault::UNKNOWN_SESSION,
+                  NotFound("there is no such session, or not with this token; open a new one with "
+                           "the committed tokens"));
+  }
+  if (session->identity.IsLate(resume.attempt())) return RefuseLate(stream);
+  Fence(*session);
+  v1::Resumed resumed;
+  if (const absl::Status status = session->sequence->Resume(resume, resumed); !status.ok()) {
+    Remove(*session);
+    return Refuse(stream, v1::Fault::DRIFTED, status);
+  }
+  session->identity.Resume(resume);
+  resumed.set_token(session->identity.token());
+  stream.outbox.AddResumed().Swap(&resumed);
+  Attach(stream, *session);
+}
+
+// --- both ---
+
+// The device has given this stream up and asked for another, which has come before it.
+void Attachments::RefuseLate(VerifierStream& stream) {
+  Refuse(stream, v1::Fault::SUPERSEDED,
+         absl::AbortedError("a newer stream has attached to this session"));
+}
+
+void Attachments::Fence(VerifierSession& session) {
+  if (!session.stream) return;
+  Refuse(*session.stream, v1::Fault::SUPERSEDED,
+         absl::AbortedError("another stream has attached to this session"));
+}
+
+// The answer is in the outbox.
+void Attachments::Attach(VerifierStream& stream, VerifierSession& session) {
+  state_.streams.Attached(stream);
+  stream.session = &session;
+  session.stream = &stream;
+  RootKnown(session);
+  state_.memory.Queue(session);
+  ++attachment_count_;
+  if (drain_deadline_) TellDraining(stream);
+  state_.streams.Pump(stream);
+}
+
+// The device has a new root to grow from, or this root has a device again.
+void Attachments::RootKnown(VerifierSession& session) {
+  session.pace.RootKnown(*session.sequence, state_.run.pass_seconds(), state_.moment.now);
+}
+
+// --- endings ---
+
+void Attachments::Detach(VerifierStream& stream) {
+  if (!stream.session) return;
+  VerifierSession& session = *std::exchange(stream.session, nullptr);
+  session.stream = nullptr;
+  state_.sessions.Detached(session);
+  state_.memory.LeaveQueue(session);
+}
+
+// The stream's session, if it has one, stays.
+void Attachments::Refuse(VerifierStream& stream, v1::Fault::Kind kind, const absl::Status& why) {
+  Detach(stream);
+  state_.streams.Refuse(stream, kind, why);
+}
+
+void Attachments::RemoveWithFault(VerifierSession& session, v1::Fault::Kind kind,
+                                  const absl::Status& why) {
+  if (VerifierStream* const stream = session.stream) Refuse(*stream, kind, why);
+  Remove(session);
+}
+
+// Nobody finds it any more. While it is in the run it stays where the target can see it.
+void Attachments::Remove(VerifierSession& session) {
+  if (session.stream) Detach(*session.stream);
+  state_.sessions.Hide(session);
+  if (!session.at_target.in_run()) Erase(session);
+}
+
+void Attachments::Erase(VerifierSession& session) {
+  state_.memory.Release(session);
+  state_.run.CloseAccount(session.number);
+  Caller& caller = session.caller;
+  state_.sessions.Erase(session);
+  state_.callers.ForgetIfUnused(caller);
+}
+
+// --- stopping ---
+
+void Attachments::Drain(MonotonicTime deadline) {
+  drain_deadline_ = deadline;
+  state_.streams.ForEach([this](VerifierStream& stream) {
+    if (stream.session) TellDraining(stream);
+  });
+}
+
+void Attachments::ReplyEnded(VerifierStream& stream) {
+  if (drain_deadline_) TellDraining(stream);
+}
+
+// A session that is writing may go on; one that is not would keep the server for nothing.
+void Attachments::TellDraining(VerifierStream& stream) {
+  VerifierSession& session = *stream.session;
+  if (session.sequence->finish() != v1::FINISH_NONE) {
+    return RemoveWithFault(session, v1::Fault::DRAINING,
+                           absl::UnavailableError("the server is stopping"));
+  }
+  stream.outbox.SetDraining().set_deadline_ms(
+      WireMilliseconds(*drain_deadline_ - state_.moment.now));
+  state_.streams.Pump(stream);
+}
+
+void Attachments::EndDrain() {
+  if (!drain_deadline_ || drained_) return;
+  if (state_.moment.now >= *drain_deadline_) EndAll();
+  if (state_.streams.size() > 0 || state_.run.running()) return;
+  while (state_.sessions.size() > 0) Remove(state_.sessions.any());
+  drained_ = true;
+  state_.moment.Ask(VerifierEvents::Drained{});
+}
+
+void Attachments::EndAll() {
+  const absl::Status why = absl::UnavailableError("the server is stopping");
+  state_.streams.ForEach([&](VerifierStream& stream) {
+    if (!stream.listens()) return;
+    VerifierSession* const session = stream.session;
+    Refuse(stream, v1::Fault::DRAINING, why);
+    if (session) Remove(*session);
+  });
+}
+
+std::optional<MonotonicTime> Attachments::next_deadline() const {
+  if (!drain_deadline_ || state_.moment.now >= *drain_deadline_) return std::nullopt;
+  return drain_deadline_;
+}
+
+void Attachments::CheckInvariants() const {
+  state_.sessions.ForEach([](const VerifierSession& session) {
+    OUTRIDER_CHECK(!session.stream || session.stream->session == &session,
+                   "a session and its stream know each other");
+  });
+  state_.streams.ForEach([](const VerifierStream& stream) {
+    OUTRIDER_CHECK(!stream.session || stream.session->stream == &stream,
+                   "a stream and its session know each other");
+  });
+  size_t stream_count = 0;
+  size_t session_count = 0;
+  state_.callers.ForEach([&](const Caller& caller) {
+    stream_count += caller.stream_count;
+    session_count += caller.session_count;
+  });
+  OUTRIDER_CHECK(stream_count == state_.streams.size(), "every stream is counted at its caller");
+  OUTRIDER_CHECK(session_count == state_.sessions.size(), "every session is counted at its caller");
+}
+
+}  // namespace outrider

@@ -1,0 +1,62 @@
+// What sessions have of the target's runs: who goes into the next one, and what came of the last.
+//
+//   runs.Begin();      // RunTarget, if the target is idle and somebody wants something of it
+//   runs.Hear(hint);   // while it runs
+//   runs.End();        // it is done: verdicts, progress, faults
+//
+// A pass may begin once the root is known and the tokens before it are read (session_pace.h says
+// when it does). Sessions with several unread verdicts get none.
+//
+// Memory:  a verdict and a hint.
+// Threads: as a vector.
+#pragma once
+
+#include <cstdint>
+
+#include "common/verification/machine/attachments.h"
+#include "common/verification/machine/scheduler.h"
+#include "common/verification/machine/verifier_state.h"
+#include "common/verification/target_run.h"
+#include "proto/outrider/v1/verifier.pb.h"
+
+namespace outrider {
+
+class SessionRuns {
+ public:
+  struct Counts {
+    uint64_t passes = 0;
+    uint64_t pass_nodes = 0;  // drafted, in those
+    uint64_t tokens = 0;      // committed by verdicts
+    uint64_t alone_passes = 0;
+    uint64_t hints_sent = 0;
+  };
+
+  // Both outlive it.
+  SessionRuns(VerifierState& state, Attachments& attachments);
+
+  void Begin();
+  void Hear(const VerifierEvents::HintFound& event);
+  void End();
+
+  const Counts& counts() const { return counts_; }
+
+  // For tests.
+  void CheckInvariants() const;
+
+ private:
+  void Consider(VerifierSession& session);
+  void BeginWork(const Scheduler::Share& share);
+  void BeginFork(VerifierSession& session);
+  void EndWork(TargetWork& work);
+  void EndPrompt(VerifierSession& session, uint32_t count);
+  void EndPass(VerifierSession& session, const TargetWork& work);
+
+  VerifierState& state_;
+  Attachments& attachments_;
+  Counts counts_;
+  // Working memory.
+  v1::Verdict unsent_verdict_;  // of a session without a stream
+  v1::Hint hint_;
+};
+
+}  // namespace outrider
