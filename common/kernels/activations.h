@@ -27,4 +27,16 @@ struct ActivationRows {
   size_t sum_stride = 0;
 };
 
+// Rows [first, first + count). static: files compiled for one instruction set include this, and
+// each has a copy of its own.
+static inline ActivationRows SomeRows(const ActivationRows& x, uint32_t first, uint32_t count) {
+  ActivationRows rows = x;
+  rows.row_count = count;
+  rows.values += first * x.value_stride;
+  rows.quants += first * x.quant_stride;
+  if (x.scales != nullptr) rows.scales += first;  // floats have none, and no stride of zero either
+  rows.sums += first * x.sum_stride;
+  return rows;
+}
+
 }  // namespace outrider

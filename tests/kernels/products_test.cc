@@ -180,6 +180,38 @@ TEST(Products, SeveralMatricesOfDifferentTypesShareOneCall) {
   }
 }
 
+// As experts do: the first two share rows, one has none, and row 3 goes to nobody.
+TEST(Products, MatricesMayTakeRowsOfTheirOwn) {
+  const std::vector<float> x = MakeActivations(kRowsMax);
+  const RowRange ranges[] = {{0, 3}, {1, 2}, {4, 0}, {4, kRowsMax - 4}};
+  for (const Isa isa : SupportedIsas()) {
+    Workbench bench(2, isa);
+    for (const TensorType type : kTypes) {
+      std::vector<Matrix> matrices;
+      std::vector<std::vector<float>> outs;
+      for (const RowRange& range : ranges) {
+        matrices.emplace_back(type, 50 + range.first, 28 + range.count);
+        outs.emplace_back(size_t{kRowsMax} * matrices.back().in_rows.outputs, -1.0f);
+      }
+      std::vector<Product> products;
+      for (size_t i = 0; i < matrices.size(); ++i) {
+        const Matrix& matrix = matrices[i];
+        const WeightMatrix& view = HasPanels(type) ? matrix.in_panels : matrix.in_rows;
+        products.push_back({&view, outs[i].data(), view.outputs, ranges[i]});
+      }
+      bench.Multiply(x, products);
+      for (size_t i = 0; i < matrices.size(); ++i) {
+        const size_t outputs = matrices[i].in_rows.outputs;
+        std::vector<float> expected = bench.Multiply(*products[i].weights, x);
+        std::fill_n(expected.begin(), ranges[i].first * outputs, -1.0f);
+        std::fill(expected.begin() + (ranges[i].first + ranges[i].count) * outputs, expected.end(),
+                  -1.0f);
+        EXPECT_EQ(outs[i], expected) << Name(type) << " on " << Name(isa) << ", matrix " << i;
+      }
+    }
+  }
+}
+
 TEST(Products, ANanOrInfinityInARowReachesEveryResultOfThatRowAlone) {
   Workbench bench(2);
   for (const TensorType type : kTypes) {

@@ -31,17 +31,6 @@ struct ProductTile {
   uint32_t output_count;  // of these panels, to be written
 };
 
-// Rows [first, first + count).
-static inline ActivationRows SomeRows(const ActivationRows& x, uint32_t first, uint32_t count) {
-  ActivationRows rows = x;
-  rows.row_count = count;
-  rows.values += first * x.value_stride;
-  rows.quants += first * x.quant_stride;
-  if (x.scales != nullptr) rows.scales += first;  // floats have none, and no stride of zero either
-  rows.sums += first * x.sum_stride;
-  return rows;
-}
-
 // Kernel::Run<rows, panels>(tile) for 1 to Kernel::kRowsMax rows: 4 or 8.
 template <typename Kernel, int kPanels>
 static inline void RunRows(const ProductTile& tile) {

@@ -37,6 +37,31 @@ constexpr QuantisedStrides StridesFor(uint32_t inputs, uint32_t block) {
 
 constexpr std::array<uint32_t, 2> kBlocks = {32, 256};
 
+// Fewer elements are quantised sooner than other threads are told of them.
+constexpr size_t kSerialElements = 8192;
+
+uint32_t PanelsPerChunk(const WeightMatrix& weights) {
+  const TensorType type = HasPanels(weights.type) ? weights.type : TensorType::kF32;
+  const uint64_t steps = kChunkBytes / (kPanelsPerStep * PanelBytes(type, weights.inputs));
+  return static_cast<uint32_t>(std::max<uint64_t>(1, steps)) * kPanelsPerStep;
+}
+
+uint32_t ChunkCount(const WeightMatrix& weights) {
+  const uint32_t per_chunk = PanelsPerChunk(weights);
+  return (PanelCount(weights.outputs) + per_chunk - 1) / per_chunk;
+}
+
+// The rows a product takes of `all`.
+ActivationRows RowsOf(const Product& product, const ActivationRows& all) {
+  return product.rows ? SomeRows(all, product.rows->first, product.rows->count) : all;
+}
+
+// Where output `first_output` of the first of them goes.
+float* OutOf(const Product& product, uint32_t first_output) {
+  const size_t first_row = product.rows ? product.rows->first : 0;
+  return product.out + first_row * product.out_stride + first_output;
+}
+
 size_t FormIndex(ActivationForm form) {
   return form == ActivationForm::kInt8Per32 ? 0 : 1;
 }
@@ -61,6 +86,35 @@ PanelProduct* KernelFor(const ProductKernels& kernels, TensorType type) {
 }
 
 }  // namespace
+
+// The chunks of products, counted through: those of the first, of the second, ... One worker's way
+// through them, which only goes forward, so that hundreds of products are walked once a loop.
+class Multiplier::Chunks {
+ public:
+  explicit Chunks(std::span<const Product> products) : next_(products.data()) {}
+
+  // `index` rises from call to call and is below the number of all chunks.
+  Chunk At(size_t index) {
+    while (index >= end_) {
+      product_ = next_++;
+      begin_ = end_;
+      end_ += ChunkCount(*product_->weights);
+      per_chunk_ = PanelsPerChunk(*product_->weights);
+    }
+    const uint32_t first = static_cast<uint32_t>(index - begin_) * per_chunk_;
+    return {.product = product_,
+            .first_panel = first,
+            .panel_count = std::min(per_chunk_, PanelCount(product_->weights->outputs) - first)};
+  }
+
+ private:
+  const Product* next_;
+  // Where it is: the product that has chunks [begin_, end_).
+  const Product* product_ = nullptr;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  uint32_t per_chunk_ = 0;
+};
 
 absl::StatusOr<Multiplier> Multiplier::Create(const Kernels& kernels, ThreadPool& pool,
                                               uint32_t row_count_max, uint32_t inputs_max) {
@@ -93,6 +147,8 @@ void Multiplier::Multiply(const FloatRows& x, std::span<const Product> products)
   size_t chunk_count = 0;
   for (const Product& product : products) {
     OUTRIDER_CHECK(product.weights->inputs == x.inputs, "a matrix fits the rows it multiplies");
+    OUTRIDER_CHECK(!product.rows || product.rows->first + product.rows->count <= x.row_count,
+                   "a product takes rows that there are");
     chunk_count += ChunkCount(*product.weights);
     const ActivationForm form = FormFor(product.weights->type);
     if (form == ActivationForm::kFloat) continue;
@@ -102,11 +158,14 @@ void Multiplier::Multiply(const FloatRows& x, std::span<const Product> products)
 
   std::atomic<size_t> next{0};
   pool_->ParallelRanges(pool_->thread_count(), [&](size_t, size_t, uint32_t worker) {
+    Chunks chunks(products);
     for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < chunk_count;
          i = next.fetch_add(1, std::memory_order_relaxed)) {
-      const Chunk chunk = FindChunk(products, i);
+      const Chunk chunk = chunks.At(i);
       const ActivationForm form = FormFor(chunk.product->weights->type);
-      RunChunk(chunk, form == ActivationForm::kFloat ? floats : quantised[FormIndex(form)], worker);
+      const ActivationRows& all =
+          form == ActivationForm::kFloat ? floats : quantised[FormIndex(form)];
+      RunChunk(chunk, RowsOf(*chunk.product, all), worker);
     }
   });
 }
@@ -128,8 +187,7 @@ ActivationRows Multiplier::Quantise(const FloatRows& x, ActivationForm form) {
       for (size_t b = 0; b < x.inputs / block; ++b) scales[b * x.row_count + r] = row_scales[b];
     }
   };
-  // Fewer rows take less time than waking the others.
-  if (x.row_count < 2 * pool_->thread_count()) {
+  if (x.row_count < 2 * pool_->thread_count() || x.row_count * x.inputs < kSerialElements) {
     quantise_rows(0, x.row_count, 0);
   } else {
     pool_->ParallelRanges(x.row_count, quantise_rows);
@@ -144,27 +202,6 @@ ActivationRows Multiplier::Quantise(const FloatRows& x, ActivationForm form) {
           .sum_stride = strides.sums};
 }
 
-uint32_t Multiplier::PanelsPerChunk(const WeightMatrix& weights) const {
-  const TensorType type = HasPanels(weights.type) ? weights.type : TensorType::kF32;
-  const uint64_t steps = kChunkBytes / (kPanelsPerStep * PanelBytes(type, weights.inputs));
-  return static_cast<uint32_t>(std::max<uint64_t>(1, steps)) * kPanelsPerStep;
-}
-
-uint32_t Multiplier::ChunkCount(const WeightMatrix& weights) const {
-  const uint32_t per_chunk = PanelsPerChunk(weights);
-  return (PanelCount(weights.outputs) + per_chunk - 1) / per_chunk;
-}
-
-Multiplier::Chunk Multiplier::FindChunk(std::span<const Product> products, size_t index) const {
-  const Product* product = products.data();
-  for (; index >= ChunkCount(*product->weights); ++product) index -= ChunkCount(*product->weights);
-  const uint32_t per_chunk = PanelsPerChunk(*product->weights);
-  const auto first = static_cast<uint32_t>(index) * per_chunk;
-  return {.product = product,
-          .first_panel = first,
-          .panel_count = std::min(per_chunk, PanelCount(product->weights->outputs) - first)};
-}
-
 void Multiplier::RunChunk(const Chunk& chunk, const ActivationRows& x, uint32_t worker) {
   const WeightMatrix& weights = *chunk.product->weights;
   if (weights.layout == WeightLayout::kRows) return RunRowsChunk(chunk, x, worker);
@@ -173,7 +210,7 @@ void Multiplier::RunChunk(const Chunk& chunk, const ActivationRows& x, uint32_t 
       weights.data + chunk.first_panel * PanelBytes(weights.type, weights.inputs),
       chunk.panel_count,
       std::min(chunk.panel_count * kPanelOutputs, weights.outputs - first_output), x,
-      chunk.product->out + first_output, chunk.product->out_stride);
+      OutOf(*chunk.product, first_output), chunk.product->out_stride);
 }
 
 // GGUF rows: into a panel of this worker's, which stays in its cache until the product has read it.
@@ -199,7 +236,7 @@ void Multiplier::RunRowsChunk(const Chunk& chunk, const ActivationRows& x, uint3
                   {reinterpret_cast<float*>(panel.data()), panel_bytes / sizeof(float)});
     }
     KernelFor(kernels_->products, panel_type)(
-        panel.data(), 1, rows, x, chunk.product->out + first_output, chunk.product->out_stride);
+        panel.data(), 1, rows, x, OutOf(*chunk.product, first_output), chunk.product->out_stride);
   }
 }
 

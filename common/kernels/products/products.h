@@ -1,5 +1,5 @@
-// Matrix products of a pass: the same activation rows times one or several weight matrices, shared
-// out over a pool.
+// Matrix products of a pass: activation rows times one or several weight matrices, shared out over a
+// pool in one loop. Matrices take all of the rows or, as experts do, some that follow one another.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(Multiplier multiplier,
 //                             Multiplier::Create(kernels, pool, row_count_max, inputs_max));
@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -39,11 +40,18 @@ struct FloatRows {
   uint32_t inputs;
 };
 
+// [first, first + count)
+struct RowRange {
+  uint32_t first;
+  uint32_t count;
+};
+
 // out[r * out_stride + n] = sum over k of weights[n, k] * x[r, k]
 struct Product {
   const WeightMatrix* weights;
   float* out;
   size_t out_stride;
+  std::optional<RowRange> rows = std::nullopt;  // the r that are wanted; none said: all
 };
 
 class Multiplier {
@@ -70,12 +78,11 @@ class Multiplier {
     uint32_t panel_count;
   };
 
+  class Chunks;
+
   Multiplier(const Kernels& kernels, ThreadPool& pool) : kernels_(&kernels), pool_(&pool) {}
 
   ActivationRows Quantise(const FloatRows& x, ActivationForm form);
-  Chunk FindChunk(std::span<const Product> products, size_t index) const;
-  uint32_t PanelsPerChunk(const WeightMatrix& weights) const;
-  uint32_t ChunkCount(const WeightMatrix& weights) const;
   void RunChunk(const Chunk& chunk, const ActivationRows& x, uint32_t worker);
   void RunRowsChunk(const Chunk& chunk, const ActivationRows& x, uint32_t worker);
 
