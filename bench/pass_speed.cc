@@ -59,6 +59,7 @@ class WatchedWeights final : public WeightStore {
     experts_.push_back(key);
     return store_.Acquire(key);
   }
+  uint32_t expert_leases_max() const override { return store_.expert_leases_max(); }
   void Prefetch(std::span<const WeightKey> keys) override { store_.Prefetch(keys); }
   void LendWaits(IdleWork work) override { store_.LendWaits(std::move(work)); }
 

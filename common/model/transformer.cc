@@ -19,15 +19,17 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
   const uint32_t product_rows = std::max(row_count_max, logit_row_count_max);
   std::unique_ptr<Transformer> made(
       new Transformer(spec, weights, row_count_max, logit_row_count_max));
-  OUTRIDER_ASSIGN_OR_RETURN(made->math_, RowMath::Create(spec, kernels, pool, product_rows));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      made->math_, RowMath::Create(spec, kernels, pool,
+                                   std::max(product_rows, ExpertFeedForward::ProductRowsMax(
+                                                              spec, row_count_max))));
   OUTRIDER_ASSIGN_OR_RETURN(
       made->attention_,
       AttentionMixer::Create(spec, weights.outer().rope_freqs, cache, *made->math_, row_count_max));
   OUTRIDER_ASSIGN_OR_RETURN(made->feed_forward_,
                             FeedForward::Create(spec, *made->math_, row_count_max));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      made->experts_,
-      ExpertFeedForward::Create(spec, weights, *made->feed_forward_, *made->math_, row_count_max));
+  OUTRIDER_ASSIGN_OR_RETURN(made->experts_,
+                            ExpertFeedForward::Create(spec, weights, *made->math_, row_count_max));
   for (uint32_t layer = 0; layer < spec.layer_count(); ++layer) {
     Mixer* const other = mixers.empty() ? nullptr : mixers[layer];
     made->mixers_.push_back(other != nullptr ? other : made->attention_.get());

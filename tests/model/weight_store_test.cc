@@ -70,6 +70,7 @@ class SlotStore final : public WrappedStore {
     slot.expert = planner_.Expert(key.layer, key.expert).In(slot.memory.bytes().data());
     return Lease<FeedForwardWeights>(*this, key, slot.expert);
   }
+  uint32_t expert_leases_max() const override { return kSlots - 1; }
   void LendWaits(IdleWork work) override { work_ = std::move(work); }
 
   uint32_t waits = 0;
@@ -94,6 +95,7 @@ class SlotStore final : public WrappedStore {
   // The next slot that nobody has, in turn; read by another thread while this one waits.
   template <typename Weights>
   Slot& Bring(WeightKey key, const LoadPlan<Weights>& plan) {
+    OUTRIDER_CHECK(leases < kSlots, "no more is asked for at once than this lends");
     do next_ = (next_ + 1) % kSlots;
     while (slots_[next_].lent);
     Slot& slot = slots_[next_];

@@ -17,6 +17,7 @@ class WrappedStore : public WeightStore {
   absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) override {
     return store_.Acquire(key);
   }
+  uint32_t expert_leases_max() const override { return store_.expert_leases_max(); }
   void Prefetch(std::span<const WeightKey> keys) override { store_.Prefetch(keys); }
   void LendWaits(IdleWork work) override { store_.LendWaits(std::move(work)); }
 

@@ -5,9 +5,32 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/model/layers/feed_forward.h"
 
 namespace outrider {
 namespace {
+
+// Enough rows that loops are long beside what starting them costs; their gates and ups, at the
+// hundreds of floats that small experts have, are a few hundred kilobytes.
+constexpr uint32_t kBandRows = 256;
+
+struct RouterMaxima {
+  uint32_t expert_count = 0;
+  uint32_t used_count = 0;
+  uint32_t length = 0;
+};
+
+RouterMaxima MaximaOf(const ModelSpec& spec) {
+  RouterMaxima maxima;
+  for (const LayerSpec& layer : spec.layers) {
+    const FeedForwardSpec& shape = layer.feed_forward;
+    if (!shape.router) continue;
+    maxima.expert_count = std::max(maxima.expert_count, shape.router->expert_count);
+    maxima.used_count = std::max(maxima.used_count, shape.router->used_count);
+    maxima.length = std::max(maxima.length, shape.length);
+  }
+  return maxima;
+}
 
 // NUMERICS.md, section 2. There are too few experts for vectors to matter.
 float SumOverLanes(std::span<const float> values) {
@@ -53,43 +76,48 @@ void ChooseExperts(const RouterSpec& router, const RowKernels& kernels, float* l
   for (ExpertChoice& choice : choices) choice.weight /= chosen_sum;
 }
 
+// One expert may be asked by every row.
+uint32_t ExpertFeedForward::ProductRowsMax(const ModelSpec& spec, uint32_t row_count_max) {
+  return std::max(row_count_max, std::min(kBandRows, row_count_max * MaximaOf(spec).used_count));
+}
+
 absl::StatusOr<std::unique_ptr<ExpertFeedForward>> ExpertFeedForward::Create(
-    const ModelSpec& spec, WeightStore& store, FeedForward& feed_forward, RowMath& math,
-    uint32_t row_count_max) {
-  std::unique_ptr<ExpertFeedForward> made(new ExpertFeedForward(spec, store, feed_forward, math));
+    const ModelSpec& spec, WeightStore& store, RowMath& math, uint32_t row_count_max) {
+  std::unique_ptr<ExpertFeedForward> made(new ExpertFeedForward(spec, store, math));
   OUTRIDER_RETURN_IF_ERROR(made->TakeMemory(row_count_max));
   return made;
 }
 
 absl::Status ExpertFeedForward::TakeMemory(uint32_t row_count_max) {
-  uint32_t expert_count = 0, used_count = 0;
-  for (const LayerSpec& layer : spec_.layers) {
-    if (!layer.feed_forward.router) continue;
-    expert_count = std::max(expert_count, layer.feed_forward.router->expert_count);
-    used_count = std::max(used_count, layer.feed_forward.router->used_count);
-  }
-  if (expert_count == 0) return absl::OkStatus();
-  const size_t choice_count = size_t{row_count_max} * used_count;
+  const RouterMaxima maxima = MaximaOf(spec_);
+  if (maxima.expert_count == 0) return absl::OkStatus();
+  const size_t choice_count = size_t{row_count_max} * maxima.used_count;
+  band_rows_max_ = ProductRowsMax(spec_, row_count_max);
   choices_.resize(choice_count);
   place_of_.resize(choice_count);
   row_at_.resize(choice_count);
-  first_place_.resize(expert_count + 1);
-  in_use_.reserve(expert_count);
+  first_place_.resize(maxima.expert_count + 1);
+  in_use_.reserve(maxima.expert_count);
+  leases_.reserve(maxima.expert_count);
+  shares_.reserve(2 * maxima.expert_count);
   OUTRIDER_ASSIGN_OR_RETURN(memory_,
-                            AllocateRows({{logits_, row_count_max, expert_count},
-                                          {gathered_, row_count_max, spec_.embedding_length},
-                                          {results_, choice_count, spec_.embedding_length}}));
+                            AllocateRows({{logits_, row_count_max, maxima.expert_count},
+                                          {exchanged_, choice_count, spec_.embedding_length},
+                                          {gate_, band_rows_max_, maxima.length},
+                                          {up_, band_rows_max_, maxima.length}}));
   return absl::OkStatus();
 }
 
 absl::Status ExpertFeedForward::Apply(uint32_t layer, const Linear& router, const RowBlock& x,
                                       uint32_t row_count, const RowBlock& out) {
-  const RouterSpec& shape = *spec_.layers[layer].feed_forward.router;
-  Route(shape, router, x, row_count);
-  Group(shape, layer, row_count);
+  const FeedForwardSpec& shape = spec_.layers[layer].feed_forward;
+  Route(*shape.router, router, x, row_count);
+  Group(*shape.router, layer, row_count);
   store_.Prefetch(in_use_);
-  for (const WeightKey& key : in_use_) {
-    OUTRIDER_RETURN_IF_ERROR(Ask(layer, std::get<ExpertKey>(key).expert, x));
+  for (std::span<const WeightKey> experts = in_use_; !experts.empty();) {
+    const std::span<const WeightKey> band = NextBand(experts);
+    OUTRIDER_RETURN_IF_ERROR(Ask(shape, band, x));
+    experts = experts.subspan(band.size());
   }
   math_.ForEachRow(row_count, [&](size_t i) { Sum(i, out.row(i)); });
   return absl::OkStatus();
@@ -128,18 +156,69 @@ void ExpertFeedForward::Group(const RouterSpec& router, uint32_t layer, uint32_t
   first_place_[0] = 0;
 }
 
-// All rows that chose this expert, together.
-absl::Status ExpertFeedForward::Ask(uint32_t layer, uint32_t expert, const RowBlock& x) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Lease<FeedForwardWeights> weights,
-                            store_.Acquire(ExpertKey{layer, expert}));
-  const uint32_t first = first_place_[expert];
-  const uint32_t count = first_place_[expert + 1] - first;
-  for (uint32_t i = 0; i < count; ++i) {
-    std::copy_n(x.row(row_at_[first + i]), spec_.embedding_length, gathered_.row(i));
+// The first of `experts`, as many as are asked at once.
+std::span<const WeightKey> ExpertFeedForward::NextBand(std::span<const WeightKey> experts) const {
+  size_t count = 1;
+  uint32_t row_count = PlacesOf(experts[0]).count;
+  while (count < experts.size() && count < store_.expert_leases_max()) {
+    row_count += PlacesOf(experts[count]).count;
+    if (row_count > band_rows_max_) break;
+    ++count;
   }
-  feed_forward_.Apply(spec_.layers[layer].feed_forward, *weights, gathered_, count,
-                      {results_.row(first), results_.stride});
+  return experts.first(count);
+}
+
+absl::Status ExpertFeedForward::Ask(const FeedForwardSpec& shape, std::span<const WeightKey> band,
+                                    const RowBlock& x) {
+  const absl::Status acquired = Acquire(band);
+  if (acquired.ok()) Multiply(shape, band, x);
+  leases_.clear();
+  return acquired;
+}
+
+absl::Status ExpertFeedForward::Acquire(std::span<const WeightKey> band) {
+  for (const WeightKey& key : band) {
+    OUTRIDER_ASSIGN_OR_RETURN(Lease<FeedForwardWeights> lease,
+                              store_.Acquire(std::get<ExpertKey>(key)));
+    leases_.push_back(std::move(lease));
+  }
   return absl::OkStatus();
+}
+
+// All rows that chose an expert, with it; all experts of the band in the same loops.
+void ExpertFeedForward::Multiply(const FeedForwardSpec& shape, std::span<const WeightKey> band,
+                                 const RowBlock& x) {
+  const uint32_t first = PlacesOf(band.front()).first;
+  const RowRange last = PlacesOf(band.back());
+  const uint32_t row_count = last.first + last.count - first;
+  const uint32_t serial_rows = RowMath::kSerialRows * used_count_;
+  const RowBlock exchanged = {exchanged_.row(first), exchanged_.stride};
+  math_.ForEachRow(row_count, serial_rows, [&](size_t i) {
+    std::copy_n(x.row(row_at_[first + i]), spec_.embedding_length, exchanged.row(i));
+  });
+  const auto rows_of = [&](const WeightKey& key) {
+    const RowRange places = PlacesOf(key);
+    return RowRange{places.first - first, places.count};
+  };
+  shares_.clear();
+  for (size_t e = 0; e < band.size(); ++e) {  // an expert's matrices lie one after another
+    const RowRange rows = rows_of(band[e]);
+    if (shape.gate != GateKind::kGeluTanh) shares_.push_back({&leases_[e]->gate, gate_, rows});
+    shares_.push_back({&leases_[e]->up, up_, rows});
+  }
+  math_.Multiply(exchanged, row_count, spec_.embedding_length, shares_);
+  math_.ForEachRow(row_count, serial_rows,
+                   [&](size_t i) { Gate(shape, math_.kernels(), gate_.row(i), up_.row(i)); });
+  shares_.clear();
+  for (size_t e = 0; e < band.size(); ++e) {
+    shares_.push_back({&leases_[e]->down, exchanged, rows_of(band[e])});
+  }
+  math_.Multiply(up_, row_count, shape.length, shares_);
+}
+
+RowRange ExpertFeedForward::PlacesOf(const WeightKey& expert) const {
+  const uint32_t id = std::get<ExpertKey>(expert).expert;
+  return {first_place_[id], first_place_[id + 1] - first_place_[id]};
 }
 
 void ExpertFeedForward::Sum(size_t i, float* out) const {
@@ -147,7 +226,7 @@ void ExpertFeedForward::Sum(size_t i, float* out) const {
   const uint32_t* const places = place_of_.data() + i * used_count_;
   for (size_t c = 0; c < chosen.size(); ++c) {
     const float weight = chosen[c].weight;
-    const float* const result = results_.row(places[c]);
+    const float* const result = exchanged_.row(places[c]);
     for (uint32_t n = 0; n < spec_.embedding_length; ++n) {
       const float part = weight * result[n];
       out[n] = c == 0 ? part : out[n] + part;

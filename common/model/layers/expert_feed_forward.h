@@ -9,6 +9,11 @@
 // them, and experts that nobody chose are not touched. Whom a row meets at an expert changes nothing
 // for it, and its sum goes by its own ranking (kernels/NUMERICS.md, section 7).
 //
+// Experts are small, and a loop of the pool costs its threads a few microseconds of one another's
+// time. So a band of experts is asked at once: all their gates and ups are one loop, all their downs
+// another. For few rows that is every expert they chose; a band ends where what it keeps between the
+// loops would no longer stay in a cache, or at as many experts as the store lends.
+//
 // Memory:  taken in Create(), for `row_count_max` rows: among others a result of every row from each
 //          expert it chose. Nothing allocates afterwards.
 // Threads: one call at a time; it shares its work out over the pool.
@@ -23,8 +28,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/buffer.h"
-#include "common/model/layers/feed_forward.h"
 #include "common/model/layers/row_math.h"
+#include "common/model/layers/rows.h"
 #include "common/model/model_spec.h"
 #include "common/model/weights/weight_store.h"
 
@@ -42,10 +47,12 @@ void ChooseExperts(const RouterSpec& router, const RowKernels& kernels, float* l
 
 class ExpertFeedForward {
  public:
+  // What it multiplies at a time, for whoever makes its RowMath.
+  static uint32_t ProductRowsMax(const ModelSpec& spec, uint32_t row_count_max);
+
   // All that is passed outlives it.
   static absl::StatusOr<std::unique_ptr<ExpertFeedForward>> Create(const ModelSpec& spec,
                                                                    WeightStore& store,
-                                                                   FeedForward& feed_forward,
                                                                    RowMath& math,
                                                                    uint32_t row_count_max);
 
@@ -54,26 +61,30 @@ class ExpertFeedForward {
                      const RowBlock& out);
 
  private:
-  ExpertFeedForward(const ModelSpec& spec, WeightStore& store, FeedForward& feed_forward,
-                    RowMath& math)
-      : spec_(spec), store_(store), feed_forward_(feed_forward), math_(math) {}
+  ExpertFeedForward(const ModelSpec& spec, WeightStore& store, RowMath& math)
+      : spec_(spec), store_(store), math_(math) {}
   absl::Status TakeMemory(uint32_t row_count_max);
 
   void Route(const RouterSpec& router, const Linear& weights, const RowBlock& x,
              uint32_t row_count);
   void Group(const RouterSpec& router, uint32_t layer, uint32_t row_count);
-  absl::Status Ask(uint32_t layer, uint32_t expert, const RowBlock& x);
+  std::span<const WeightKey> NextBand(std::span<const WeightKey> experts) const;
+  absl::Status Ask(const FeedForwardSpec& shape, std::span<const WeightKey> band,
+                   const RowBlock& x);
+  absl::Status Acquire(std::span<const WeightKey> band);
+  void Multiply(const FeedForwardSpec& shape, std::span<const WeightKey> band, const RowBlock& x);
+  RowRange PlacesOf(const WeightKey& expert) const;
   void Sum(size_t i, float* out) const;
 
   const ModelSpec& spec_;
   WeightStore& store_;
-  FeedForward& feed_forward_;
   RowMath& math_;
 
-  PageBuffer memory_;        // what the rows below are pieces of
-  RowBlock logits_;          // [rows, experts]
-  RowBlock gathered_;        // [rows, embedding]: those that one expert is asked by
-  RowBlock results_;         // [rows * used, embedding], by place
+  PageBuffer memory_;   // what the rows below are pieces of
+  RowBlock logits_;     // [rows, experts]
+  RowBlock exchanged_;  // [rows * used, embedding], by place: what is asked, then the answer
+  RowBlock gate_, up_;  // [band_rows_max_, length], by place in the band
+  uint32_t band_rows_max_ = 0;
   uint32_t used_count_ = 0;  // of the present layer
 
   // Choice c of row i is choices_[i * used_count_ + c]. All choices of one expert have places that
@@ -83,6 +94,9 @@ class ExpertFeedForward {
   std::vector<uint32_t> row_at_;       // by place
   std::vector<uint32_t> first_place_;  // by expert, and the end
   std::vector<WeightKey> in_use_;      // experts, ascending
+
+  std::vector<Lease<FeedForwardWeights>> leases_;  // of the band at hand
+  std::vector<RowMath::Share> shares_;
 };
 
 }  // namespace outrider

@@ -6,6 +6,17 @@
 
 namespace outrider {
 
+void Gate(const FeedForwardSpec& shape, const RowKernels& kernels, const float* gate, float* up) {
+  switch (shape.gate) {
+    case GateKind::kSiluGated:
+      return kernels.silu_gate(gate, up, shape.length, up);
+    case GateKind::kGeluTanhGated:
+      return kernels.gelu_tanh_gate(gate, up, shape.length, up);
+    case GateKind::kGeluTanh:
+      return kernels.gelu_tanh(up, shape.length, up);
+  }
+}
+
 absl::StatusOr<std::unique_ptr<FeedForward>> FeedForward::Create(const ModelSpec& spec,
                                                                  RowMath& math,
                                                                  uint32_t row_count_max) {
@@ -25,20 +36,9 @@ void FeedForward::Apply(const FeedForwardSpec& shape, const FeedForwardWeights& 
     math_.Multiply(x, row_count, spec_.embedding_length,
                    {{weights.gate, gate_}, {weights.up, up_}});
   }
-  math_.ForEachRow(row_count, [&](size_t i) { Gate(shape, i); });
+  math_.ForEachRow(row_count,
+                   [&](size_t i) { Gate(shape, math_.kernels(), gate_.row(i), up_.row(i)); });
   math_.Multiply(up_, row_count, shape.length, {{weights.down, out}});
-}
-
-void FeedForward::Gate(const FeedForwardSpec& shape, size_t i) const {
-  const RowKernels& kernels = math_.kernels();
-  switch (shape.gate) {
-    case GateKind::kSiluGated:
-      return kernels.silu_gate(gate_.row(i), up_.row(i), shape.length, up_.row(i));
-    case GateKind::kGeluTanhGated:
-      return kernels.gelu_tanh_gate(gate_.row(i), up_.row(i), shape.length, up_.row(i));
-    case GateKind::kGeluTanh:
-      return kernels.gelu_tanh(up_.row(i), shape.length, up_.row(i));
-  }
 }
 
 }  // namespace outrider

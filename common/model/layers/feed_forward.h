@@ -15,6 +15,9 @@
 
 namespace outrider {
 
+// What gate and up [shape.length] come to, into up.
+void Gate(const FeedForwardSpec& shape, const RowKernels& kernels, const float* gate, float* up);
+
 class FeedForward {
  public:
   // All that is passed outlives it.
@@ -27,8 +30,6 @@ class FeedForward {
 
  private:
   FeedForward(const ModelSpec& spec, RowMath& math) : spec_(spec), math_(math) {}
-
-  void Gate(const FeedForwardSpec& shape, size_t i) const;
 
   const ModelSpec& spec_;
   RowMath& math_;

@@ -19,6 +19,14 @@ uint32_t InputsMax(const ModelSpec& spec) {
   return inputs;
 }
 
+uint32_t ExpertCountMax(const ModelSpec& spec) {
+  uint32_t count = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.feed_forward.router) count = std::max(count, layer.feed_forward.router->expert_count);
+  }
+  return count;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RowMath>> RowMath::Create(const ModelSpec& spec,
@@ -31,7 +39,9 @@ absl::StatusOr<std::unique_ptr<RowMath>> RowMath::Create(const ModelSpec& spec,
 
 RowMath::RowMath(const ModelSpec& spec, const Kernels& kernels, ThreadPool& pool,
                  Multiplier multiplier)
-    : spec_(spec), kernels_(kernels.rows), pool_(pool), multiplier_(std::move(multiplier)) {}
+    : spec_(spec), kernels_(kernels.rows), pool_(pool), multiplier_(std::move(multiplier)) {
+  products_.reserve(2 * ExpertCountMax(spec));
+}
 
 void RowMath::Normalize(const Norm& norm, const float* x, float* out) const {
   if (spec_.norm == NormKind::kRms) {
@@ -67,6 +77,24 @@ void RowMath::Multiply(const RowBlock& x, uint32_t row_count, uint32_t inputs,
     if (bias.empty()) continue;
     ForEachRow(row_count, [&](size_t i) {
       kernels_.add(output.rows.row(i), bias.data(), static_cast<uint32_t>(bias.size()));
+    });
+  }
+}
+
+void RowMath::Multiply(const RowBlock& x, uint32_t row_count, uint32_t inputs,
+                       std::span<const Share> shares) {
+  products_.clear();
+  for (const Share& share : shares) {
+    products_.push_back({&share.linear->matrix, share.out.data, share.out.stride, share.rows});
+  }
+  multiplier_.Multiply(
+      {.values = x.data, .stride = x.stride, .row_count = row_count, .inputs = inputs}, products_);
+  for (const Share& share : shares) {
+    const std::span<const float> bias = share.linear->bias;
+    if (bias.empty()) continue;
+    ForEachRow(share.rows.count, [&](size_t i) {
+      kernels_.add(share.out.row(share.rows.first + i), bias.data(),
+                   static_cast<uint32_t>(bias.size()));
     });
   }
 }

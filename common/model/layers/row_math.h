@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/thread_pool.h"
@@ -48,22 +50,37 @@ class RowMath {
   void Multiply(const RowBlock& x, uint32_t row_count, const WeightMatrix& matrix,
                 const RowBlock& out);
 
+  // Matrices each of which takes rows of its own, and their biases. out: by row of x.
+  struct Share {
+    const Linear* linear;
+    RowBlock out;
+    RowRange rows;
+  };
+  void Multiply(const RowBlock& x, uint32_t row_count, uint32_t inputs,
+                std::span<const Share> shares);
+
   template <typename Body>
   void ForEachRow(uint32_t row_count, const Body& body) const {
-    if (row_count > kSerialRows) return pool_.ParallelFor(row_count, body);
+    ForEachRow(row_count, kSerialRows, body);
+  }
+  // Up to `serial_rows` by the calling thread alone.
+  template <typename Body>
+  void ForEachRow(uint32_t row_count, uint32_t serial_rows, const Body& body) const {
+    if (row_count > serial_rows) return pool_.ParallelFor(row_count, body);
     for (uint32_t i = 0; i < row_count; ++i) body(i);
   }
 
- private:
   // So few rows are done sooner than other threads are told of them.
   static constexpr uint32_t kSerialRows = 2;
 
+ private:
   RowMath(const ModelSpec& spec, const Kernels& kernels, ThreadPool& pool, Multiplier multiplier);
 
   const ModelSpec& spec_;
   const RowKernels& kernels_;
   ThreadPool& pool_;
   Multiplier multiplier_;
+  std::vector<Product> products_;  // of the shares at hand
 };
 
 }  // namespace outrider

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,7 @@ class ResidentWeights final : public WeightStore {
   absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) override {
     return Lease<FeedForwardWeights>(*this, key, experts_[key.layer][key.expert]);
   }
+  uint32_t expert_leases_max() const override { return std::numeric_limits<uint32_t>::max(); }
   void Prefetch(std::span<const WeightKey>) override {}
   void LendWaits(IdleWork) override {}  // there are none
 

@@ -61,6 +61,8 @@ class WeightStore {
   virtual const OuterWeights& outer() const = 0;
   virtual absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) = 0;
   virtual absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) = 0;
+  // How many experts of a layer it lends at the same time, beside the layer: at least one.
+  virtual uint32_t expert_leases_max() const = 0;
 
   // These are wanted next, in this order: a hint.
   virtual void Prefetch(std::span<const WeightKey> keys) = 0;
