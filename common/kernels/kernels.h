@@ -42,6 +42,11 @@ struct ProductKernels {
   PanelProduct* q6_k;
 };
 
+struct WeightedRow {
+  const float* row;
+  float weight;
+};
+
 // Everything that is done to one row of activations. rows_<isa>.cc
 struct RowKernels {
   // One row to int8 in blocks of `block` (32 or 256; count is a multiple of it). scales: [count /
@@ -56,6 +61,8 @@ struct RowKernels {
 
   // x += y
   void (*add)(float* x, const float* y, uint32_t count);
+  // out = weight * row + weight * row + ..., of at least one term, in their order, without fma.
+  void (*weighted_sum)(const WeightedRow* terms, uint32_t term_count, uint32_t count, float* out);
 
   // Rotates the first 2 * pair_count elements of one head in place. cos, sin: [pair_count].
   void (*rope_interleaved)(float* head, const float* cos, const float* sin, uint32_t pair_count);

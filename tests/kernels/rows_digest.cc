@@ -155,6 +155,11 @@ Digests DigestsOf(const RowKernels& rows) {
       {"add", DigestOfRows([&](float* x, const float* y, const float*, uint32_t count, float*) {
          rows.add(x, y, count);
        })},
+      {"weighted_sum",
+       DigestOfRows([&](float* x, const float* y, const float* z, uint32_t count, float* out) {
+         const WeightedRow terms[] = {{x, 0.3f}, {y, -1.7f}, {z, 0.1f}};
+         rows.weighted_sum(terms, 3, count, out);
+       })},
       {"rope_interleaved",
        DigestOfRows([&](float* x, const float* y, const float* z, uint32_t count, float*) {
          rows.rope_interleaved(x, y, z, count / 2);

@@ -169,6 +169,16 @@ TEST_P(RowsIsaTest, Norms) {
                             float* out) { rows.layer_norm(x, y, z, 1e-5f, count, out); });
 }
 
+TEST_P(RowsIsaTest, WeightedSums) {
+  for (const uint32_t term_count : {1u, 2u, 3u}) {
+    ExpectEqualBits(isa(), [=](const RowKernels& rows, float* x, float* y, float* z, uint32_t count,
+                               float* out) {
+      const WeightedRow terms[] = {{x, 0.3f}, {y, -1.7f}, {z, 0.1f}};
+      rows.weighted_sum(terms, term_count, count, out);
+    });
+  }
+}
+
 TEST_P(RowsIsaTest, InPlace) {
   ExpectEqualBits(isa(), [](const RowKernels& rows, float* x, float* y, float*, uint32_t count,
                             float*) { rows.add(x, y, count); });

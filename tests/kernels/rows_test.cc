@@ -233,6 +233,22 @@ TEST_P(RowsTest, AddAddsInPlace) {
   for (size_t i = 0; i < 35; ++i) EXPECT_EQ(x[i], before[i] + y[i]);
 }
 
+// A fused product would round once where this rounds twice.
+TEST_P(RowsTest, WeightedSumsRoundEveryProductAndEverySumInOrder) {
+  const std::vector<float> x = Gaussian(35, 1.0f, 1), y = Gaussian(35, 1.0f, 2);
+  const std::vector<float> z = Gaussian(35, 1.0f, 3);
+  const WeightedRow terms[] = {{x.data(), 0.3f}, {y.data(), 0.7f}, {z.data(), -0.1f}};
+  std::vector<float> out(35);
+  rows().weighted_sum(terms, 3, 35, out.data());
+  for (size_t i = 0; i < 35; ++i) {
+    const volatile float a = 0.3f * x[i], b = 0.7f * y[i], c = -0.1f * z[i];
+    const volatile float ab = a + b;
+    EXPECT_EQ(out[i], ab + c) << i;
+  }
+  rows().weighted_sum(terms, 1, 35, out.data());
+  for (size_t i = 0; i < 35; ++i) EXPECT_EQ(out[i], 0.3f * x[i]) << i;
+}
+
 // ---- Rope
 
 TEST_P(RowsTest, RopeRotatesPairs) {

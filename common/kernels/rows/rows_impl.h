@@ -17,6 +17,7 @@ constexpr RowKernels kRowsOf = {
     .rms_norm = RmsNormRow<Lanes>,
     .layer_norm = LayerNormRow<Lanes>,
     .add = AddRow<Lanes>,
+    .weighted_sum = WeightedSumOfRows<Lanes>,
     .rope_interleaved = RopeInterleavedRow<Lanes>,
     .rope_halves = RopeHalvesRow<Lanes>,
     .silu_gate = SiluGateRow<Lanes>,

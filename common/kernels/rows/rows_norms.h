@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/kernels.h"
 #include "common/kernels/rows/rows_parts.h"
 
 namespace outrider {
@@ -45,6 +46,17 @@ void LayerNormRow(const float* x, const float* weight, const float* bias, float 
 template <class Lanes>
 void AddRow(float* x, const float* y, uint32_t count) {
   OverRow<Lanes>(count, [&](auto part) { part.Store(part.Load(x) + part.Load(y), x); });
+}
+
+template <class Lanes>
+void WeightedSumOfRows(const WeightedRow* terms, uint32_t term_count, uint32_t count, float* out) {
+  OverRow<Lanes>(count, [&](auto part) {
+    Lanes sum = part.Load(terms[0].row) * Lanes::Of(terms[0].weight);
+    for (uint32_t t = 1; t < term_count; ++t) {
+      sum = sum + part.Load(terms[t].row) * Lanes::Of(terms[t].weight);
+    }
+    part.Store(sum, out);
+  });
 }
 
 }  // namespace

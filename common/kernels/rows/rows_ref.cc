@@ -153,6 +153,15 @@ void Add(float* x, const float* y, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) x[i] = x[i] + y[i];
 }
 
+// Section 7.
+void WeightedSum(const WeightedRow* terms, uint32_t term_count, uint32_t count, float* out) {
+  for (uint32_t i = 0; i < count; ++i) {
+    float sum = terms[0].weight * terms[0].row[i];
+    for (uint32_t t = 1; t < term_count; ++t) sum = sum + terms[t].weight * terms[t].row[i];
+    out[i] = sum;
+  }
+}
+
 // ---- Section 6: rope
 
 void RotatePair(float& x0, float& x1, float c, float s) {
@@ -293,6 +302,7 @@ const RowKernels kScalarRows = {
     .rms_norm = RmsNorm,
     .layer_norm = LayerNorm,
     .add = Add,
+    .weighted_sum = WeightedSum,
     .rope_interleaved = RopeInterleaved,
     .rope_halves = RopeHalves,
     .silu_gate = SiluGate,

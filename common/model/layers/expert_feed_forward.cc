@@ -95,6 +95,7 @@ absl::Status ExpertFeedForward::TakeMemory(uint32_t row_count_max) {
   band_rows_max_ = ProductRowsMax(spec_, row_count_max);
   choices_.resize(choice_count);
   place_of_.resize(choice_count);
+  terms_.resize(choice_count);
   row_at_.resize(choice_count);
   first_place_.resize(maxima.expert_count + 1);
   in_use_.reserve(maxima.expert_count);
@@ -221,17 +222,12 @@ RowRange ExpertFeedForward::PlacesOf(const WeightKey& expert) const {
   return {first_place_[id], first_place_[id + 1] - first_place_[id]};
 }
 
-void ExpertFeedForward::Sum(size_t i, float* out) const {
-  const auto chosen = std::span(choices_).subspan(i * used_count_, used_count_);
-  const uint32_t* const places = place_of_.data() + i * used_count_;
-  for (size_t c = 0; c < chosen.size(); ++c) {
-    const float weight = chosen[c].weight;
-    const float* const result = exchanged_.row(places[c]);
-    for (uint32_t n = 0; n < spec_.embedding_length; ++n) {
-      const float part = weight * result[n];
-      out[n] = c == 0 ? part : out[n] + part;
-    }
+void ExpertFeedForward::Sum(size_t i, float* out) {
+  const size_t first = i * used_count_;
+  for (size_t c = first; c < first + used_count_; ++c) {
+    terms_[c] = {exchanged_.row(place_of_[c]), choices_[c].weight};
   }
+  math_.kernels().weighted_sum(terms_.data() + first, used_count_, spec_.embedding_length, out);
 }
 
 }  // namespace outrider

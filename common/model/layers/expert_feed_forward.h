@@ -74,7 +74,7 @@ class ExpertFeedForward {
   absl::Status Acquire(std::span<const WeightKey> band);
   void Multiply(const FeedForwardSpec& shape, std::span<const WeightKey> band, const RowBlock& x);
   RowRange PlacesOf(const WeightKey& expert) const;
-  void Sum(size_t i, float* out) const;
+  void Sum(size_t i, float* out);
 
   const ModelSpec& spec_;
   WeightStore& store_;
@@ -91,6 +91,7 @@ class ExpertFeedForward {
   // follow one another, from first_place_[expert], by rising row.
   std::vector<ExpertChoice> choices_;
   std::vector<uint32_t> place_of_;     // by choice
+  std::vector<WeightedRow> terms_;     // by choice
   std::vector<uint32_t> row_at_;       // by place
   std::vector<uint32_t> first_place_;  // by expert, and the end
   std::vector<WeightKey> in_use_;      // experts, ascending
