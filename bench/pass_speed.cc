@@ -8,6 +8,7 @@
 //   prefill N    N tokens of a prompt on top of the same, with the logits of the last
 //   read         a plain read, by all threads, of the matrices that the last pass had read: the wall
 //                a pass of few rows runs into
+//   bytes        how many bytes those matrices have, once `read` was asked (not seconds)
 //   experts      how many experts that pass had read, over all layers (not seconds)
 #include <algorithm>
 #include <charconv>
@@ -123,6 +124,13 @@ class PassTimer {
 
   size_t expert_count() const { return watched_->experts().size(); }
 
+  // What the last TimeRead() read.
+  size_t read_bytes() const {
+    size_t bytes = 0;
+    for (const std::span<const std::byte>& piece : pieces_) bytes += piece.size();
+    return bytes;
+  }
+
   // Seconds for a plain read of every matrix the last pass read, by all threads.
   absl::StatusOr<double> TimeRead() {
     pieces_.resize(shared_piece_count_);
@@ -230,6 +238,7 @@ absl::StatusOr<double> Answer(PassTimer& timer, const std::string& request) {
   const size_t space = request.find(' ');
   const std::string_view what = std::string_view(request).substr(0, space);
   if (what == "read") return timer.TimeRead();
+  if (what == "bytes") return static_cast<double>(timer.read_bytes());
   if (what == "experts") return static_cast<double>(timer.expert_count());
   const std::string_view number =
       space == std::string::npos ? "" : std::string_view(request).substr(space + 1);
