@@ -1,4 +1,5 @@
-"""Our logits against llama.cpp's, on the same quantised files of a random model of the 100M class.
+"""Our logits against llama.cpp's, on the same quantised files of a random model of the 100M class and of one with experts
+(1.1 billion weights, of which a token meets a quarter).
 
     logits.py TOOLS_DIR WORK_DIR
 
@@ -14,7 +15,7 @@ import sys
 import llama_cpp
 import numpy as np
 
-TYPES = ["q8_0", "q4_0", "q4_k"]
+FILES = [("100m", "q8_0"), ("100m", "q4_0"), ("100m", "q4_k"), ("moe-1b", "q4_0"), ("moe-1b", "q4_k")]
 TOKEN_COUNT = 2000
 AGREEMENT_MIN = 0.99
 
@@ -37,9 +38,9 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(7)
     passed = failed = 0
-    for kind in TYPES:
-        path = work / f"random-{kind}.gguf"
-        subprocess.run([tools / "random_model", "100m", kind, path], check=True)
+    for shape, kind in FILES:
+        path = work / f"random-{shape}-{kind}.gguf"
+        subprocess.run([tools / "random_model", shape, kind, path], check=True)
         tokens = [1] + random.integers(300, 16000, TOKEN_COUNT - 1).tolist()
         theirs = llama_cpp_logits(path, tokens)
         ours = our_logits(tools, path, "best", tokens, work)
@@ -51,7 +52,7 @@ def main():
         # A comparison with hardly a clear position would show nothing.
         good = bool(clear.sum() >= TOKEN_COUNT // 10 and agreement >= AGREEMENT_MIN)
         passed, failed = passed + good, failed + (not good)
-        print(f"{'ok  ' if good else 'FAIL'} {kind}: same token at {agreement:.2%} of {clear.sum()} clear positions of "
+        print(f"{'ok  ' if good else 'FAIL'} {shape} {kind}: same token at {agreement:.2%} of {clear.sum()} clear positions of "
               f"{TOKEN_COUNT} ({same.mean():.1%} of all); distance {distance:.4f}, logits' deviation {theirs.std():.3f}")
         path.unlink()
     print(f"{passed} passed, {failed} failed")
