@@ -143,5 +143,21 @@ TEST(GrowthDue, WhoseGrowthStopsBeingOfUseIsSoonNotWaitedFor) {
   EXPECT_LT(waits, 60);
 }
 
+// Something that is waited for and does not come, but what does come while nobody waits keeps passes
+// rich: without an account it would go on for ever.
+TEST(GrowthDue, WaitsThatEarnNothingTakeASmallShareOfTheTime) {
+  Growing session = Growing::Seasoned(milliseconds(5), milliseconds(20), 4);
+  Duration waited(0);
+  const MonotonicTime begin = session.now();
+  for (int i = 0; i < 1000; ++i) {
+    const Duration wait = session.Waits();
+    waited += wait;
+    session.Pass(wait);
+    session.End(3);
+  }
+  EXPECT_GT(waited, Duration(0));
+  EXPECT_LT(Seconds(waited), 0.05 * Seconds(session.now() - begin));
+}
+
 }  // namespace
 }  // namespace outrider

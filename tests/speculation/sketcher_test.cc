@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/speculation/policies/policies.h"
+#include "common/speculation/policies/resting_policy.h"
 #include "tests/base/allocation_count.h"
 
 namespace outrider {
@@ -396,6 +397,47 @@ TEST_P(EveryPolicy, SendsATargetThatIsToldToWaitWhatItWaitsFor) {
 INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
                          ::testing::ValuesIn(kPolicyKinds.begin(), kPolicyKinds.end() - 1),
                          [](const auto& of) { return std::string(PolicyName(of.param)); });
+
+// As most texts leave an n-gram drafter: the target is told in the event that says so, and once.
+TEST(SketcherSilence, ADrafterWithNothingToSaySaysSoInTheSameEvent) {
+  for (const bool target_waits : {true, false}) {
+    const auto policy = MakePolicy({PolicyKind::kOurs});
+    const CostModel costs({.round_trip_ms = 1});
+    Sketcher sketcher({}, *policy, costs);
+    sketcher.SetTargetWaits(target_waits);
+    std::vector<TokenId> committed;
+    for (int verdict = 0; verdict < 5; ++verdict) {
+      ASSERT_EQ(sketcher.NextBatch(At(20 * verdict)).size(), 1u);
+      EXPECT_FALSE(sketcher.NextGrowth(At(20 * verdict)).has_value());  // it is being drafted
+      sketcher.Drafted(sketcher.newest_batch(), std::vector<std::span<const Proposal>>(1),
+                       At(20 * verdict));
+      const auto growth = sketcher.NextGrowth(At(20 * verdict));
+      ASSERT_TRUE(growth.has_value()) << target_waits;
+      EXPECT_TRUE(growth->go);
+      EXPECT_TRUE(growth->nodes.empty());
+      EXPECT_FALSE(sketcher.NextGrowth(At(20 * verdict)).has_value());
+      sketcher.Decided(Sketch::kRoot, 10, At(20 * verdict + 19), committed);
+    }
+  }
+}
+
+// A target that goes on has gone on when it hears of it; and one that nothing is drafted for does
+// not have to be told every time.
+TEST(SketcherSilence, IsNotToldToWhomItIsNoNews) {
+  const auto policy = MakePolicy({PolicyKind::kOurs});
+  const CostModel far({.round_trip_ms = 60, .pass_ms = 20});
+  Sketcher distant({}, *policy, far);
+  distant.SetTargetWaits(false);
+  distant.NextBatch(At(0));
+  distant.Drafted(distant.newest_batch(), std::vector<std::span<const Proposal>>(1), At(0));
+  EXPECT_FALSE(distant.NextGrowth(At(0)).has_value());
+
+  RestingPolicy resting;
+  const CostModel near({.round_trip_ms = 1});
+  Sketcher sketcher({}, resting, near);
+  sketcher.SetTargetWaits(false);
+  EXPECT_FALSE(sketcher.NextGrowth(At(0)).has_value());
+}
 
 TEST(Policies, NamesAreReadBackAndOthersRefused) {
   for (const std::string_view name :

@@ -15,6 +15,11 @@ constexpr double kLateness = 1.5;
 // device may have nothing that is worth drafting.
 constexpr uint32_t kBurst = 2;
 
+// What waits may take beyond what they have earned, as a share of the time between verdicts; and the
+// most they can have, in such times: what was earned long ago tells nothing.
+constexpr double kTrialShare = 1.0 / 32;
+constexpr double kEarnedMax = 4;
+
 double SecondsBetween(MonotonicTime from, MonotonicTime to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -34,13 +39,31 @@ double GrowthDue::BatchSeconds() const {
 }
 
 void GrowthDue::RootKnown(uint32_t verdict, double promise, MonotonicTime now) {
+  Settle(begin_at_, 0);
   if (verdict == verdict_ + 1) interval_.Add(SecondsBetween(RootAt(verdict_), now));
+  if (!interval_.empty()) {
+    const double most = kEarnedMax * interval_.Value();
+    earned_ = std::min(most, earned_.value_or(most) + kTrialShare * interval_.Value());
+  }
   verdict_ = verdict;
   roots_[verdict % roots_.size()] = now;
   promise_ = promise;
   awaited_.reset();
   AwaitAnswer(now);
   if (!awaited_) AwaitNext(now);
+}
+
+void GrowthDue::Wait(double seconds, MonotonicTime now) {
+  waits_since_ = now;
+  begin_at_ = now + FromSeconds(seconds);
+}
+
+// What was waited until `end` has brought so much; it may go on.
+void GrowthDue::Settle(MonotonicTime end, double gain) {
+  end = std::min(end, begin_at_);
+  if (!earned_ || end <= waits_since_) return;
+  *earned_ += gain * TokenSeconds() - SecondsBetween(waits_since_, end);
+  waits_since_ = end;
 }
 
 // The first one that is still to come: the others come later.
@@ -56,20 +79,21 @@ void GrowthDue::AwaitAnswer(MonotonicTime now) {
     const double until = due + lateness;
     if (until <= 0) continue;
     if (until >= worth) return;
+    if (until > earned_.value_or(until)) return;
     awaited_ = verdict;
-    begin_at_ = now + FromSeconds(until);
+    Wait(until, now);
     return;
   }
 }
 
 // A token that misses this pass costs its share of another.
 void GrowthDue::AwaitNext(MonotonicTime now) {
-  begin_at_ = now;
+  Wait(0, now);
   if (interval_.empty()) return;
-  const double wait = kLateness * BatchSeconds();
-  if (gain_ * interval_.Value() > wait * (1 + promise_)) {
-    begin_at_ = std::max(now, last_growth_ + FromSeconds(wait));
-  }
+  const double batch = kLateness * BatchSeconds();
+  const double wait = batch - SecondsBetween(last_growth_, now);
+  const bool is_worth_it = gain_ * interval_.Value() > batch * (1 + promise_);
+  if (is_worth_it && wait > 0 && wait <= earned_.value_or(wait)) Wait(wait, now);
 }
 
 void GrowthDue::Grown(uint32_t seen, double promise, MonotonicTime now) {
@@ -79,6 +103,7 @@ void GrowthDue::Grown(uint32_t seen, double promise, MonotonicTime now) {
   }
   last_growth_ = now;
   gain_ = promise - promise_;
+  Settle(now, gain_);
   if (promise > 0) Learn(seen, now);
   promise_ = promise;
   if (awaited_ && (promise == 0 || seen < *awaited_)) return;

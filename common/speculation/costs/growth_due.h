@@ -17,6 +17,10 @@
 //   coming  while batch comes after batch, what the last one has added stands for what the next one
 //           will, which is worth its time or is not
 //
+// All this is believed as far as it has come true: a wait takes no more than waits have earned so far,
+// tokens that growth has brought to them less their own time, and a small share of all time, so that
+// a device whose growth has been of no use is tried again.
+//
 // Who says what: a server of each session that goes on alone, a verifier in the same process too. A
 // device that knows itself waited for decides by itself when a pass begins (tree_policy.h).
 #pragma once
@@ -47,6 +51,8 @@ class GrowthDue {
  private:
   MonotonicTime RootAt(uint32_t verdict) const { return roots_[verdict % roots_.size()]; }
   double TokenSeconds() const;
+  void Settle(MonotonicTime end, double gain);
+  void Wait(double seconds, MonotonicTime now);
   double BatchSeconds() const;
   void Learn(uint32_t seen, MonotonicTime now);
   void AwaitAnswer(MonotonicTime now);
@@ -59,6 +65,8 @@ class GrowthDue {
   std::optional<uint32_t> answered_;  // the newest verdict that growth of use has answered
   std::optional<uint32_t> awaited_;   // whose answer the pass waits for
   MonotonicTime begin_at_{};
+  MonotonicTime waits_since_{};   // until begin_at_, when that is later
+  std::optional<double> earned_;  // by waits; seconds
 
   MonotonicTime last_growth_{};
   double gain_ = 0;     // what it has added to the promise

@@ -66,6 +66,7 @@ void Sketcher::Restart(uint32_t commit_count) {
   nodes_.assign(1, DraftNode());
   candidates_.clear();
   pass_running_ = !target_waits_;
+  said_nothing_comes_ = false;
   for (Batch& batch : batches_) batch.is_of_a_past = true;
 }
 
@@ -87,6 +88,7 @@ void Sketcher::Renew(uint32_t commit_count) {
     Grow(node);
   }
   pass_running_ = !target_waits_;
+  said_nothing_comes_ = false;
 }
 
 // --- growing ---
@@ -231,6 +233,7 @@ void Sketcher::Learn(NodeId leaf, TokenId next, MonotonicTime now) {
 void Sketcher::MoveRoot(NodeId leaf, TokenId next, MonotonicTime now,
                         std::vector<TokenId>& committed) {
   posterior_.Forget();
+  said_nothing_comes_ = false;
   Reroot(leaf, next, committed);
   GuessPass(now);
   JoinChosen(now);
@@ -343,6 +346,14 @@ std::span<const Sketcher::ToDraft> Sketcher::NextBatch(MonotonicTime now) {
   return idle->nodes;
 }
 
+// Nothing comes for a target that goes on alone, and this is news to it. From further away than a
+// pass it would come when the target has gone on. Who holds back what it has (Sending::kHold) never
+// grows during a pass, so nothing of it is ever due.
+bool Sketcher::IsSilent(Sending sending) const {
+  return !target_waits_ && !drafting() && sending != Sending::kHold && !said_nothing_comes_ &&
+         costs_.round_trip_ms() < costs_.recent_pass_ms();
+}
+
 std::optional<Sketcher::Growth> Sketcher::NextGrowth(MonotonicTime now) {
   const Sending sending = policy_->Send(View(now), drafting());
   // When nothing is under way any more will not come: to hold would be to hold for ever.
@@ -350,8 +361,10 @@ std::optional<Sketcher::Growth> Sketcher::NextGrowth(MonotonicTime now) {
   if (sending == Sending::kHold && !stuck) return std::nullopt;
   size_t held = nodes_.size();
   while (held > 1 && !nodes_[held - 1].sent) --held;
-  const bool go = sending == Sending::kGo || stuck;
-  if (held == nodes_.size() && (pass_running_ || !go)) return std::nullopt;
+  const bool is_silent = IsSilent(sending);
+  const bool go = sending == Sending::kGo || stuck || is_silent;
+  if (held == nodes_.size() && (pass_running_ || !go) && !is_silent) return std::nullopt;
+  said_nothing_comes_ = said_nothing_comes_ || is_silent;
 
   for (size_t i = held; i < nodes_.size(); ++i) {
     nodes_[i].sent = true;

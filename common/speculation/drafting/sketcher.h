@@ -9,6 +9,10 @@
 // After each event the caller asks for all three, in this order: what is sent may change what is
 // worth drafting.
 //
+// Nobody waits for nobody: when nothing is under way and nothing is worth drafting, growth says `go`
+// in the same event, even if it has no node. A target that waits for growth begins its pass then; one
+// that goes on alone, and may wait a moment for growth that is due, need not.
+//
 // Which nodes the running pass has taken, a device far from its target can only guess: the best of
 // those that had been under way for a round trip when the verdict before it came, or if there were
 // none, of the first to come.
@@ -136,6 +140,7 @@ class Sketcher {
   void Reroot(NodeId leaf, TokenId next, std::vector<TokenId>& committed);
   void GuessPass(MonotonicTime now);
   void TakeSentBy(MonotonicTime deadline);
+  bool IsSilent(Sending sending) const;
 
   Options options_;
   TreePolicy* policy_;
@@ -147,6 +152,7 @@ class Sketcher {
   std::vector<DraftCandidate> candidates_;
   OutcomePosterior posterior_;
   bool pass_running_ = false;
+  bool said_nothing_comes_ = false;  // below this root
   MonotonicTime pass_begin_ = {};
 
   std::vector<Batch> batches_;  // batch_count_max of them
