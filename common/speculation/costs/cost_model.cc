@@ -9,6 +9,7 @@ CostModel::CostModel(const Assumed& assumed)
 
 void CostModel::MeasuredPass(const PassShape& shape, double ms) {
   passes_.Add(shape, ms);
+  row_price_.Add(1 + shape.nodes, ms);
   pass_.Add(ms);
   if (shape.nodes == 0) root_pass_.Add(ms);
 }

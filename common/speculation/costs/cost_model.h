@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "common/speculation/costs/latency_profile.h"
 #include "common/speculation/costs/recent_median.h"
+#include "common/speculation/costs/row_price.h"
 
 namespace outrider {
 
@@ -49,6 +51,8 @@ class CostModel {
   // What all goes into: how fast text has been coming.
   double tokens_per_ms() const;
   double PassMs(const PassShape& shape) const { return passes_.Estimate(shape); }
+  // What another row makes a pass longer; none: not known yet.
+  std::optional<double> row_ms() const { return row_price_.ms(); }
   double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count - 1, 0}); }
 
  private:
@@ -60,6 +64,7 @@ class CostModel {
   RecentMean tokens_;
   RecentMean interval_;
   LatencyProfile passes_;
+  RowPrice row_price_;
   LatencyProfile drafts_;  // by the nodes besides the first
 };
 
