@@ -68,10 +68,11 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
       ->capture_default_str()
       ->envname("OUTRIDER_SPEC_GAMMA");
   command
-      .add_option("--spec-pass-nodes", flags.pass_nodes,
-                  "Drafted tokens that one pass of the target checks, at the most")
+      .add_option(
+          "--spec-pass-nodes", flags.pass_nodes,
+          "Drafted tokens that one pass of the target checks, at the most; without it 16, or "
+          "63 of which policy auto uses as many as pay")
       ->check(CLI::Range(1, 255))
-      ->capture_default_str()
       ->envname("OUTRIDER_SPEC_PASS_NODES");
   command
       .add_option("--spec-sketch-nodes", flags.sketch_nodes,
@@ -93,7 +94,7 @@ absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
   return DraftOptions{.model = flags.draft,
                       .engine = flags.device,
                       .policy = {.kind = kind, .gamma = flags.gamma},
-                      .pass_nodes = flags.pass_nodes,
+                      .pass_nodes = flags.pass_nodes.value_or(kind == PolicyKind::kAuto ? 63 : 16),
                       .sketch_nodes = flags.sketch_nodes,
                       .dry = DryPolicies().at(flags.dry)};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,7 +21,7 @@ struct SpeculationFlags {
   std::string device = "cpu";  // that computes it
   std::string policy = "auto";
   uint32_t gamma = 4;
-  uint32_t pass_nodes = 16;
+  std::optional<uint32_t> pass_nodes;  // nothing: as many as the policy is given (DraftOf)
   uint32_t sketch_nodes = 256;
   std::string dry = "adaptive";
 };

@@ -44,7 +44,7 @@ struct DraftOptions {
   std::string model = {};      // empty: nothing is drafted; kNgramDraft; or a model's path
   std::string engine = "cpu";  // that runs it: cpu, torch, torch:cuda
   PolicyOptions policy = {.kind = PolicyKind::kAuto};
-  uint32_t pass_nodes = 16;
+  uint32_t pass_nodes = 16;  // at the most; policy auto chooses how many
   uint32_t sketch_nodes = 256;
   v1::DryPolicy dry = v1::DRY_POLICY_ADAPTIVE;
 

@@ -51,24 +51,43 @@ TEST(Controller, KnowsFromTheFirstVerdictWhetherToWaitForGrowth) {
   EXPECT_EQ(Session().Decide({.round_trip_ms = 100, .pass_ms = 20}), Way::kGoOn);
 }
 
-// Where a batch takes a fair part of a pass; where it does not, the target sees to it.
-TEST(Controller, AwaitsVerdictsThatAreNextDoorAndYieldLittle) {
+// Where little comes of a pass, or drafting takes next to nothing of it.
+TEST(Controller, AwaitsVerdictsThatAreNextDoor) {
   const Session::Times next_door = {
       .round_trip_ms = 1, .pass_ms = 50, .draft_ms = 5, .tokens_per_verdict = 2};
   EXPECT_EQ(Session().Decide(next_door), Way::kAwait);
   Session::Times rich = next_door;
   rich.tokens_per_verdict = 5;
   EXPECT_EQ(Session().Decide(rich), Way::kWait);
-  Session::Times quick = next_door;
-  quick.draft_ms = 0.5;
-  EXPECT_EQ(Session().Decide(quick), Way::kGoOn);
-  quick.draft_ms = 1;
-  EXPECT_EQ(Session().Decide(quick), Way::kAwait);
-  quick.tokens_per_verdict = 5;
-  EXPECT_EQ(Session().Decide(quick), Way::kGoOn);
+  rich.draft_ms = 0.5;
+  EXPECT_EQ(Session().Decide(rich), Way::kAwait);
   Session::Times far = next_door;
   far.round_trip_ms = 20;
   EXPECT_EQ(Session().Decide(far), Way::kWait);
+}
+
+// Not even where drafting takes longer than a pass: it would take as long still.
+TEST(Controller, NeverHasATargetInThisProcessGoOnBesideItsDraft) {
+  const Session::Times slow_draft = {
+      .round_trip_ms = 0.1, .pass_ms = 20, .draft_ms = 30, .tokens_per_verdict = 4};
+  EXPECT_EQ(Session().Decide(slow_draft), Way::kGoOn);
+  Session here({.target_is_here = true});
+  EXPECT_EQ(here.Decide(slow_draft), Way::kWait);
+  EXPECT_EQ(here.course().dry, Dry::kWait);
+}
+
+// A draft here that costs more than it brings: a token of it takes twice what one alone does.
+TEST(Controller, SoonGivesUpADraftInThisProcessThatHalvesTheSpeed) {
+  const Session::Times useless = {
+      .round_trip_ms = 0.1, .pass_ms = 20, .tokens_per_verdict = 1, .verdict_ms = 40};
+  Session session({.target_is_here = true});
+  session.Decide(useless, 50);
+  EXPECT_EQ(session.course().placement, Placement::kTargetAlone);
+  Session::Times useful = useless;
+  useful.tokens_per_verdict = 3;
+  Session other({.target_is_here = true});
+  other.Decide(useful, 2000);
+  EXPECT_EQ(other.course().placement, Placement::kLocal);
 }
 
 // 60 ms of growth, 100 of a pass: what a wait loses is what a token takes.

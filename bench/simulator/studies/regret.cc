@@ -82,6 +82,8 @@ double TokenMsAfter(const SimulatedDevice& device, size_t token) {
 absl::StatusOr<double> TokenMs(const World& world, Scenario scenario, const Choice& choice) {
   scenario.policy = choice.policy;
   scenario.dry_policy = choice.dry;
+  // What it chooses itself it is not bounded in.
+  if (choice.policy.kind == PolicyKind::kAuto) scenario.sketch.pass_node_count_max = 63;
   if (!choice.drafts) {
     scenario.skill = *DraftSkill::Parse("none");
     if (scenario.change) scenario.change->skill.reset();

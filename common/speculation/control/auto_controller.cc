@@ -16,6 +16,9 @@ constexpr double kGainMin = 0.01;
 // many that a gain of a few percent is not lost to chance, far from the target with a good draft.
 constexpr uint32_t kSettling = 32;
 constexpr uint32_t kTrial = 256;
+// By how many deviations of a mean it is behind when it is given up sooner; tokens of a verdict
+// deviate by about their mean.
+constexpr double kDeviations = 2;
 // Verdicts without drafting.
 constexpr uint32_t kRest = 512;
 // What a pass has to take more or less for drafting to be tried at once.
@@ -35,25 +38,21 @@ AutoController::AutoController(const ControlSetup& setup) : setup_(setup) {
 
 void AutoController::Decided(const DraftView& draft) {
   Choose(draft.costs);
+  if (way_ != Way::kTargetAlone) size_.Decided(draft);
   course_ = CourseOf(way_);
 }
 
 Course AutoController::CourseOf(Way way) {
-  const Placement drafting = setup_.target_is_here ? Placement::kLocal : Placement::kSplit;
-  switch (way) {
-    case Way::kAwait:
-      return {.placement = drafting, .growth = &awaited_, .dry = Dry::kWait};
-    case Way::kWait:
-      return {.placement = drafting, .growth = &ours_, .dry = Dry::kWait};
-    case Way::kGoOn:
-      return {.placement = drafting, .growth = &ours_, .dry = Dry::kAlone};
-    case Way::kTargetAlone:
-      // A draft next to the target spares the round trip that makes this one useless.
-      return {.placement = setup_.server_drafts ? Placement::kServer : Placement::kTargetAlone,
-              .growth = &nothing_,
-              .dry = Dry::kAlone};
+  // A draft next to the target spares the round trip that makes the one here useless.
+  if (way == Way::kTargetAlone) {
+    return {.placement = setup_.server_drafts ? Placement::kServer : Placement::kTargetAlone,
+            .growth = &nothing_,
+            .dry = Dry::kAlone};
   }
-  OUTRIDER_CHECK(false, "every way has a course");
+  return {.placement = setup_.target_is_here ? Placement::kLocal : Placement::kSplit,
+          .growth = way == Way::kAwait ? &awaited_ : &ours_,
+          .pass_nodes = size_.nodes(),
+          .dry = way == Way::kGoOn ? Dry::kAlone : Dry::kWait};
 }
 
 AutoController::Way AutoController::Choose(const CostModel& costs) {
@@ -62,7 +61,7 @@ AutoController::Way AutoController::Choose(const CostModel& costs) {
   way_ = Judged(costs);
   const bool drafted = before != Way::kTargetAlone;
   const bool drafts = way_ != Way::kTargetAlone;
-  if (way_ != before && (before == Way::kGoOn || drafts != drafted)) {
+  if (way_ != before && (MayFail(before) != MayFail(way_) || drafts != drafted)) {
     verdicts_ = 0;
     tokens_ = ms_ = 0;
     alone_ms_ = costs.root_pass_ms();
@@ -71,34 +70,46 @@ AutoController::Way AutoController::Choose(const CostModel& costs) {
 }
 
 AutoController::Way AutoController::Judged(const CostModel& costs) {
-  const double pass_ms = costs.root_pass_ms();
   if (way_ == Way::kTargetAlone) {
-    const bool has_changed = std::abs(pass_ms - alone_ms_) > kChange * alone_ms_;
+    const bool has_changed = std::abs(costs.root_pass_ms() - alone_ms_) > kChange * alone_ms_;
     return verdicts_ < kRest && !has_changed ? way_ : BestDrafting(costs);
   }
   const Way best = BestDrafting(costs);
-  if (best != Way::kGoOn || way_ != Way::kGoOn) return best;
-  if (verdicts_ > kSettling) {
-    tokens_ += costs.tokens_per_pass();
-    ms_ += costs.tokens_per_pass() / costs.tokens_per_ms();
-  }
-  if (verdicts_ < kTrial) return best;
-  const bool gains = ms_ < (1 - kGainMin) * pass_ms * tokens_;
+  if (!MayFail(best) || !MayFail(way_) || verdicts_ <= kSettling) return best;
+  return Gains(costs) ? best : Way::kTargetAlone;
+}
+
+// As far as is known. What is far behind the target alone need not be tried to the end.
+bool AutoController::Gains(const CostModel& costs) {
+  tokens_ += costs.tokens_per_pass();
+  ms_ += costs.tokens_per_pass() / costs.tokens_per_ms();
+  const double alone_ms = costs.root_pass_ms() * tokens_;
+  const double chance = kDeviations / std::sqrt(verdicts_ - kSettling);
+  if (verdicts_ < kTrial) return ms_ < (1 + chance) * alone_ms;
+  const bool gains = ms_ < (1 - kGainMin) * alone_ms;
   verdicts_ = kSettling;
   tokens_ = ms_ = 0;
-  return gains ? best : Way::kTargetAlone;
+  return gains;
+}
+
+// A draft that is next to its server's target and waits for verdicts there gains or is not much
+// behind. Where it takes the time of the target's own processor it may be.
+bool AutoController::MayFail(Way way) const {
+  return way == Way::kGoOn || setup_.target_is_here;
 }
 
 AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
   const double pass_ms = costs.recent_pass_ms();
   const double delay_ms = costs.round_trip_ms() + costs.queue_ms() + costs.DraftMs(1);
   const bool waits = way_ == Way::kWait || way_ == Way::kAwait;
-  if (delay_ms + 1 / costs.tokens_per_ms() > Border(pass_ms, waits)) return Way::kGoOn;
+  const bool is_far = delay_ms + 1 / costs.tokens_per_ms() > Border(pass_ms, waits);
+  // One that goes on in this process takes the cores that the growth it does not wait for needs.
+  if (is_far && !setup_.target_is_here) return Way::kGoOn;
   if (costs.round_trip_ms() > Border(kVeryNear, way_ != Way::kWait) * pass_ms) return Way::kWait;
   const double drafted = costs.tokens_per_pass() - 1;
-  if (costs.DraftMs(1) < Border(kQuick, way_ == Way::kGoOn) * drafted * pass_ms) return Way::kGoOn;
+  const bool quick = costs.DraftMs(1) < Border(kQuick, way_ == Way::kAwait) * drafted * pass_ms;
   const bool little = costs.tokens_per_pass() < Border(kLittleYield, way_ == Way::kAwait);
-  return little ? Way::kAwait : Way::kWait;
+  return little || quick ? Way::kAwait : Way::kWait;
 }
 
 }  // namespace outrider

@@ -10,11 +10,11 @@
 //                         (growth_due.h)
 //   D + t below T         ours, and the target waits for growth: a pass begun before it would be
 //                         over after it, and gain less than that delays
-//   next to no round      ours, and the target goes on: what it knows of growth that is due makes
-//   trip                  it wait at a root with poor nodes too, which takes a batch or two. Where
-//                         that is long for what a pass yields, the target waits at a dry root only,
-//                         and where it yields little the device waits for the verdict, since a tree
-//                         that is grown in its light is better
+//   next to no round      so, too; but where a pass yields little, or a batch takes next to nothing
+//   trip                  of it, the device waits for the verdict, since a tree that is grown in its
+//                         light is better. A target in this process is never told to go on: it would
+//                         take the cores that the growth it does not wait for needs. A drafter that
+//                         has nothing to say says so, and is not waited for (sketcher.h)
 //   whenever the first    the target alone: nothing is drafted. Then nothing tells whether a draft
 //   is no gain            would be one by now, so it is tried again, now and then and when T
 //                         changes
@@ -23,12 +23,16 @@
 // has to be tried to know it. Whether drafting gains anything at all is measured: the time of a
 // token, against that of a pass without drafted nodes.
 //
-// A function of what it was told: no clock, no randomness, no allocation.
+// How many nodes a pass takes is chosen beside it (pass_size.h).
+//
+// A function of what it was told: no clock, no randomness, no allocation once its vectors have
+// grown.
 #pragma once
 
 #include <cstdint>
 
 #include "common/speculation/control/controller.h"
+#include "common/speculation/control/pass_size.h"
 #include "common/speculation/costs/cost_model.h"
 #include "common/speculation/policies/ours_policy.h"
 #include "common/speculation/policies/resting_policy.h"
@@ -60,6 +64,8 @@ class AutoController final : public Controller {
 
  private:
   Course CourseOf(Way way);
+  bool MayFail(Way way) const;
+  bool Gains(const CostModel& costs);
   Way BestDrafting(const CostModel& costs) const;
   Way Judged(const CostModel& costs);
 
@@ -70,6 +76,7 @@ class AutoController final : public Controller {
   double ms_ = 0;
 
   const ControlSetup setup_;
+  PassSize size_;
   OursPolicy ours_{/*ahead=*/true};
   OursPolicy awaited_{/*ahead=*/false};
   RestingPolicy nothing_;

@@ -1,0 +1,64 @@
+// How many drafted nodes a pass is to take: R.
+//
+// A node more is expected to commit w tokens, w being the chance that the text passes it, and makes
+// the pass a row longer, which takes b. So it belongs to the pass while it brings text faster than
+// passes have been bringing it,
+//
+//   w(k) / b  >  v         v: tokens of a pass over its time, b: the price of a row (row_price.h)
+//
+// where w(k) is what the k-th best node of those the target had has been worth of late. At the k
+// where that ends a pass has most tokens for its time. What goes by between passes is no part of v:
+// a node that is left out is still in the sketch when the next pass begins, so a link and a draft
+// are waited for as often whatever R is.
+//
+// What a draft says of w is put right by what has come of it: drafted tokens that were committed,
+// over those that the passes promised.
+//
+// R is one of a few sizes, three an octave, and moves by one at a time. It moves when a row is worth
+// more or less than it costs by kMargin, so what is lost by standing still is less than that share
+// of what a few rows cost. Where all passes have been of one size nothing tells what a row costs:
+// then now and then one is half as large.
+//
+// A function of what it was told: no clock, no randomness, no allocation once its vector has grown.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/speculation/costs/recent_median.h"
+#include "common/speculation/policies/tree_policy.h"
+
+namespace outrider {
+
+class PassSize {
+ public:
+  static constexpr std::array<uint32_t, 12> kSizes = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63};
+  static constexpr double kMargin = 0.15;
+
+  // After a verdict, whose root has not moved yet.
+  void Decided(const DraftView& draft);
+
+  uint32_t nodes() const { return nodes_; }
+
+ private:
+  static constexpr size_t kFirst = 7;  // 16, until something is known
+  // Verdicts without a price, from one pass of half the size to the next.
+  static constexpr uint32_t kProbeEvery = 8;
+
+  void Learn(const DraftView& draft);
+  double Worth(size_t size) const;
+  double Truth(const CostModel& costs) const;
+  void Move(double least_worth);
+
+  size_t size_ = kFirst;
+  uint32_t nodes_ = kSizes[kFirst];
+  uint32_t unpriced_ = 0;
+  // By size: the chance that the text passes the last node of a pass so large.
+  std::array<RecentMean, kSizes.size()> worth_;
+  RecentMean promised_;  // by the nodes that a pass took
+  std::vector<double> paths_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,127 @@
+#include "common/speculation/control/pass_size.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/speculation/hand_draft.h"
+
+namespace outrider {
+namespace {
+
+// What a pass of so many rows takes.
+using PassMs = std::function<double(double rows)>;
+
+// 24, 28 and 45 ms of 1, 5 and 16 rows: a billion weights on two cores. And what a GPU makes of it.
+double OnProcessor(double rows) {
+  return rows <= 5 ? 24 + (rows - 1) : 28 + (rows - 5) * 17 / 11;
+}
+double OnGpu(double rows) {
+  return 20 + (rows - 1) * 8 / 63;
+}
+
+// A session whose draft is a chain: each token is right with the same chance once the one before it
+// was. Every pass has all of it to choose from, and commits what is expected.
+class ChainSession {
+ public:
+  ChainSession(double right, PassMs pass_ms) : right_(right), pass_ms_(std::move(pass_ms)) {}
+
+  void Run(int verdicts) {
+    for (int i = 0; i < verdicts; ++i) {
+      const double tokens = TokensOf(size_.nodes());
+      const double ms = pass_ms_(1 + size_.nodes());
+      draft_.costs.MeasuredPass({size_.nodes(), 1}, ms);
+      // Counts are whole, and these come out right on average.
+      owed_ += tokens;
+      const auto committed = static_cast<uint32_t>(owed_);
+      owed_ -= committed;
+      draft_.costs.MeasuredVerdict(committed, ms);
+      draft_.nodes.resize(1);
+      for (uint32_t k = 1; k <= 63; ++k) {
+        DraftNode& node = draft_.nodes[draft_.Node(k - 1, 5, right_)];
+        node.sent = true;
+        node.sent_at = MonotonicTime() - std::chrono::seconds(1);
+        node.in_pass = k <= size_.nodes();
+      }
+      size_.Decided(draft_.View());
+      tokens_ += tokens;
+      ms_ += ms;
+    }
+  }
+
+  double TokensOf(uint32_t nodes) const {
+    double tokens = 1;
+    for (uint32_t k = 1; k <= nodes; ++k) tokens += std::pow(right_, k);
+    return tokens;
+  }
+  double BestTokenMs() const {
+    double best = pass_ms_(1);
+    for (uint32_t n = 1; n <= 63; ++n) best = std::min(best, pass_ms_(1 + n) / TokensOf(n));
+    return best;
+  }
+  // Over all that has been run.
+  double TokenMs() const { return ms_ / tokens_; }
+  uint32_t nodes() const { return size_.nodes(); }
+  void Become(double right) { right_ = right; }
+  void Become(PassMs pass_ms) { pass_ms_ = std::move(pass_ms); }
+  void Forget() { tokens_ = ms_ = 0; }
+
+ private:
+  double right_;
+  PassMs pass_ms_;
+  PassSize size_;
+  HandDraft draft_;
+  double owed_ = 0;
+  double tokens_ = 0;
+  double ms_ = 0;
+};
+
+TEST(PassSize, IsWithinAFewPercentOfTheBestSizeWhateverRowsCost) {
+  for (const double right : {0.3, 0.5, 0.7, 0.85, 0.95}) {
+    for (double (*const pass_ms)(double) : {OnProcessor, OnGpu}) {
+      ChainSession session(right, pass_ms);
+      session.Run(200);
+      session.Forget();
+      session.Run(400);
+      EXPECT_LE(session.TokenMs(), 1.04 * session.BestTokenMs())
+          << right << (pass_ms == OnGpu ? " on a GPU" : " here") << ": " << session.nodes();
+    }
+  }
+}
+
+// From 16, which is not the best of any: what finding it costs is bounded.
+TEST(PassSize, IsFoundWithinTheFirstHundredPasses) {
+  for (const double right : {0.5, 0.7, 0.95}) {
+    ChainSession session(right, OnProcessor);
+    session.Run(100);
+    EXPECT_LE(session.TokenMs(), 1.12 * session.BestTokenMs()) << right;
+  }
+}
+
+TEST(PassSize, IsLargeWhereRowsAreFreeAndSmallWhereTheyAreDear) {
+  ChainSession free(0.95, [](double) { return 20; });
+  free.Run(200);
+  EXPECT_GE(free.nodes(), 32u);
+  ChainSession dear(0.95, [](double rows) { return 20 * rows; });
+  dear.Run(200);
+  EXPECT_LE(dear.nodes(), 2u);
+}
+
+TEST(PassSize, FollowsADraftAndATargetThatChange) {
+  ChainSession session(0.95, OnProcessor);
+  session.Run(200);
+  EXPECT_GE(session.nodes(), 12u);
+  session.Become(0.4);
+  session.Run(200);
+  EXPECT_LE(session.nodes(), 6u);
+  session.Become(0.95);
+  session.Become(OnGpu);
+  session.Run(300);
+  EXPECT_GE(session.nodes(), 24u);
+}
+
+}  // namespace
+}  // namespace outrider
