@@ -186,9 +186,9 @@ class PassTimer {
                                 weights_->Acquire(LayerKey{layer}));
       const LayerWeights& weights = *lease;
       for (const Linear* linear :
-           {&weights.query, &weights.key, &weights.value, &weights.attention_output,
-            &weights.feed_forward.gate, &weights.feed_forward.up, &weights.feed_forward.down,
-            &weights.router}) {
+           {&weights.attention.query, &weights.attention.key, &weights.attention.value,
+            &weights.attention.output, &weights.feed_forward.gate, &weights.feed_forward.up,
+            &weights.feed_forward.down, &weights.router}) {
         AddPieces(linear->matrix);
       }
     }

@@ -53,8 +53,7 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> LoadCpuEngine(const ModelFile& model,
 
 absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
     const ModelSpec& spec, std::shared_ptr<WeightStore> weights, uint64_t content_hash,
-    const EngineOptions& options, const Kernels& kernels, ThreadPool& pool,
-    const GuestLayers& guests) {
+    const EngineOptions& options, const Kernels& kernels, ThreadPool& pool) {
   OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
   EngineInfo info = {.model_name = spec.name,
                      .numerics_id = NumericsId::Of(spec, content_hash, "cpu", "f16"),
@@ -69,7 +68,7 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
                      .forks_share_pages = true};
   std::unique_ptr<CpuEngine> engine(
       new CpuEngine(spec, std::move(weights), std::move(info), kernels, pool));
-  OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(complete.kv_bytes, guests));
+  OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(complete.kv_bytes));
   return engine;
 }
 
@@ -81,20 +80,19 @@ CpuEngine::CpuEngine(const ModelSpec& spec, std::shared_ptr<WeightStore> weights
       kernels_(kernels),
       pool_(pool) {}
 
-absl::Status CpuEngine::TakeMemory(uint64_t kv_bytes, const GuestLayers& guests) {
+absl::Status CpuEngine::TakeMemory(uint64_t kv_bytes) {
   const uint32_t rows = info_.row_count_max;
   const uint32_t logit_rows = std::min(rows, std::max(kLogitRows, info_.node_count_max + 1));
   const SequenceLimits limits = {.length_max = info_.context_length,
                                  .node_count_max = info_.node_count_max,
                                  .row_count_max = rows};
-  MemoryLayout layout(guests.keeps.empty() ? KeepsOf(spec_) : guests.keeps);
+  MemoryLayout layout(spec_);
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint32_t> page_counts,
                             DividePages(layout, limits, info_.sequence_count_max, kv_bytes));
   OUTRIDER_ASSIGN_OR_RETURN(
       pages_, PageMemory::Create(std::move(layout), page_counts, info_.sequence_count_max));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      transformer_, Transformer::Create(spec_, *weights_, pages_->layout(), kernels_, pool_, rows,
-                                        logit_rows, guests.mixers));
+  OUTRIDER_ASSIGN_OR_RETURN(transformer_, Transformer::Create(spec_, *weights_, pages_->layout(),
+                                                              kernels_, pool_, rows, logit_rows));
   OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));
   batch_ = std::make_unique<Batch>(std::move(batch));
   answers_ = std::make_unique<Answers>(info_, logit_rows, pool_);

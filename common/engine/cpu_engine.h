@@ -26,7 +26,6 @@
 #include "common/formats/models/model_file.h"
 #include "common/kernels/kernels.h"
 #include "common/model/layer_observer.h"
-#include "common/model/layers/mixer.h"
 #include "common/model/memory/batch.h"
 #include "common/model/memory/ledger.h"
 #include "common/model/memory/page_memory.h"
@@ -37,24 +36,14 @@
 
 namespace outrider {
 
-// What stands in place of layers' attention, and what such layers keep: for mixers that no model
-// file asks for. By layer, or both empty.
-struct GuestLayers {
-  std::vector<LayerKeeps> keeps = {};
-  std::vector<Mixer*> mixers = {};  // they outlive the engine; null: attention
-};
-
 class CpuEngine final : public Engine {
  public:
   // From weights in any store, which engines that take turns may share; `content_hash` is that of
   // their bytes. Kernels and pool outlive the engine. InvalidArgument when the options contradict
   // the model, naming what would work.
-  static absl::StatusOr<std::unique_ptr<CpuEngine>> Create(const ModelSpec& spec,
-                                                           std::shared_ptr<WeightStore> weights,
-                                                           uint64_t content_hash,
-                                                           const EngineOptions& options,
-                                                           const Kernels& kernels, ThreadPool& pool,
-                                                           const GuestLayers& guests = {});
+  static absl::StatusOr<std::unique_ptr<CpuEngine>> Create(
+      const ModelSpec& spec, std::shared_ptr<WeightStore> weights, uint64_t content_hash,
+      const EngineOptions& options, const Kernels& kernels, ThreadPool& pool);
 
   const EngineInfo& info() const override { return info_; }
   const ModelSpec& spec() const override { return spec_; }
@@ -87,7 +76,7 @@ class CpuEngine final : public Engine {
 
   CpuEngine(const ModelSpec& spec, std::shared_ptr<WeightStore> weights, EngineInfo info,
             const Kernels& kernels, ThreadPool& pool);
-  absl::Status TakeMemory(uint64_t kv_bytes, const GuestLayers& guests);
+  absl::Status TakeMemory(uint64_t kv_bytes);
 
   Sequence& At(SequenceId sequence) const;
   void AddPart(const RunPart& part);

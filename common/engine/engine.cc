@@ -22,6 +22,10 @@ absl::StatusOr<EngineOptions> CheckOptions(const ModelSpec& spec, EngineOptions 
   if (options.row_count_max == 0) {
     return InvalidArgument("an engine that runs no row computes nothing; allow one at least");
   }
+  if (std::ranges::any_of(
+          spec.layers, [](const LayerSpec& layer) { return layer.cross_attention.has_value(); })) {
+    return Unimplemented("no engine can be told yet what an encoder says to ", spec.name);
+  }
   if (options.context_length == 0) options.context_length = spec.context_length;
   return options;
 }

@@ -63,17 +63,21 @@ FeedForwardSpec FeedForwardOf(const Hyperparameters& model, uint32_t block) {
                                .renormalize = experts.renormalize}};
 }
 
+AttentionSpec AttentionOf(const Hyperparameters& model, uint32_t block) {
+  return {.head_count = model.head_count[block],
+          .kv_head_count = model.head_count_kv[block],
+          .key_length = model.key_length,
+          .value_length = model.value_length,
+          // Square root and division are exactly rounded everywhere.
+          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(model.key_length))),
+          .window = model.sliding_window,
+          .rope = model.rope,
+          .cells_of = std::nullopt};
+}
+
 LayerSpec LayerOf(const Hyperparameters& model, uint32_t block) {
-  return {.attention = {.head_count = model.head_count[block],
-                        .kv_head_count = model.head_count_kv[block],
-                        .key_length = model.key_length,
-                        .value_length = model.value_length,
-                        // Square root and division are exactly rounded everywhere.
-                        .scale = static_cast<float>(
-                            1.0 / std::sqrt(static_cast<double>(model.key_length))),
-                        .window = model.sliding_window,
-                        .rope = model.rope,
-                        .cells_of = std::nullopt},
+  return {.mixer = AttentionOf(model, block),
+          .cross_attention = std::nullopt,
           .feed_forward = FeedForwardOf(model, block)};
 }
 

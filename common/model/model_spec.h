@@ -12,11 +12,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/formats/models/hyperparameters.h"
 #include "common/formats/models/model_file.h"
+#include "common/model/memory/layer_keeps.h"
 
 namespace outrider {
 
@@ -33,6 +35,33 @@ struct AttentionSpec {
   std::optional<uint32_t> cells_of;
 
   bool operator==(const AttentionSpec&) const = default;
+};
+
+class Mixer;
+
+// A mixer of a kind that is none of this library's: who computes it (layers/mixer.h), and what it
+// keeps. It brings its own weights.
+struct GuestMixer {
+  std::string name;  // what numerics ids know it by
+  LayerKeeps keeps;
+  Mixer* mixer;  // outlives all that is made by the spec
+
+  bool operator==(const GuestMixer&) const = default;
+};
+
+// How the rows of a layer hear of those above them. Another kind is another alternative here, with a
+// Mixer and with weights of its own (LayerWeights).
+using MixerSpec = std::variant<AttentionSpec, GuestMixer>;
+
+// Attention to the rows of an encoder: all of them, whatever the row.
+struct CrossAttentionSpec {
+  uint32_t head_count;
+  uint32_t kv_head_count;
+  uint32_t key_length;  // of one head
+  uint32_t value_length;
+  float scale;  // multiplies q.k
+
+  bool operator==(const CrossAttentionSpec&) const = default;
 };
 
 enum class GateKind {
@@ -59,12 +88,19 @@ struct FeedForwardSpec {
   bool operator==(const FeedForwardSpec&) const = default;
 };
 
-//   hidden += attention(norm(hidden));  hidden += feed_forward(norm(hidden))
+//   hidden += mixer(norm(hidden))
+//   hidden += cross_attention(norm(hidden))                 where there is one
+//   hidden += feed_forward(norm(hidden))
 //
-// Each half has a norm before it, after it, or both: those it has weights for.
+// Where a part's norms stand is said by its weights (PartNorms): those it has.
 struct LayerSpec {
-  AttentionSpec attention;
+  MixerSpec mixer;
+  std::optional<CrossAttentionSpec> cross_attention;
   FeedForwardSpec feed_forward;
+
+  // Null: its mixer is of another kind.
+  const AttentionSpec* attention() const { return std::get_if<AttentionSpec>(&mixer); }
+  AttentionSpec* attention() { return std::get_if<AttentionSpec>(&mixer); }
 
   bool operator==(const LayerSpec&) const = default;
 };
@@ -82,8 +118,6 @@ struct ModelSpec {
   std::vector<LayerSpec> layers;
 
   uint32_t layer_count() const { return static_cast<uint32_t>(layers.size()); }
-  // Of every layer: From() makes no model whose layers differ in it.
-  std::optional<uint32_t> window() const { return layers.front().attention.window; }
 
   // `path` starts every message. Unimplemented, naming it, for what this forward pass does not do:
   // encoders, longrope, other activations. InvalidArgument for a file without weights.

@@ -2,6 +2,8 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <string_view>
+#include <variant>
 
 #include "common/formats/models/content_hash.h"
 #include "common/kernels/kernels.h"
@@ -36,48 +38,74 @@ void Add(const FeedForwardSpec& feed_forward, ContentHash& hash) {
   hash.Add(static_cast<uint32_t>(feed_forward.router->renormalize));
 }
 
+void Add(const CrossAttentionSpec& shape, ContentHash& hash) {
+  hash.Add(shape.head_count);
+  hash.Add(shape.kv_head_count);
+  hash.Add(shape.key_length);
+  hash.Add(shape.value_length);
+  hash.Add(shape.scale);
+}
+
 bool IsLike(LayerSpec layer, const LayerSpec& other) {
-  layer.attention.head_count = other.attention.head_count;
-  layer.attention.kv_head_count = other.attention.kv_head_count;
+  if (layer.attention() != nullptr && other.attention() != nullptr) {
+    layer.attention()->head_count = other.attention()->head_count;
+    layer.attention()->kv_head_count = other.attention()->kv_head_count;
+  }
   return layer == other;
 }
 
-void AddWhole(uint32_t n, const LayerSpec& layer, ContentHash& hash) {
-  const AttentionSpec& attention = layer.attention;
-  hash.Add(n);
+void AddWhole(uint32_t n, const AttentionSpec& attention, ContentHash& hash) {
   hash.Add(attention.key_length);
   hash.Add(attention.value_length);
   hash.Add(attention.scale);
   hash.Add(attention.window.value_or(0));
   Add(attention.rope, hash);
   hash.Add(attention.cells_of.value_or(n));
+}
+
+void AddWhole(uint32_t, const GuestMixer& guest, ContentHash& hash) {
+  hash.Add(guest.name);
+}
+
+void AddWhole(uint32_t n, const LayerSpec& layer, ContentHash& hash) {
+  hash.Add(n);
+  std::visit([&](const auto& mixer) { AddWhole(n, mixer, hash); }, layer.mixer);
   Add(layer.feed_forward, hash);
+  if (layer.cross_attention) Add(*layer.cross_attention, hash);
+}
+
+// Layers without attention have none of its numbers.
+AttentionSpec AttentionOf(const LayerSpec& layer) {
+  return layer.attention() == nullptr ? AttentionSpec{} : *layer.attention();
 }
 
 // The first layer's numbers stand for those of all that are like it, and only how many heads each
 // has is always said: so it was when layers could not differ in more.
 void Add(const ModelSpec& spec, ContentHash& hash) {
   const LayerSpec& first = spec.layers.front();
+  const AttentionSpec attention = AttentionOf(first);
   hash.Add(spec.embedding_length);
   hash.Add(first.feed_forward.length);
   hash.Add(spec.vocabulary_size);
   for (const LayerSpec& layer : spec.layers) {
-    hash.Add(layer.attention.head_count);
-    hash.Add(layer.attention.kv_head_count);
+    hash.Add(AttentionOf(layer).head_count);
+    hash.Add(AttentionOf(layer).kv_head_count);
   }
-  hash.Add(first.attention.key_length);
-  hash.Add(first.attention.value_length);
-  hash.Add(first.attention.scale);
-  hash.Add(first.attention.window.value_or(0));
+  hash.Add(attention.key_length);
+  hash.Add(attention.value_length);
+  hash.Add(attention.scale);
+  hash.Add(attention.window.value_or(0));
   hash.Add(static_cast<uint32_t>(spec.norm));
   hash.Add(spec.norm_epsilon);
   hash.Add(static_cast<uint32_t>(first.feed_forward.gate));
-  Add(first.attention.rope, hash);
+  Add(attention.rope, hash);
   hash.Add(static_cast<uint32_t>(spec.learned_positions));
   hash.Add(static_cast<uint32_t>(spec.tied_embeddings));
   if (first.feed_forward.router) Add(first.feed_forward, hash);
+  // What the numbers above do not say.
+  const bool says_more = first.attention() == nullptr || first.cross_attention;
   for (uint32_t n = 0; n < spec.layer_count(); ++n) {
-    if (!IsLike(spec.layers[n], first)) AddWhole(n, spec.layers[n], hash);
+    if ((n == 0 && says_more) || !IsLike(spec.layers[n], first)) AddWhole(n, spec.layers[n], hash);
   }
 }
 

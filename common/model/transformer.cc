@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "common/base/check.h"
 #include "common/base/ieee_mode.h"
@@ -12,10 +13,8 @@ namespace outrider {
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
     const ModelSpec& spec, WeightStore& weights, const MemoryLayout& cache, const Kernels& kernels,
-    ThreadPool& pool, uint32_t row_count_max, uint32_t logit_row_count_max,
-    std::span<Mixer* const> mixers) {
+    ThreadPool& pool, uint32_t row_count_max, uint32_t logit_row_count_max) {
   OUTRIDER_CHECK(row_count_max > 0 && logit_row_count_max > 0, "a transformer is made for rows");
-  OUTRIDER_CHECK(mixers.empty() || mixers.size() == spec.layer_count(), "mixers come by layer");
   const uint32_t product_rows = std::max(row_count_max, logit_row_count_max);
   std::unique_ptr<Transformer> made(
       new Transformer(spec, weights, row_count_max, logit_row_count_max));
@@ -26,14 +25,13 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
   OUTRIDER_ASSIGN_OR_RETURN(
       made->attention_,
       AttentionMixer::Create(spec, weights.outer().rope_freqs, cache, *made->math_, row_count_max));
+  OUTRIDER_ASSIGN_OR_RETURN(made->cross_attention_,
+                            CrossAttention::Create(spec, cache, *made->math_, row_count_max));
   OUTRIDER_ASSIGN_OR_RETURN(made->feed_forward_,
                             FeedForward::Create(spec, *made->math_, row_count_max));
   OUTRIDER_ASSIGN_OR_RETURN(made->experts_,
                             ExpertFeedForward::Create(spec, weights, *made->math_, row_count_max));
-  for (uint32_t layer = 0; layer < spec.layer_count(); ++layer) {
-    Mixer* const other = mixers.empty() ? nullptr : mixers[layer];
-    made->mixers_.push_back(other != nullptr ? other : made->attention_.get());
-  }
+  made->FindMixers();
   OUTRIDER_ASSIGN_OR_RETURN(
       made->memory_, AllocateRows({{made->hidden_, row_count_max, spec.embedding_length},
                                    {made->normed_, product_rows, spec.embedding_length},
@@ -52,19 +50,55 @@ Transformer::Transformer(const ModelSpec& spec, WeightStore& weights, uint32_t r
   active_.reserve(row_count_max);
 }
 
+void Transformer::FindMixers() {
+  for (const LayerSpec& layer : spec_.layers) {
+    const auto* const guest = std::get_if<GuestMixer>(&layer.mixer);
+    Mixer* const mixer = guest != nullptr ? guest->mixer : attention_.get();
+    mixers_.push_back(mixer);
+    if (std::ranges::count(mixers_alone_, mixer) == 0) mixers_alone_.push_back(mixer);
+  }
+}
+
+absl::Status Transformer::WriteEncoder(std::span<const float> states,
+                                       const SequenceMemory& memory) {
+  const ScopedIeeeMode ieee;
+  const size_t width = spec_.embedding_length;
+  const auto cell_count = static_cast<uint32_t>(states.size() / width);
+  for (uint32_t layer = 0; layer < spec_.layer_count(); ++layer) {
+    if (!spec_.layers[layer].cross_attention) continue;
+    OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> weights, weights_.Acquire(LayerKey{layer}));
+    for (uint32_t first = 0; first < cell_count; first += row_count_max_) {
+      const uint32_t count = std::min(row_count_max_, cell_count - first);
+      for (uint32_t i = 0; i < count; ++i) {
+        std::copy_n(states.data() + (first + i) * width, width, hidden_.row(i));
+      }
+      cross_attention_->Write(layer, weights->cross_attention, hidden_, count, first, memory);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Transformer::Forward(const Batch& batch, LayerObserver* observer) {
   const ScopedIeeeMode ieee;
   Begin(batch);
   for (uint32_t layer = 0; layer < spec_.layer_count() && !active_.empty(); ++layer) {
     OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> weights, weights_.Acquire(LayerKey{layer}));
 
-    const RowBlock& mixed = Enter(weights->attention_norm);
-    mixers_[layer]->Mix({layer, *weights, batch, active_}, mixed, normed_);
-    Leave(weights->after_attention_norm);
+    const MixerRun run = {layer, *weights, batch, active_};
 
-    const RowBlock& fed = Enter(weights->feed_forward_norm);
+    const RowBlock& mixed = Enter(weights->mixer_norms);
+    mixers_[layer]->Mix(run, mixed, normed_);
+    Leave(weights->mixer_norms);
+
+    if (spec_.layers[layer].cross_attention) {
+      const RowBlock& heard = Enter(weights->cross_attention_norms);
+      cross_attention_->Apply(run, heard, normed_);
+      Leave(weights->cross_attention_norms);
+    }
+
+    const RowBlock& fed = Enter(weights->feed_forward_norms);
     OUTRIDER_RETURN_IF_ERROR(FeedForwardOf(layer, *weights, fed));
-    Leave(weights->after_feed_forward_norm);
+    Leave(weights->feed_forward_norms);
 
     if (observer != nullptr && layer + 1 < spec_.layer_count()) Observe(*observer, layer);
   }
@@ -78,10 +112,7 @@ void Transformer::Begin(const Batch& batch) {
   for (uint32_t row = 0; row < batch.row_count(); ++row) active_.push_back(row);
   std::ranges::fill(gone_, uint8_t{0});
   math_->ForEachRow(row_count(), [&](size_t i) { Embed(i); });
-  attention_->Begin(batch);
-  for (Mixer* const mixer : mixers_) {
-    if (mixer != attention_.get()) mixer->Begin(batch);
-  }
+  for (Mixer* const mixer : mixers_alone_) mixer->Begin(batch);
 }
 
 void Transformer::Embed(size_t i) {
@@ -108,17 +139,19 @@ absl::Status Transformer::FeedForwardOf(uint32_t layer, const LayerWeights& weig
   return absl::OkStatus();
 }
 
-// What half a layer gets: the residual stream, normed where the half has a norm before it.
-const RowBlock& Transformer::Enter(const Norm& norm) {
-  if (norm.weight.empty()) return hidden_;
-  math_->Normalize(norm, hidden_, row_count(), normed_);
+// What a part of a layer gets: the residual stream, normed where the part has a norm before it.
+const RowBlock& Transformer::Enter(const PartNorms& norms) {
+  if (norms.before.weight.empty()) return hidden_;
+  math_->Normalize(norms.before, hidden_, row_count(), normed_);
   return normed_;
 }
 
-// What half a layer gave goes into the residual stream, normed where it has a norm after it.
-void Transformer::Leave(const Norm& norm) {
-  if (!norm.weight.empty()) math_->Normalize(norm, normed_, row_count(), normed_);
+// What a part of a layer gave goes into the residual stream, normed where it has a norm after it;
+// and so is the stream where the sum has one.
+void Transformer::Leave(const PartNorms& norms) {
+  if (!norms.after.weight.empty()) math_->Normalize(norms.after, normed_, row_count(), normed_);
   math_->Add(hidden_, normed_, row_count());
+  if (!norms.sum.weight.empty()) math_->Normalize(norms.sum, hidden_, row_count(), hidden_);
 }
 
 // Rows that are dropped, and those below them, make room: the others close up.

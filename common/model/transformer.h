@@ -5,6 +5,7 @@
 //
 //   hidden = embedding of the token (+ embedding of its position)
 //   for every layer:   hidden += mixer(norm(hidden))              layers/mixer.h
+//                      hidden += cross_attention(norm(hidden))    layers/cross_attention.h
 //                      hidden += feed_forward(norm(hidden))       layers/feed_forward.h, or
 //                                                                 layers/expert_feed_forward.h
 //   logits = head(norm(hidden))
@@ -32,6 +33,7 @@
 #include "common/kernels/kernels.h"
 #include "common/model/layer_observer.h"
 #include "common/model/layers/attention_mixer.h"
+#include "common/model/layers/cross_attention.h"
 #include "common/model/layers/expert_feed_forward.h"
 #include "common/model/layers/feed_forward.h"
 #include "common/model/layers/mixer.h"
@@ -57,11 +59,14 @@ struct LogitRows {
 class Transformer {
  public:
   // All that is passed outlives it. Project() takes at most `logit_row_count_max` rows at a time.
-  // `mixers`, by layer, stand where there would be attention; null, or none at all: attention.
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(
       const ModelSpec& spec, WeightStore& weights, const MemoryLayout& cache,
       const Kernels& kernels, ThreadPool& pool, uint32_t row_count_max,
-      uint32_t logit_row_count_max, std::span<Mixer* const> mixers = {});
+      uint32_t logit_row_count_max);
+
+  // What an encoder says to a sequence's rows, [rows, embedding_length]: cells have been reserved
+  // for as many. Before the first of those rows, for a model whose layers hear an encoder.
+  absl::Status WriteEncoder(std::span<const float> states, const SequenceMemory& memory);
 
   // Computes the rows of `batch` and writes their keys and values. `observer` may be null.
   absl::Status Forward(const Batch& batch, LayerObserver* observer);
@@ -82,13 +87,14 @@ class Transformer {
   Transformer(const ModelSpec& spec, WeightStore& weights, uint32_t row_count_max,
               uint32_t logit_row_count_max);
 
+  void FindMixers();
   void Begin(const Batch& batch);
   void Embed(size_t i);
   // The rows still in the run.
   uint32_t row_count() const { return static_cast<uint32_t>(active_.size()); }
   absl::Status FeedForwardOf(uint32_t layer, const LayerWeights& weights, const RowBlock& x);
-  const RowBlock& Enter(const Norm& norm);
-  void Leave(const Norm& norm);
+  const RowBlock& Enter(const PartNorms& norms);
+  void Leave(const PartNorms& norms);
   void Observe(LayerObserver& observer, uint32_t layer);
 
   const ModelSpec& spec_;
@@ -98,13 +104,15 @@ class Transformer {
 
   std::unique_ptr<RowMath> math_;
   std::unique_ptr<AttentionMixer> attention_;
-  std::vector<Mixer*> mixers_;  // by layer
+  std::vector<Mixer*> mixers_;        // by layer
+  std::vector<Mixer*> mixers_alone_;  // each once
+  std::unique_ptr<CrossAttention> cross_attention_;
   std::unique_ptr<FeedForward> feed_forward_;
   std::unique_ptr<ExpertFeedForward> experts_;
 
   PageBuffer memory_;  // what the rows below are pieces of
   RowBlock hidden_;    // [rows, embedding]: the residual stream
-  RowBlock normed_;    // [rows, embedding]: what enters a half of a layer, and what leaves it
+  RowBlock normed_;    // [rows, embedding]: what enters a part of a layer, and what leaves it
   RowBlock logits_;
 
   // Of the present or last run.

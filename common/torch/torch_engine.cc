@@ -23,6 +23,7 @@
 #include "common/engine/sequence_table.h"
 #include "common/model/memory/ledger.h"
 #include "common/model/memory/node_tree.h"
+#include "common/torch/layer_windows.h"
 #include "common/torch/torch_attention.h"
 #include "common/torch/torch_status.h"
 #include "common/torch/torch_threads.h"
@@ -131,14 +132,15 @@ struct Segment {
   int64_t row_count;
   at::Tensor places;               // [rows], int64: where their keys and values go
   int64_t first_place, end_place;  // what is looked at
-  at::Tensor hidden;               // [1, rows, places], bool: the keys a row does not see
+  // By window, [1, rows, places], bool: the keys a row does not see.
+  std::vector<at::Tensor> hidden;
 };
 
 // The rows of one run of the transformer.
 class RunRows {
  public:
-  RunRows(const ModelSpec& spec, const EngineInfo& info, at::Device device)
-      : window_(spec.window()), node_count_max_(info.node_count_max), device_(device) {}
+  RunRows(const LayerWindows& windows, const EngineInfo& info, at::Device device)
+      : windows_(windows), node_count_max_(info.node_count_max), device_(device) {}
 
   std::span<const Segment> segments() const { return segments_; }
   // What enters the first layer, but for what positions add to it.
@@ -159,10 +161,7 @@ class RunRows {
     const auto first_row = static_cast<int64_t>(tokens_.size());
     const int64_t first_place = part.nodes.empty() ? node_count_max_ : 0;
     const int64_t end_place = node_count_max_ + sequence.chain_end();
-    const auto row_count = int64_t{part.row_count()};
-    at::Tensor hidden = at::full({1, row_count, end_place - first_place}, true, at::kBool);
     std::vector<int64_t> places;
-    bool* row = hidden.data_ptr<bool>();
     const auto add_row = [&](TokenId token, int64_t index, int64_t place) {
       tokens_.push_back(token);
       positions_.push_back(index);
@@ -171,28 +170,23 @@ class RunRows {
     for (const TokenId token : part.chain) {
       const int64_t index = sequence.length + static_cast<int64_t>(places.size());
       add_row(token, index, node_count_max_ + index);
-      ShowCells(FirstSeen(index), index + 1, row + node_count_max_ - first_place);
-      row += end_place - first_place;
     }
     for (const EngineNode& node : part.nodes) {
       PlaceNode(sequence, node);
-      const int64_t index = sequence.nodes.index(node.slot);
-      add_row(node.token, index, node.slot);
-      const std::span<const uint32_t> path = sequence.nodes.PathTo(node.slot);
-      ShowCells(FirstSeen(index), sequence.nodes.index(path.front()), row + node_count_max_);
-      for (const uint32_t slot : path) {
-        if (sequence.nodes.index(slot) >= FirstSeen(index)) row[slot] = false;
-      }
-      row += end_place;
+      add_row(node.token, sequence.nodes.index(node.slot), node.slot);
     }
-    segments_.push_back({&sequence, first_row, row_count, TensorOf(places, device_), first_place,
-                         end_place, hidden.to(device_)});
+    std::vector<at::Tensor> hidden;
+    for (const std::optional<uint32_t> window : windows_.windows()) {
+      hidden.push_back(HiddenFrom(sequence, part, first_place, end_place, window).to(device_));
+    }
+    segments_.push_back({&sequence, first_row, int64_t{part.row_count()}, TensorOf(places, device_),
+                         first_place, end_place, std::move(hidden)});
     for (size_t i = 0; i < part.positions.size(); ++i) {
       positions_[static_cast<size_t>(first_row) + i] = part.positions[i].at[0];
     }
     for (size_t i = 0; i < part.embeddings.size(); ++i) {
-      if (part.embeddings[i] != nullptr)
-        Give(first_row + static_cast<int64_t>(i), part.embeddings[i]);
+      if (part.embeddings[i] == nullptr) continue;
+      Give(first_row + static_cast<int64_t>(i), part.embeddings[i]);
     }
   }
 
@@ -215,15 +209,36 @@ class RunRows {
     sequence.nodes.Place(node.slot, node.parent, static_cast<uint32_t>(index));
   }
 
-  int64_t FirstSeen(int64_t index) const {
-    return window_ ? std::max<int64_t>(0, index + 1 - *window_) : 0;
+  // Which of the places [first_place, end_place) rows that have been placed do not see.
+  at::Tensor HiddenFrom(TorchSequence& sequence, const RunPart& part, int64_t first_place,
+                        int64_t end_place, std::optional<uint32_t> window) const {
+    const int64_t length = end_place - first_place;
+    at::Tensor hidden = at::full({1, int64_t{part.row_count()}, length}, true, at::kBool);
+    const auto first_seen = [&](int64_t index) {
+      return window ? std::max<int64_t>(0, index + 1 - *window) : 0;
+    };
+    bool* row = hidden.data_ptr<bool>();
+    for (size_t i = 0; i < part.chain.size(); ++i, row += length) {
+      const int64_t index = sequence.length + static_cast<int64_t>(i);
+      ShowCells(first_seen(index), index + 1, row + node_count_max_ - first_place);
+    }
+    for (const EngineNode& node : part.nodes) {
+      const int64_t first = first_seen(sequence.nodes.index(node.slot));
+      const std::span<const uint32_t> path = sequence.nodes.PathTo(node.slot);
+      ShowCells(first, sequence.nodes.index(path.front()), row + node_count_max_);
+      for (const uint32_t slot : path) {
+        if (sequence.nodes.index(slot) >= first) row[slot] = false;
+      }
+      row += length;
+    }
+    return hidden;
   }
 
   static void ShowCells(int64_t first, int64_t end, bool* cells) {
     std::fill(cells + std::min(first, end), cells + end, false);
   }
 
-  const std::optional<uint32_t> window_;
+  const LayerWindows& windows_;
   const int64_t node_count_max_;
   const at::Device device_;
   std::vector<int64_t> tokens_;
@@ -244,6 +259,7 @@ class TorchEngine final : public Engine {
 
   TorchEngine(TorchTransformer model, EngineInfo info, uint32_t page_count, Source source)
       : model_(std::move(model)),
+        windows_(model_.spec()),
         info_(std::move(info)),
         source_(std::move(source)),
         ledger_(std::array{PageGroup{.page_count = page_count}}, info_.sequence_count_max),
@@ -278,6 +294,7 @@ class TorchEngine final : public Engine {
   void Answer(const at::Tensor& hidden, EngineRun& run);
 
   const TorchTransformer model_;
+  const LayerWindows windows_;
   const EngineInfo info_;
   const Source source_;
   Ledger ledger_;
@@ -333,7 +350,7 @@ absl::Status TorchEngine::Reserve(SequenceId id, uint32_t cell_count, uint32_t n
                        .cell_count = int64_t{sequence.length} + cell_count,
                        .cell_count_max = info_.context_length};
     for (uint32_t layer = 0; layer < spec.layer_count(); ++layer) {
-      sequence.layers[layer].Reserve(room, spec.layers[layer].attention, model_.device());
+      sequence.layers[layer].Reserve(room, *spec.layers[layer].attention(), model_.device());
     }
     return absl::OkStatus();
   });
@@ -372,7 +389,7 @@ absl::Status TorchEngine::Run(EngineRun& run) {
   const c10::InferenceMode inference;
   ++run_count_;
   const absl::Status status = CatchTorch(info_.model_name, [&]() -> absl::Status {
-    RunRows rows(model_.spec(), info_, model_.device());
+    RunRows rows(windows_, info_, model_.device());
     for (const RunPart& part : run.parts) {
       TorchSequence& sequence = At(part.sequence);
       OUTRIDER_CHECK(sequence.last_run != run_count_, "a run has one part of a sequence");
@@ -404,8 +421,8 @@ at::Tensor TorchEngine::Compute(const RunRows& rows, const EngineRun& run) {
       attended.push_back(outrider::Attend(of_segment(query).unsqueeze(0),
                                           cache.Keys(segment.first_place, segment.end_place),
                                           cache.Values(segment.first_place, segment.end_place),
-                                          model_.spec().layers[layer].attention.scale,
-                                          segment.hidden)
+                                          model_.spec().layers[layer].attention()->scale,
+                                          segment.hidden[windows_.of(layer)])
                              .squeeze(0));
     }
     return at::cat(attended);
@@ -498,7 +515,7 @@ absl::StatusOr<at::Device> FindDevice(const std::string& name) {
 uint64_t PageBytes(const ModelSpec& spec) {
   uint64_t floats = 0;
   for (const LayerSpec& layer : spec.layers) {
-    const AttentionSpec& shape = layer.attention;
+    const AttentionSpec& shape = *layer.attention();
     floats += uint64_t{shape.kv_head_count} * (shape.key_length + shape.value_length);
   }
   return kPageTokens * floats * sizeof(float);

@@ -32,6 +32,7 @@
 #include "common/kernels/rope_table.h"
 #include "common/model/weights/load_plan.h"
 #include "common/torch/fused.h"
+#include "common/torch/layer_windows.h"
 #include "common/torch/torch_attention.h"
 #include "common/torch/torch_status.h"
 
@@ -232,7 +233,7 @@ absl::StatusOr<TorchTransformer> TorchTransformer::Initialise(const Hyperparamet
 
 absl::Status TorchTransformer::MakeFrequencies(std::span<const float> divisors) {
   for (const LayerSpec& layer : spec_.layers) {
-    const Rope& rope = layer.attention.rope;
+    const Rope& rope = layer.attention()->rope;
     const auto same = std::ranges::find(ways_to_turn_, rope, &WayToTurn::rope);
     way_of_layer_.push_back(static_cast<size_t>(same - ways_to_turn_.begin()));
     if (same != ways_to_turn_.end()) continue;
@@ -292,16 +293,21 @@ TorchOutput TorchTransformer::Forward(const at::Tensor& tokens,
   const at::Tensor positions = options.documents.defined()
                                    ? PositionsWithin(options.documents)
                                    : at::arange(tokens.size(1), tokens.options());
-  const at::Tensor hidden_keys = HiddenKeys(tokens, options.documents, spec_.window());
-  const at::Tensor first_keys = FirstKeys(tokens, positions, spec_.window());
+  const LayerWindows windows(spec_);
+  std::vector<at::Tensor> hidden_keys, first_keys;  // by window
+  for (const std::optional<uint32_t> window : windows.windows()) {
+    hidden_keys.push_back(HiddenKeys(tokens, options.documents, window));
+    first_keys.push_back(FirstKeys(tokens, positions, window));
+  }
   TorchOutput output;
   const auto attend = [&](uint32_t layer, const at::Tensor& query, const at::Tensor& key,
                           const at::Tensor& value) {
-    const float scale = spec_.layers[layer].attention.scale;
+    const float scale = spec_.layers[layer].attention()->scale;
+    const size_t window = windows.of(layer);
     if (CanFuse(query) && CanFuse(key) && CanFuse(value)) {
-      return FusedAttend(query, key, value, scale, first_keys);
+      return FusedAttend(query, key, value, scale, first_keys[window]);
     }
-    return outrider::Attend(query, key, value, scale, hidden_keys);
+    return outrider::Attend(query, key, value, scale, hidden_keys[window]);
   };
   const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
     if (std::ranges::binary_search(options.hidden_layers, layer)) output.hidden.push_back(hidden);
@@ -360,7 +366,7 @@ at::Tensor TorchTransformer::NormalizeHeads(const at::Tensor& weight, const at::
 at::Tensor TorchTransformer::Attention(const Layer& weights, uint32_t layer,
                                        const at::Tensor& hidden, const Turns& turns,
                                        const Attend& attend) const {
-  const AttentionSpec& shape = spec_.layers[layer].attention;
+  const AttentionSpec& shape = *spec_.layers[layer].attention();
   const int64_t heads = shape.head_count, kv_heads = shape.kv_head_count;
   const at::Tensor normed = Normalize(weights.attention_norm, hidden);
   at::Tensor query, key, value;

@@ -48,15 +48,14 @@ class HybridEngine {
     const std::string path = dir.File("model.gguf");
     WriteRandomModel(SmallModel("mistral"), TensorType::kQ8_0, path);
     const std::unique_ptr<ModelFile> file = OrDie(ModelFile::Open(path));
-    const ModelSpec spec = OrDie(ModelSpec::From(*file, path));
+    ModelSpec spec = OrDie(ModelSpec::From(*file, path));
     pool_ = OrDie(ThreadPool::Create(2));
+    std::unique_ptr<ResidentWeights> weights =
+        OrDie(ResidentWeights::Load(*file, spec, path, *pool_, nullptr));
     mixer_ = std::make_unique<DeltaMixer>(spec.embedding_length);
-    std::vector<LayerKeeps> keeps = KeepsOf(spec);
-    keeps[0] = mixer_->Keeps();
+    spec.layers[0].mixer = GuestMixer{"delta rule", mixer_->Keeps(), mixer_.get()};
     engine_ = OrDie(
-        CpuEngine::Create(spec, OrDie(ResidentWeights::Load(*file, spec, path, *pool_, nullptr)), 1,
-                          options, KernelsFor(BestIsa()), *pool_,
-                          {.keeps = std::move(keeps), .mixers = {mixer_.get(), nullptr}}));
+        CpuEngine::Create(spec, std::move(weights), 1, options, KernelsFor(BestIsa()), *pool_));
   }
 
   Engine& operator*() const { return *engine_; }

@@ -36,10 +36,9 @@ struct LoadedModelOptions {
   uint32_t thread_count = 2;
   uint32_t row_count_max = 64;
   uint32_t page_count = 64;
+  uint32_t encoder_length_max = 0;
   // What the file's spec becomes before anything is made by it.
   std::function<void(ModelSpec&)> change_spec = [](ModelSpec&) {};
-  // By layer; null: attention.
-  std::vector<Mixer*> mixers = {};
   // What stands between the weights and the transformer.
   std::function<std::unique_ptr<WeightStore>(WeightStore&)> wrap_weights = nullptr;
 };
@@ -50,13 +49,14 @@ class LoadedModel {
       : model(OrDie(ModelFile::Open(path))),
         spec(Changed(OrDie(ModelSpec::From(*model, path)), options)),
         pool(OrDie(ThreadPool::Create(options.thread_count))),
-        weights(OrDie(ResidentWeights::Load(*model, spec, path, *pool, nullptr))),
+        weights(OrDie(ResidentWeights::Load(*model, OrDie(ModelSpec::From(*model, path)), path,
+                                            *pool, nullptr))),
         wrapped(options.wrap_weights ? options.wrap_weights(*weights) : nullptr),
         limits{spec.context_length, options.row_count_max, options.row_count_max},
-        memory(OrDie(MakeMemory(spec, options.page_count))),
+        memory(OrDie(MakeMemory(spec, options))),
         transformer(OrDie(Transformer::Create(spec, wrapped ? *wrapped : *weights, memory->layout(),
                                               KernelsFor(options.isa), *pool, options.row_count_max,
-                                              options.row_count_max, options.mixers))),
+                                              options.row_count_max))),
         batch(OrDie(Batch::Create(memory->layout(), limits))) {}
 
   std::unique_ptr<SequenceMemory> NewSequence() {
@@ -105,9 +105,9 @@ class LoadedModel {
 
  private:
   static absl::StatusOr<std::unique_ptr<PageMemory>> MakeMemory(const ModelSpec& spec,
-                                                                uint32_t page_count) {
-    MemoryLayout layout(spec);
-    const std::vector<uint32_t> page_counts(layout.group_count(), page_count);
+                                                                const LoadedModelOptions& options) {
+    MemoryLayout layout(spec, options.encoder_length_max);
+    const std::vector<uint32_t> page_counts(layout.group_count(), options.page_count);
     return PageMemory::Create(std::move(layout), page_counts, 0);
   }
   static ModelSpec Changed(ModelSpec spec, const LoadedModelOptions& options) {

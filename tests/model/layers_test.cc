@@ -1,9 +1,12 @@
 // What a layer is made of is data: whose cells it looks at, where its norms stand, what mixes its
 // rows. No model that runs today differs in these, so the laws are shown on models changed by hand.
+#include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/kernels/weight_matrix.h"
@@ -55,8 +58,8 @@ class NormsAfter final : public WrappedStore {
   absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
     if (key.layer >= end_layer_) return store_.Acquire(key);
     layer_ = *OrDie(store_.Acquire(key));
-    layer_.after_attention_norm.weight = attention_;
-    layer_.after_feed_forward_norm.weight = feed_forward_;
+    layer_.mixer_norms.after.weight = attention_;
+    layer_.feed_forward_norms.after.weight = feed_forward_;
     return Lease<LayerWeights>(*this, key, layer_);
   }
 
@@ -73,7 +76,7 @@ LoadedModelOptions WithNormsAfter(float attention, float feed_forward, uint32_t 
 }
 
 TEST_F(Layers, MayLookAtTheCellsOfALayerBelow) {
-  const auto share = [](ModelSpec& spec) { spec.layers[1].attention.cells_of = 0; };
+  const auto share = [](ModelSpec& spec) { spec.layers[1].attention()->cells_of = 0; };
   LoadedModel plain(path_), shared(path_, {.change_spec = share});
   EXPECT_NE(Read(shared), Read(plain));
   EXPECT_EQ(shared.memory->layout().page_bytes(0), plain.memory->layout().page_bytes(0) / 2);
@@ -108,6 +111,35 @@ TEST_F(Layers, NormWhatLeavesThemWhereTheyHaveANormThere) {
   }
 }
 
+// A norm of the sum is the last thing a layer does: every row leaves it with a mean square of one.
+TEST_F(Layers, NormTheSumWhereItHasANormThere) {
+  class NormsOfSums final : public WrappedStore {
+   public:
+    using WrappedStore::WrappedStore;
+    absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
+      layer_ = *OrDie(store_.Acquire(key));
+      layer_.mixer_norms.sum.weight = twos_;
+      layer_.feed_forward_norms = {
+          .before = {}, .after = {.weight = zeros_, .bias = {}}, .sum = {}};
+      return Lease<LayerWeights>(*this, key, layer_);
+    }
+
+   private:
+    const std::vector<float> twos_ = std::vector<float>(256, 2.0f),
+                             zeros_ = std::vector<float>(256);
+    LayerWeights layer_;
+  };
+  LoadedModel normed(path_, {.wrap_weights = [](WeightStore& store) {
+                       return std::make_unique<NormsOfSums>(store);
+                     }});
+  Read(normed);
+  for (size_t i = 0; i < std::size(kText); ++i) {
+    double sum = 0;
+    for (const float x : normed.transformer->hidden(i)) sum += double{x} * double{x};
+    EXPECT_TRUE(std::abs(sum / 256 - 4) <= 1e-3) << sum / 256;  // epsilon is small beside the state
+  }
+}
+
 // Adds nothing, and remembers what it was asked.
 class SilentMixer final : public Mixer {
  public:
@@ -121,14 +153,23 @@ class SilentMixer final : public Mixer {
   std::vector<uint32_t> layers;
 };
 
+// Some layers' mixer is another one, which keeps what attention would, and leaves it alone.
+std::function<void(ModelSpec&)> WithGuest(Mixer& mixer, std::vector<uint32_t> layers) {
+  return [&mixer, layers = std::move(layers)](ModelSpec& spec) {
+    for (const uint32_t layer : layers) {
+      spec.layers[layer].mixer = GuestMixer{"silence", KeepsOf(spec)[layer], &mixer};
+    }
+  };
+}
+
 TEST_F(Layers, MayHaveAnotherMixerThanAttention) {
   SilentMixer mixer;
-  LoadedModel one(path_, {.mixers = {nullptr, &mixer}}), plain(path_);
+  LoadedModel one(path_, {.change_spec = WithGuest(mixer, {1})}), plain(path_);
   EXPECT_NE(Read(one), Read(plain));
   EXPECT_EQ(mixer.layers, (std::vector<uint32_t>{1}));
   EXPECT_EQ(mixer.begun_rows, std::size(kText));
   LoadedModelOptions options = WithNormsAfter(1, 1);
-  options.mixers = {&mixer, &mixer};
+  options.change_spec = WithGuest(mixer, {0, 1});
   LoadedModel both(path_, options), silent(path_, WithNormsAfter(0, 1));
   EXPECT_EQ(Read(both), Read(silent)) << "silence, whichever way";
 }

@@ -25,24 +25,24 @@ TEST(ModelSpec, SaysWhatSetsArchitecturesApart) {
   const ModelSpec llama = OrDie(SpecOf(TestFile("models/llama")));
   EXPECT_EQ(llama.norm, NormKind::kRms);
   EXPECT_EQ(llama.layers[0].feed_forward.gate, GateKind::kSiluGated);
-  EXPECT_EQ(llama.layers[0].attention.rope.scaling, RopeScaling::kLlama3);
+  EXPECT_EQ(llama.layers[0].attention()->rope.scaling, RopeScaling::kLlama3);
   ASSERT_EQ(llama.layer_count(), 2u);
   EXPECT_EQ(llama.layers[1], llama.layers[0]);
-  EXPECT_EQ(llama.layers[1].attention.head_count, 4u);
-  EXPECT_EQ(llama.layers[1].attention.kv_head_count, 2u);
-  EXPECT_EQ(llama.layers[1].attention.scale, 0.25f);
+  EXPECT_EQ(llama.layers[1].attention()->head_count, 4u);
+  EXPECT_EQ(llama.layers[1].attention()->kv_head_count, 2u);
+  EXPECT_EQ(llama.layers[1].attention()->scale, 0.25f);
   EXPECT_FALSE(llama.tied_embeddings);
   EXPECT_FALSE(llama.learned_positions);
 
   const ModelSpec gpt2 = OrDie(SpecOf(TestFile("models/gpt2")));
   EXPECT_EQ(gpt2.norm, NormKind::kLayer);
   EXPECT_EQ(gpt2.layers[0].feed_forward.gate, GateKind::kGeluTanh);
-  EXPECT_EQ(gpt2.layers[0].attention.rope.style, RopeStyle::kNone);
+  EXPECT_EQ(gpt2.layers[0].attention()->rope.style, RopeStyle::kNone);
   EXPECT_TRUE(gpt2.learned_positions);
   EXPECT_TRUE(gpt2.tied_embeddings);
 
-  EXPECT_EQ(OrDie(SpecOf(TestFile("models/mistral"))).window(), 16u);
-  EXPECT_EQ(OrDie(SpecOf(TestFile("models/qwen2"))).window(), std::nullopt);
+  EXPECT_EQ(OrDie(SpecOf(TestFile("models/mistral"))).layers[1].attention()->window, 16u);
+  EXPECT_EQ(OrDie(SpecOf(TestFile("models/qwen2"))).layers[1].attention()->window, std::nullopt);
 }
 
 void ExpectUnimplemented(const absl::Status& status, const std::string& part) {

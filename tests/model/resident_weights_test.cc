@@ -196,9 +196,9 @@ TEST(ResidentWeights, TheNumericsIdHasTheModelsNumbersToo) {
   ModelSpec other = spec;
   other.name = "the same by another name";
   EXPECT_EQ(NumericsId::Of(other, 7, "cpu", "f16"), id);
-  other.layers[1].attention.rope.base *= 2;
+  other.layers[1].attention()->rope.base *= 2;
   EXPECT_NE(NumericsId::Of(other, 7, "cpu", "f16"), id);
-  other.layers[0].attention.rope.base *= 2;
+  other.layers[0].attention()->rope.base *= 2;
   EXPECT_NE(NumericsId::Of(other, 7, "cpu", "f16"), id);
   EXPECT_EQ(id.ToString().size(), 16u);
 }

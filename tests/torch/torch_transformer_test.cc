@@ -60,14 +60,13 @@ Halves ComputeWithHalves(const TorchTransformer& model, std::span<const TokenId>
   const c10::InferenceMode inference;
   const at::Tensor positions = at::arange(static_cast<int64_t>(tokens.size()));
   const at::Tensor distance = positions.unsqueeze(1).sub(positions);
-  at::Tensor hidden = distance.lt(0);
-  if (const std::optional<uint32_t> window = model.spec().window()) {
-    hidden = hidden.logical_or(distance.ge(int64_t{*window}));
-  }
   const auto attend = [&](uint32_t layer, const at::Tensor& query, const at::Tensor& key,
                           const at::Tensor& value) {
+    const AttentionSpec& shape = *model.spec().layers[layer].attention();
+    at::Tensor hidden = distance.lt(0);
+    if (shape.window) hidden = hidden.logical_or(distance.ge(int64_t{*shape.window}));
     return Attend(query, key.to(at::kHalf).to(at::kFloat), value.to(at::kHalf).to(at::kFloat),
-                  model.spec().layers[layer].attention.scale, hidden.unsqueeze(0));
+                  shape.scale, hidden.unsqueeze(0));
   };
   Halves result;
   const auto observe = [&](uint32_t, const at::Tensor& x) { result.layers.push_back(RowsOf(x)); };

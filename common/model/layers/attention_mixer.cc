@@ -21,7 +21,11 @@ absl::StatusOr<std::unique_ptr<AttentionMixer>> AttentionMixer::Create(
 absl::Status AttentionMixer::MakeTurns(std::span<const float> rope_divisors,
                                        uint32_t row_count_max) {
   for (const LayerSpec& layer : spec_.layers) {
-    const Rope& rope = layer.attention.rope;
+    if (layer.attention() == nullptr) {
+      turns_of_.push_back(0);
+      continue;
+    }
+    const Rope& rope = layer.attention()->rope;
     const auto same = std::ranges::find(turns_, rope, &Turns::rope);
     turns_of_.push_back(static_cast<size_t>(same - turns_.begin()));
     if (same != turns_.end()) continue;
@@ -39,7 +43,8 @@ absl::Status AttentionMixer::MakeTurns(std::span<const float> rope_divisors,
 absl::Status AttentionMixer::TakeMemory(uint32_t row_count_max) {
   size_t queries = 0, keys = 0, values = 0, attended = 0;
   for (const LayerSpec& layer : spec_.layers) {
-    const AttentionSpec& shape = layer.attention;
+    if (layer.attention() == nullptr) continue;
+    const AttentionSpec& shape = *layer.attention();
     queries = std::max(queries, size_t{shape.head_count} * shape.key_length);
     keys = std::max(keys, size_t{shape.kv_head_count} * shape.key_length);
     values = std::max(values, size_t{shape.kv_head_count} * shape.value_length);
@@ -62,8 +67,8 @@ void AttentionMixer::Begin(const Batch& batch) {
 }
 
 void AttentionMixer::Mix(const MixerRun& run, const RowBlock& x, const RowBlock& out) {
-  const AttentionSpec& shape = spec_.layers[run.layer].attention;
-  const LayerWeights& weights = run.weights;
+  const AttentionSpec& shape = *spec_.layers[run.layer].attention();
+  const AttentionWeights& weights = run.weights.attention;
   if (shape.cells_of) {
     math_.Multiply(x, run.row_count(), spec_.embedding_length, {{weights.query, query_}});
   } else {
@@ -79,22 +84,24 @@ void AttentionMixer::Mix(const MixerRun& run, const RowBlock& x, const RowBlock&
     AttendHead(run, task / shape.kv_head_count, static_cast<uint32_t>(task % shape.kv_head_count));
   });
   math_.Multiply(attended_, run.row_count(), shape.head_count * shape.value_length,
-                 {{weights.attention_output, out}});
+                 {{weights.output, out}});
 }
 
 // Queries and keys turn by their row's position.
 void AttentionMixer::PlaceQueries(const MixerRun& run, size_t i) {
-  const AttentionSpec& shape = spec_.layers[run.layer].attention;
-  NormalizeHeads(run.weights.query_norm, query_.row(i), shape.head_count * shape.key_length);
+  const AttentionSpec& shape = *spec_.layers[run.layer].attention();
+  NormalizeHeads(run.weights.attention.query_norm, query_.row(i),
+                 shape.head_count * shape.key_length);
   TurnHeads(turns_[turns_of_[run.layer]], run.rows[i], query_.row(i), shape.head_count,
             shape.key_length);
 }
 
 // Stores a row's keys and values, as halves.
 void AttentionMixer::PlaceKeys(const MixerRun& run, size_t i) {
-  const AttentionSpec& shape = spec_.layers[run.layer].attention;
+  const AttentionSpec& shape = *spec_.layers[run.layer].attention();
   const CellAt& own = run.batch.rows()[run.rows[i]].cells[cache_.attention_group(run.layer)].own;
-  NormalizeHeads(run.weights.key_norm, key_.row(i), shape.kv_head_count * shape.key_length);
+  NormalizeHeads(run.weights.attention.key_norm, key_.row(i),
+                 shape.kv_head_count * shape.key_length);
   TurnHeads(turns_[turns_of_[run.layer]], run.rows[i], key_.row(i), shape.kv_head_count,
             shape.key_length);
   for (uint32_t head = 0; head < shape.kv_head_count; ++head) {
@@ -107,7 +114,7 @@ void AttentionMixer::PlaceKeys(const MixerRun& run, size_t i) {
 
 // The query heads that share a key head look at all the keys their row sees.
 void AttentionMixer::AttendHead(const MixerRun& run, size_t i, uint32_t kv_head) {
-  const AttentionSpec& shape = spec_.layers[run.layer].attention;
+  const AttentionSpec& shape = *spec_.layers[run.layer].attention();
   const Batch::Cells& cells =
       run.batch.rows()[run.rows[i]].cells[cache_.attention_group(run.layer)];
   const uint32_t head_count = shape.head_count / shape.kv_head_count;

@@ -58,7 +58,7 @@ class AttentionMixer final : public Mixer {
   RowMath& math_;
   const RowKernels& kernels_;
   std::vector<Turns> turns_;      // one for each rope the layers have
-  std::vector<size_t> turns_of_;  // by layer
+  std::vector<size_t> turns_of_;  // by layer that has attention
   PageBuffer memory_;             // what the rows below are pieces of
   RowBlock query_, key_, value_, attended_;
 };

@@ -1,6 +1,6 @@
-// The half of a layer in which a row hears of the rows above it: attention (attention_mixer.h), and
-// whatever else a layer has in its place. RowBlock come in normed, and what goes out is added to the
-// residual stream.
+// The part of a layer in which a row hears of the rows above it: attention (attention_mixer.h), and
+// whatever else a layer has in its place (MixerSpec). Rows come in normed, and what goes out is added
+// to the residual stream.
 //
 // What a row comes to may depend on its token, its positions and on what the rows above it have
 // left behind; never on other rows of the run. What is left behind, for rows of later runs too,

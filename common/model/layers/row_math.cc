@@ -13,8 +13,13 @@ namespace {
 uint32_t InputsMax(const ModelSpec& spec) {
   uint32_t inputs = spec.embedding_length;
   for (const LayerSpec& layer : spec.layers) {
-    inputs = std::max({inputs, layer.feed_forward.length,
-                       layer.attention.head_count * layer.attention.value_length});
+    inputs = std::max(inputs, layer.feed_forward.length);
+    if (const AttentionSpec* const shape = layer.attention(); shape != nullptr) {
+      inputs = std::max(inputs, shape->head_count * shape->value_length);
+    }
+    if (const std::optional<CrossAttentionSpec>& shape = layer.cross_attention) {
+      inputs = std::max(inputs, shape->head_count * shape->value_length);
+    }
   }
   return inputs;
 }

@@ -1,24 +1,39 @@
 #include "common/model/memory/memory_layout.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "common/base/buffer.h"
 #include "common/base/check.h"
 
 namespace outrider {
 
+namespace {
+
+LayerKeeps KeepsOf(const AttentionSpec& shape) {
+  if (shape.cells_of) return {.attention_of = shape.cells_of};
+  return {.attention = AttentionCells{.kv_head_count = shape.kv_head_count,
+                                      .key_length = shape.key_length,
+                                      .value_length = shape.value_length,
+                                      .window = shape.window}};
+}
+
+LayerKeeps KeepsOf(const GuestMixer& guest) {
+  return guest.keeps;
+}
+
+}  // namespace
+
 std::vector<LayerKeeps> KeepsOf(const ModelSpec& spec) {
   std::vector<LayerKeeps> layers;
   for (const LayerSpec& layer : spec.layers) {
-    const AttentionSpec& shape = layer.attention;
-    if (shape.cells_of) {
-      layers.push_back({.attention_of = shape.cells_of});
-    } else {
-      layers.push_back({.attention = AttentionCells{.kv_head_count = shape.kv_head_count,
-                                                    .key_length = shape.key_length,
-                                                    .value_length = shape.value_length,
-                                                    .window = shape.window}});
-    }
+    layers.push_back(std::visit([](const auto& mixer) { return KeepsOf(mixer); }, layer.mixer));
+    if (!layer.cross_attention) continue;
+    const CrossAttentionSpec& shape = *layer.cross_attention;
+    layers.back().encoder = AttentionCells{.kv_head_count = shape.kv_head_count,
+                                           .key_length = shape.key_length,
+                                           .value_length = shape.value_length,
+                                           .window = std::nullopt};
   }
   return layers;
 }

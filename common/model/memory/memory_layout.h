@@ -26,49 +26,11 @@
 #include <span>
 #include <vector>
 
+#include "common/model/memory/layer_keeps.h"
 #include "common/model/memory/ledger.h"
 #include "common/model/model_spec.h"
 
 namespace outrider {
-
-struct AttentionCells {
-  uint32_t kv_head_count;
-  uint32_t key_length;  // of one head
-  uint32_t value_length;
-  std::optional<uint32_t> window;  // a row sees so many, its own the last
-};
-
-// How a recurrent state takes in one row after another. A state is in parts (heads, say) that know
-// nothing of each other.
-class StateRule {
- public:
-  virtual ~StateRule() = default;
-
-  // `input` is the row's, of all parts. The same bits whoever calls it, in a pass or in a replay.
-  virtual void Advance(uint32_t part, std::span<float> state,
-                       std::span<const float> input) const = 0;
-};
-
-// The state of no tokens is all zeros.
-struct RecurrentState {
-  uint32_t part_count;
-  uint32_t part_length;
-  uint32_t input_length;
-  const StateRule* rule;  // outlives the layout
-};
-
-struct ConvolutionTail {
-  uint32_t kernel;  // a row sees so many inputs, its own the last
-  uint32_t input_length;
-};
-
-struct LayerKeeps {
-  std::optional<AttentionCells> attention = {};
-  std::optional<uint32_t> attention_of = {};  // a layer further down, whose cells it looks at
-  std::optional<RecurrentState> recurrent = {};
-  std::optional<ConvolutionTail> convolution = {};
-  std::optional<AttentionCells> encoder = {};  // without a window
-};
 
 std::vector<LayerKeeps> KeepsOf(const ModelSpec& spec);
 
@@ -76,7 +38,8 @@ class MemoryLayout {
  public:
   // `encoder_length_max` is of cells that encoder layers look at.
   explicit MemoryLayout(std::span<const LayerKeeps> layers, uint32_t encoder_length_max = 0);
-  explicit MemoryLayout(const ModelSpec& spec) : MemoryLayout(KeepsOf(spec)) {}
+  explicit MemoryLayout(const ModelSpec& spec, uint32_t encoder_length_max = 0)
+      : MemoryLayout(KeepsOf(spec), encoder_length_max) {}
 
   uint32_t layer_count() const { return static_cast<uint32_t>(keeps_.size()); }
   const LayerKeeps& keeps(uint32_t layer) const { return keeps_[layer]; }

@@ -26,21 +26,41 @@ struct FeedForwardWeights {
   Linear down;
 };
 
+// Around a part of a layer, those it has:  hidden = sum(hidden + after(part(before(hidden))))
+struct PartNorms {
+  Norm before;
+  Norm after;
+  Norm sum;
+};
+
 // GPT-2 keeps query, key and value projections in one matrix; its rows are three matrices here.
-struct LayerWeights {
-  Norm attention_norm;
+struct AttentionWeights {
   Linear query;
   Linear key;
   Linear value;
   std::span<const float> query_norm;  // of one head; Qwen 3
   std::span<const float> key_norm;
-  Linear attention_output;
-  Norm after_attention_norm;
+  Linear output;
+};
 
-  Norm feed_forward_norm;
+// Keys and values are of what an encoder says.
+struct CrossAttentionWeights {
+  Linear query;
+  Linear key;
+  Linear value;
+  Linear output;
+};
+
+struct LayerWeights {
+  PartNorms mixer_norms;
+  AttentionWeights attention;
+
+  PartNorms cross_attention_norms;
+  CrossAttentionWeights cross_attention;
+
+  PartNorms feed_forward_norms;
   FeedForwardWeights feed_forward;  // or
   Linear router;                    // where there are experts
-  Norm after_feed_forward_norm;
 };
 
 // What stands before the first layer and after the last.

@@ -50,18 +50,33 @@ void Move(FeedForwardWeights& view, const std::byte* slot) {
   for (Linear* const linear : {&view.gate, &view.up, &view.down}) Move(*linear, slot);
 }
 
-void Move(LayerWeights& view, const std::byte* slot) {
-  for (Norm* const norm : {&view.attention_norm, &view.after_attention_norm,
-                           &view.feed_forward_norm, &view.after_feed_forward_norm}) {
-    Move(*norm, slot);
-  }
-  for (Linear* const linear :
-       {&view.query, &view.key, &view.value, &view.attention_output, &view.router}) {
+void Move(PartNorms& view, const std::byte* slot) {
+  for (Norm* const norm : {&view.before, &view.after, &view.sum}) Move(*norm, slot);
+}
+
+void Move(AttentionWeights& view, const std::byte* slot) {
+  for (Linear* const linear : {&view.query, &view.key, &view.value, &view.output}) {
     Move(*linear, slot);
   }
-  Move(view.feed_forward, slot);
   Move(view.query_norm, slot);
   Move(view.key_norm, slot);
+}
+
+void Move(CrossAttentionWeights& view, const std::byte* slot) {
+  for (Linear* const linear : {&view.query, &view.key, &view.value, &view.output}) {
+    Move(*linear, slot);
+  }
+}
+
+void Move(LayerWeights& view, const std::byte* slot) {
+  for (PartNorms* const norms :
+       {&view.mixer_norms, &view.cross_attention_norms, &view.feed_forward_norms}) {
+    Move(*norms, slot);
+  }
+  Move(view.attention, slot);
+  Move(view.cross_attention, slot);
+  Move(view.feed_forward, slot);
+  Move(view.router, slot);
 }
 
 // Puts the tensors of one key one after another.
@@ -139,7 +154,7 @@ class Planning {
 
 // GPT-2 has the three in one.
 void AddQueryKeyValue(const std::string& block, const AttentionSpec& shape,
-                      Planning<LayerWeights>& planning, LayerWeights& weights) {
+                      Planning<LayerWeights>& planning, AttentionWeights& weights) {
   const std::string fused = block + "attn_qkv";
   if (planning.Find(fused, ".weight") == nullptr) {
     planning.Add(block + "attn_q", weights.query);
@@ -153,6 +168,14 @@ void AddQueryKeyValue(const std::string& block, const AttentionSpec& shape,
   planning.AddRows(fused, 0, queries, weights.query);
   planning.AddRows(fused, queries, keys, weights.key);
   planning.AddRows(fused, queries + keys, values, weights.value);
+}
+
+void AddAttention(const std::string& block, const AttentionSpec& shape,
+                  Planning<LayerWeights>& planning, AttentionWeights& weights) {
+  AddQueryKeyValue(block, shape, planning, weights);
+  planning.AddVector(block + "attn_q_norm.weight", weights.query_norm);
+  planning.AddVector(block + "attn_k_norm.weight", weights.key_norm);
+  planning.Add(block + "attn_output", weights.output);
 }
 
 }  // namespace
@@ -195,12 +218,11 @@ LoadPlan<LayerWeights> LoadPlanner::Layer(uint32_t layer) const {
   LayerWeights& weights = plan.offsets;
   Planning planning(model_, plan);
   const std::string block = Concat("blk.", layer, ".");
-  planning.Add(block + "attn_norm", weights.attention_norm);
-  AddQueryKeyValue(block, spec_.layers[layer].attention, planning, weights);
-  planning.AddVector(block + "attn_q_norm.weight", weights.query_norm);
-  planning.AddVector(block + "attn_k_norm.weight", weights.key_norm);
-  planning.Add(block + "attn_output", weights.attention_output);
-  planning.Add(block + "ffn_norm", weights.feed_forward_norm);
+  planning.Add(block + "attn_norm", weights.mixer_norms.before);
+  if (const AttentionSpec* const shape = spec_.layers[layer].attention(); shape != nullptr) {
+    AddAttention(block, *shape, planning, weights.attention);
+  }
+  planning.Add(block + "ffn_norm", weights.feed_forward_norms.before);
   planning.Add(block + "ffn_gate", weights.feed_forward.gate);
   planning.Add(block + "ffn_up", weights.feed_forward.up);
   planning.Add(block + "ffn_down", weights.feed_forward.down);
