@@ -17,7 +17,6 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,15 +30,12 @@
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
+#include "common/engine/cpu_engine.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/weight_matrix.h"
-#include "common/model/memory/batch.h"
-#include "common/model/memory/page_memory.h"
-#include "common/model/memory/sequence_memory.h"
 #include "common/model/model_spec.h"
-#include "common/model/transformer.h"
 #include "common/model/weights/resident_weights.h"
 #include "common/model/weights/weight_store.h"
 
@@ -52,9 +48,13 @@ constexpr uint32_t kLogitRowCountMax = 64;
 // Remembers which experts a pass asks for.
 class WatchedWeights final : public WeightStore {
  public:
-  explicit WatchedWeights(WeightStore& store) : store_(store) {}
+  explicit WatchedWeights(ResidentWeights& store) : store_(store) {}
 
-  const OuterWeights& outer() const override { return store_.outer(); }
+  std::span<const float> rope_freqs() const override { return store_.rope_freqs(); }
+  absl::Status LookUp(WeightTable table, std::span<const TableRow> rows) override {
+    return store_.LookUp(table, rows);
+  }
+  absl::StatusOr<Lease<HeadWeights>> Acquire(HeadKey key) override { return store_.Acquire(key); }
   absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override { return store_.Acquire(key); }
   absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) override {
     experts_.push_back(key);
@@ -70,7 +70,7 @@ class WatchedWeights final : public WeightStore {
  private:
   void Release(const WeightKey&) override {}
 
-  WeightStore& store_;
+  ResidentWeights& store_;
   std::vector<ExpertKey> experts_;  // since the last Forget()
 };
 
@@ -83,16 +83,8 @@ class PassTimer {
     std::unique_ptr<PassTimer> timer(new PassTimer);
     timer->isa_ = selected;
     OUTRIDER_ASSIGN_OR_RETURN(timer->pool_, ThreadPool::Create(thread_count));
-    {
-      OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(path));
-      OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(*file, path));
-      timer->spec_ = std::make_unique<ModelSpec>(std::move(spec));
-      OUTRIDER_ASSIGN_OR_RETURN(timer->weights_, ResidentWeights::Load(*file, *timer->spec_, path,
-                                                                       *timer->pool_, nullptr));
-    }
-    timer->watched_ = std::make_unique<WatchedWeights>(*timer->weights_);
+    OUTRIDER_RETURN_IF_ERROR(timer->Load(path, context));
     OUTRIDER_RETURN_IF_ERROR(timer->FindPieces());
-    OUTRIDER_RETURN_IF_ERROR(timer->TakeMemory(context));
     OUTRIDER_RETURN_IF_ERROR(timer->ReadContext(context));
     return timer;
   }
@@ -103,22 +95,27 @@ class PassTimer {
 
   // Seconds for a pass over `row_count` tokens behind those the sequence has.
   absl::StatusOr<double> Time(uint32_t row_count, bool every_logit) {
+    const uint32_t length = engine_->Length(sequence_);
     const uint32_t logit_row_count = every_logit ? row_count : 1;
-    if (row_count == 0 || row_count > kRowCountMax || logit_row_count > kLogitRowCountMax) {
+    if (row_count == 0 || row_count > kRowCountMax || logit_row_count > kLogitRowCountMax ||
+        row_count > engine_->info().context_length - length) {
       return InvalidArgument("a pass of ", row_count, " rows is not timed here");
     }
     std::vector<TokenId> tokens(row_count);
-    for (uint32_t i = 0; i < row_count; ++i) tokens[i] = MakeToken(sequence_->length() + i);
-    std::vector<uint32_t> logit_rows(logit_row_count);
-    std::iota(logit_rows.begin(), logit_rows.end(), row_count - logit_row_count);
+    for (uint32_t i = 0; i < row_count; ++i) tokens[i] = MakeToken(length + i);
+    const RunPart part = {.sequence = sequence_, .chain = tokens};
+    std::vector<LogitsOfRow> asked;
+    const uint32_t vocabulary_size = engine_->info().vocabulary_size;
+    for (uint32_t i = 0; i < logit_row_count; ++i) {
+      asked.push_back({row_count - logit_row_count + i,
+                       std::span(logits_).subspan(size_t{i} * vocabulary_size, vocabulary_size)});
+    }
+    EngineRun run = {.parts = {&part, 1}, .logits = asked};
 
     watched_->Forget();
     const auto started = std::chrono::steady_clock::now();
-    OUTRIDER_RETURN_IF_ERROR(sequence_->Reserve(row_count, 0));
-    batch_->Clear();
-    batch_->AddChain(*sequence_, tokens);
-    OUTRIDER_RETURN_IF_ERROR(transformer_->Forward(*batch_, nullptr));
-    transformer_->Project(logit_rows);
+    OUTRIDER_RETURN_IF_ERROR(engine_->Reserve(sequence_, row_count, 0));
+    OUTRIDER_RETURN_IF_ERROR(engine_->Run(run));
     return Since(started);
   }
 
@@ -151,37 +148,36 @@ class PassTimer {
   }
 
   TokenId MakeToken(uint32_t position) const {
-    return static_cast<TokenId>(300 + position * 7919 % (spec_->vocabulary_size - 300));
+    return static_cast<TokenId>(300 + position * 7919 % (engine_->info().vocabulary_size - 300));
   }
 
-  absl::Status TakeMemory(uint32_t context) {
-    const uint32_t positions = context + kRowCountMax;
-    const SequenceLimits limits = {
-        .length_max = positions, .node_count_max = 0, .row_count_max = kRowCountMax};
-    MemoryLayout layout(*spec_);
-    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint32_t> page_counts,
-                              DividePages(layout, limits, 1, 0));
-    OUTRIDER_ASSIGN_OR_RETURN(pages_, PageMemory::Create(std::move(layout), page_counts, 1));
-    sequence_ = std::make_unique<SequenceMemory>(*pages_, limits);
-    OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));
-    batch_ = std::make_unique<Batch>(std::move(batch));
-    OUTRIDER_ASSIGN_OR_RETURN(
-        transformer_, Transformer::Create(*spec_, *watched_, pages_->layout(), KernelsFor(isa_),
-                                          *pool_, kRowCountMax, kLogitRowCountMax));
+  absl::Status Load(const std::string& path, uint32_t context) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(path));
+    OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*file, path));
+    OUTRIDER_ASSIGN_OR_RETURN(weights_, ResidentWeights::Load(*file, spec, path, *pool_, nullptr));
+    watched_ = std::make_shared<WatchedWeights>(*weights_);
+    const EngineOptions options = {
+        .context_length = std::min(context + kRowCountMax, spec.context_length),
+        .node_count_max = 0,
+        .row_count_max = kRowCountMax};
+    OUTRIDER_ASSIGN_OR_RETURN(engine_, CpuEngine::Create(spec, watched_, weights_->content_hash(),
+                                                         options, KernelsFor(isa_), *pool_));
+    OUTRIDER_ASSIGN_OR_RETURN(sequence_, engine_->Open());
+    logits_.resize(size_t{kLogitRowCountMax} * spec.vocabulary_size);
     return absl::OkStatus();
   }
 
   absl::Status ReadContext(uint32_t context) {
-    while (sequence_->length() < context) {
-      const uint32_t count = std::min(kRowCountMax, context - sequence_->length());
+    while (engine_->Length(sequence_) < context) {
+      const uint32_t count = std::min(kRowCountMax, context - engine_->Length(sequence_));
       OUTRIDER_RETURN_IF_ERROR(Time(count, false).status());
-      sequence_->Commit(count, {});
+      engine_->Commit(sequence_, count, {});
     }
     return absl::OkStatus();
   }
 
   absl::Status FindPieces() {
-    for (uint32_t layer = 0; layer < spec_->layer_count(); ++layer) {
+    for (uint32_t layer = 0; layer < engine_->spec().layer_count(); ++layer) {
       OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> lease,
                                 weights_->Acquire(LayerKey{layer}));
       const LayerWeights& weights = *lease;
@@ -192,7 +188,7 @@ class PassTimer {
         AddPieces(linear->matrix);
       }
     }
-    AddPieces(weights_->outer().head);
+    AddPieces(weights_->head().matrix);
     shared_piece_count_ = pieces_.size();
     return absl::OkStatus();
   }
@@ -216,13 +212,11 @@ class PassTimer {
 
   Isa isa_ = Isa::kScalar;
   std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<ModelSpec> spec_;
   std::unique_ptr<ResidentWeights> weights_;
-  std::unique_ptr<WatchedWeights> watched_;
-  std::unique_ptr<PageMemory> pages_;
-  std::unique_ptr<SequenceMemory> sequence_;
-  std::unique_ptr<Batch> batch_;
-  std::unique_ptr<Transformer> transformer_;
+  std::shared_ptr<WatchedWeights> watched_;
+  std::unique_ptr<CpuEngine> engine_;
+  SequenceId sequence_ = {};
+  std::vector<float> logits_;                       // of as many rows as are asked at a time
   std::vector<std::span<const std::byte>> pieces_;  // of the matrices, for TimeRead()
   size_t shared_piece_count_ = 0;                   // those that every pass reads come first
 };

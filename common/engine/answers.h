@@ -5,7 +5,7 @@
 //   for (;;) {
 //     const std::span<const uint32_t> rows = answers.NextBand();
 //     if (rows.empty()) break;
-//     answers.Answer(transformer.Project(rows));       // one row of logits for each
+//     answers.Answer(transformer.Project(rows, *head));       // one row of logits for each
 //   }
 //
 // Rows that nobody asks about are in no band, and a row that several ask about is in one. Bands are

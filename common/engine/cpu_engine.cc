@@ -158,13 +158,18 @@ absl::Status CpuEngine::Run(EngineRun& run) {
   ++run_count_;
   batch_->Clear();
   for (const RunPart& part : run.parts) AddPart(part);
-  if (const absl::Status status = Forward(run); !status.ok()) {
+  const absl::Status status = Compute(run);
+  if (!status.ok()) {
     for (const RunPart& part : run.parts) {
       SequenceMemory& memory = At(part.sequence).memory;
       memory.Truncate(memory.length());
     }
-    return status;
   }
+  return status;
+}
+
+absl::Status CpuEngine::Compute(EngineRun& run) {
+  OUTRIDER_RETURN_IF_ERROR(Forward(run));
   for (const HiddenAfterLayer& asked : run.hidden) {
     if (asked.layer + 1 < spec_.layer_count()) continue;
     for (uint32_t row = 0; row < batch_->row_count(); ++row) {
@@ -172,12 +177,19 @@ absl::Status CpuEngine::Run(EngineRun& run) {
                         asked.out.begin() + ptrdiff_t{row} * spec_.embedding_length);
     }
   }
+  return Answer(run);
+}
+
+// The head is leased once, for however many bands there are.
+absl::Status CpuEngine::Answer(EngineRun& run) {
   answers_->Begin(run);
-  for (;;) {
-    const std::span<const uint32_t> rows = answers_->NextBand();
-    if (rows.empty()) return absl::OkStatus();
-    answers_->Answer(transformer_->Project(rows));
+  std::span<const uint32_t> rows = answers_->NextBand();
+  if (rows.empty()) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const Lease<HeadWeights> head, weights_->Acquire(HeadKey{}));
+  for (; !rows.empty(); rows = answers_->NextBand()) {
+    answers_->Answer(transformer_->Project(rows, *head));
   }
+  return absl::OkStatus();
 }
 
 void CpuEngine::AddPart(const RunPart& part) {
@@ -208,20 +220,24 @@ absl::Status CpuEngine::Forward(const EngineRun& run) {
 
 // --- exits ---
 
-absl::Status CpuEngine::AttachExits(const TrainedExits& exits, const std::string& path,
+absl::Status CpuEngine::AttachExits(const TrainedExits& trained, const std::string& path,
                                     const ExitOptions& options, ExitSink& sink) {
-  OUTRIDER_ASSIGN_OR_RETURN(exits_, ExitHeads::Create(exits, path,
-                                                      {.spec = spec_,
-                                                       .info = info_,
-                                                       .outer = weights_->outer(),
-                                                       .kernels = kernels_,
-                                                       .pool = pool_},
-                                                      options, sink));
+  OUTRIDER_ASSIGN_OR_RETURN(Lease<HeadWeights> head, weights_->Acquire(HeadKey{}));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<ExitHeads> exits,
+      ExitHeads::Create(
+          trained, path,
+          {.spec = spec_, .info = info_, .head = *head, .kernels = kernels_, .pool = pool_},
+          options, sink));
+  DetachExits();
+  exits_head_.emplace(std::move(head));
+  exits_ = std::move(exits);
   return absl::OkStatus();
 }
 
 void CpuEngine::DetachExits() {
   exits_.reset();
+  exits_head_.reset();
 }
 
 void CpuEngine::SwitchExit(uint32_t exit, bool on) {

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -80,7 +81,9 @@ class CpuEngine final : public Engine {
 
   Sequence& At(SequenceId sequence) const;
   void AddPart(const RunPart& part);
+  absl::Status Compute(EngineRun& run);
   absl::Status Forward(const EngineRun& run);
+  absl::Status Answer(EngineRun& run);
 
   const ModelSpec spec_;
   const std::shared_ptr<WeightStore> weights_;
@@ -91,6 +94,7 @@ class CpuEngine final : public Engine {
   std::unique_ptr<Transformer> transformer_;
   std::unique_ptr<Batch> batch_;
   std::unique_ptr<Answers> answers_;
+  std::optional<Lease<HeadWeights>> exits_head_;
   std::unique_ptr<ExitHeads> exits_;  // null: none are attached
   SequenceTable<Sequence> sequences_;
 

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<ExitHeads>> ExitHeads::Create(const TrainedExits&
       .round_token_max = info.row_count_max + options.candidate_count_max};
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<ExitScorer> scorer,
-      ExitScorer::Create(exits, path, place.spec, info.content_hash, place.outer, place.kernels,
+      ExitScorer::Create(exits, path, place.spec, info.content_hash, place.head, place.kernels,
                          place.pool, scorer_options));
   std::unique_ptr<ExitHeads> heads(new ExitHeads(exits, place, std::move(scorer), options, sink));
   heads->TakeMemory(info);

@@ -51,7 +51,7 @@ class ExitHeads final : public LayerObserver {
   struct Place {
     const ModelSpec& spec;
     const EngineInfo& info;
-    const OuterWeights& outer;
+    const HeadWeights& head;
     const Kernels& kernels;
     ThreadPool& pool;
   };

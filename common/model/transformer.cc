@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
                                                               spec, row_count_max))));
   OUTRIDER_ASSIGN_OR_RETURN(
       made->attention_,
-      AttentionMixer::Create(spec, weights.outer().rope_freqs, cache, *made->math_, row_count_max));
+      AttentionMixer::Create(spec, weights.rope_freqs(), cache, *made->math_, row_count_max));
   OUTRIDER_ASSIGN_OR_RETURN(made->cross_attention_,
                             CrossAttention::Create(spec, cache, *made->math_, row_count_max));
   OUTRIDER_ASSIGN_OR_RETURN(made->feed_forward_,
@@ -48,6 +48,7 @@ Transformer::Transformer(const ModelSpec& spec, WeightStore& weights, uint32_t r
       gone_(row_count_max),
       dropped_(std::make_unique<bool[]>(row_count_max)) {
   active_.reserve(row_count_max);
+  looked_up_.reserve(row_count_max);
 }
 
 void Transformer::FindMixers() {
@@ -80,7 +81,7 @@ absl::Status Transformer::WriteEncoder(std::span<const float> states,
 
 absl::Status Transformer::Forward(const Batch& batch, LayerObserver* observer) {
   const ScopedIeeeMode ieee;
-  Begin(batch);
+  OUTRIDER_RETURN_IF_ERROR(Begin(batch));
   for (uint32_t layer = 0; layer < spec_.layer_count() && !active_.empty(); ++layer) {
     OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> weights, weights_.Acquire(LayerKey{layer}));
 
@@ -105,30 +106,38 @@ absl::Status Transformer::Forward(const Batch& batch, LayerObserver* observer) {
   return absl::OkStatus();
 }
 
-void Transformer::Begin(const Batch& batch) {
+absl::Status Transformer::Begin(const Batch& batch) {
   OUTRIDER_CHECK(batch.row_count() <= row_count_max_, "a batch is no larger than the transformer");
   batch_ = &batch;
   active_.clear();
   for (uint32_t row = 0; row < batch.row_count(); ++row) active_.push_back(row);
   std::ranges::fill(gone_, uint8_t{0});
-  math_->ForEachRow(row_count(), [&](size_t i) { Embed(i); });
+  OUTRIDER_RETURN_IF_ERROR(Embed(batch));
   for (Mixer* const mixer : mixers_alone_) mixer->Begin(batch);
+  return absl::OkStatus();
 }
 
-void Transformer::Embed(size_t i) {
-  const OuterWeights& outer = weights_.outer();
-  const Batch::Row& row = batch_->rows()[i];
-  if (row.embedding != nullptr) {
-    std::copy_n(row.embedding, spec_.embedding_length, hidden_.row(i));
-  } else {
+absl::Status Transformer::Embed(const Batch& batch) {
+  looked_up_.clear();
+  for (uint32_t i = 0; i < batch.row_count(); ++i) {
+    const Batch::Row& row = batch.rows()[i];
+    if (row.embedding != nullptr) {
+      std::copy_n(row.embedding, spec_.embedding_length, hidden_.row(i));
+      continue;
+    }
     OUTRIDER_CHECK(row.token >= 0 && static_cast<uint32_t>(row.token) < spec_.vocabulary_size,
                    "tokens are checked where they enter");
-    DecodeRow(outer.embeddings, static_cast<uint32_t>(row.token),
-              {hidden_.row(i), spec_.embedding_length});
+    looked_up_.push_back({static_cast<uint32_t>(row.token), hidden_.row(i)});
   }
-  if (!spec_.learned_positions) return;
-  DecodeRow(outer.positions, row.position.at[0], {normed_.row(i), spec_.embedding_length});
-  math_->kernels().add(hidden_.row(i), normed_.row(i), spec_.embedding_length);
+  OUTRIDER_RETURN_IF_ERROR(weights_.LookUp(WeightTable::kEmbeddings, looked_up_));
+  if (!spec_.learned_positions) return absl::OkStatus();
+  looked_up_.clear();
+  for (uint32_t i = 0; i < batch.row_count(); ++i) {
+    looked_up_.push_back({batch.rows()[i].position.at[0], normed_.row(i)});
+  }
+  OUTRIDER_RETURN_IF_ERROR(weights_.LookUp(WeightTable::kPositions, looked_up_));
+  math_->Add(hidden_, normed_, batch.row_count());
+  return absl::OkStatus();
 }
 
 absl::Status Transformer::FeedForwardOf(uint32_t layer, const LayerWeights& weights,
@@ -174,16 +183,15 @@ void Transformer::Observe(LayerObserver& observer, uint32_t layer) {
   active_.resize(kept);
 }
 
-LogitRows Transformer::Project(std::span<const uint32_t> indices) {
+LogitRows Transformer::Project(std::span<const uint32_t> indices, const HeadWeights& head) {
   OUTRIDER_CHECK(indices.size() <= logit_row_count_max_, "logits are asked for band by band");
   const ScopedIeeeMode ieee;
-  const OuterWeights& outer = weights_.outer();
   for (size_t i = 0; i < indices.size(); ++i) {
     OUTRIDER_CHECK(indices[i] < active_.size(), "only rows that went all the way have logits");
-    math_->Normalize(outer.output_norm, hidden_.row(indices[i]), normed_.row(i));
+    math_->Normalize(head.norm, hidden_.row(indices[i]), normed_.row(i));
   }
   const auto count = static_cast<uint32_t>(indices.size());
-  math_->Multiply(normed_, count, outer.head, logits_);
+  math_->Multiply(normed_, count, head.matrix, logits_);
   return {logits_.data, logits_.stride, count, spec_.vocabulary_size};
 }
 

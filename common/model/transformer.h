@@ -1,7 +1,8 @@
 // The forward pass: rows of tokens in, hidden states and logits out.
 //
 //   OUTRIDER_RETURN_IF_ERROR(transformer.Forward(batch, nullptr));
-//   const LogitRows logits = transformer.Project(std::array{0u, 5u});     // of rows 0 and 5
+//   OUTRIDER_ASSIGN_OR_RETURN(const Lease<HeadWeights> head, weights.Acquire(HeadKey{}));
+//   const LogitRows logits = transformer.Project(std::array{0u, 5u}, *head);     // of rows 0 and 5
 //
 //   hidden = embedding of the token (+ embedding of its position)
 //   for every layer:   hidden += mixer(norm(hidden))              layers/mixer.h
@@ -79,7 +80,7 @@ class Transformer {
 
   // Final norm and output matrix for some of rows(), given by index. The logits stay until the next
   // call and may be written to.
-  LogitRows Project(std::span<const uint32_t> indices);
+  LogitRows Project(std::span<const uint32_t> indices, const HeadWeights& head);
   uint32_t logit_row_count_max() const { return logit_row_count_max_; }
   uint32_t row_count_max() const { return row_count_max_; }
 
@@ -88,8 +89,8 @@ class Transformer {
               uint32_t logit_row_count_max);
 
   void FindMixers();
-  void Begin(const Batch& batch);
-  void Embed(size_t i);
+  absl::Status Begin(const Batch& batch);
+  absl::Status Embed(const Batch& batch);
   // The rows still in the run.
   uint32_t row_count() const { return static_cast<uint32_t>(active_.size()); }
   absl::Status FeedForwardOf(uint32_t layer, const LayerWeights& weights, const RowBlock& x);
@@ -117,7 +118,8 @@ class Transformer {
 
   // Of the present or last run.
   const Batch* batch_ = nullptr;
-  std::vector<uint32_t> active_;     // batch rows still in it; row i of the above is active_[i]
+  std::vector<uint32_t> active_;  // batch rows still in it; row i of the above is active_[i]
+  std::vector<TableRow> looked_up_;
   std::vector<uint8_t> gone_;        // by batch row
   std::unique_ptr<bool[]> dropped_;  // by active row: what the observer asks for
 };

@@ -300,7 +300,7 @@ class TorchEngine final : public Engine {
   Ledger ledger_;
   SequenceTable<TorchSequence> sequences_;
   Answers answers_;
-  std::unique_ptr<ResidentWeights> host_weights_;  // whose outer parts exits_ use
+  std::unique_ptr<ResidentWeights> host_weights_;  // whose head exits_ use
   std::unique_ptr<ExitHeads> exits_;               // null: none are attached
   uint64_t run_count_ = 0;
 };
@@ -484,7 +484,7 @@ absl::Status TorchEngine::AttachExits(const TrainedExits& exits, const std::stri
   OUTRIDER_ASSIGN_OR_RETURN(exits_, ExitHeads::Create(exits, path,
                                                       {.spec = model_.spec(),
                                                        .info = info_,
-                                                       .outer = host_weights_->outer(),
+                                                       .head = host_weights_->head(),
                                                        .kernels = source_.kernels,
                                                        .pool = source_.pool},
                                                       options, sink));

@@ -126,7 +126,7 @@ TEST_F(StoriesExits, SayInTheCoreWhatTheySayInTraining) {
   exits.target = DescribeForExits(spec_, hash);
   exits.exits = adapters.Trained();
   const auto scorer =
-      OrDie(ExitScorer::Create(exits, "exits", spec_, hash, engine.weights->outer(),
+      OrDie(ExitScorer::Create(exits, "exits", spec_, hash, engine.weights->head(),
                                KernelsFor(BestIsa()), *engine.pool, {.scope = ExitScope::kFull}));
   const FrozenHead head = OrDie(FrozenHead::Load(*file_, Stories(), at::kCPU));
   const at::Tensor hidden = Random({5, spec_.embedding_length}, 30) * 3;

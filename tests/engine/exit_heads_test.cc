@@ -234,7 +234,7 @@ TEST_F(ExitHeadsTest, AGuessIsAPlainWalkOverItsCandidates) {
     Attach(exits);
     LoadedModel engine(path_);
     const auto scorer = OrDie(ExitScorer::Create(
-        exits, "exits", engine.spec, engine.weights->content_hash(), engine.weights->outer(),
+        exits, "exits", engine.spec, engine.weights->content_hash(), engine.weights->head(),
         KernelsFor(BestIsa()), *engine.pool, {.scope = ExitScope::kFull}));
     HiddenRecorder recorder({1}, engine.spec.embedding_length, 64);
 
@@ -321,7 +321,7 @@ class ShownExitHeads : public ExitHeadsTest {
     heads_ = OrDie(ExitHeads::Create(Exits(0.2f, {1}), "exits",
                                      {.spec = model_->spec,
                                       .info = target_->engine().info(),
-                                      .outer = model_->weights->outer(),
+                                      .head = model_->weights->head(),
                                       .kernels = KernelsFor(BestIsa()),
                                       .pool = *pool_},
                                      {}, keeper_));

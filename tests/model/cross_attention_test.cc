@@ -145,11 +145,11 @@ Doubles AttendTo(const Shape& shape, const Doubles& query, std::span<const Doubl
 std::vector<Doubles> PlainLogits(LoadedModel& model, std::span<const TokenId> tokens,
                                  std::span<const float> encoder) {
   const double epsilon = double{model.spec.norm_epsilon};
-  const OuterWeights& outer = model.weights->outer();
+  const HeadWeights& head = model.weights->head();
   std::vector<Doubles> hidden, heard;
   for (const TokenId token : tokens) {
     std::vector<float> row(kWidth);
-    DecodeRow(outer.embeddings, static_cast<uint32_t>(token), row);
+    DecodeRow(model.weights->entry().embeddings, static_cast<uint32_t>(token), row);
     hidden.emplace_back(row.begin(), row.end());
   }
   for (size_t at = 0; at < encoder.size(); at += kWidth) {
@@ -195,7 +195,7 @@ std::vector<Doubles> PlainLogits(LoadedModel& model, std::span<const TokenId> to
   }
   std::vector<Doubles> logits;
   for (const Doubles& row : hidden) {
-    logits.push_back(Multiply({outer.head, {}}, Normalize(outer.output_norm.weight, row, epsilon)));
+    logits.push_back(Multiply({head.matrix, {}}, Normalize(head.norm.weight, row, epsilon)));
   }
   return logits;
 }

@@ -1,5 +1,6 @@
-// A model loaded for a test, with all that its transformer needs, and logits asked for the simple
-// way: this text, alone, in one chunk.
+// A transformer for tests that are about it, below the engine: batches made by hand, observers,
+// stores and specs that no engine makes. Logits are asked for the simple way: this text, alone, in
+// one chunk. What can be asked of an engine is asked of CpuEngine.
 #pragma once
 
 #include <cstdint>
@@ -85,7 +86,9 @@ class LoadedModel {
   std::vector<std::vector<float>> Logits() {
     std::vector<uint32_t> rows(transformer->rows().size());
     for (uint32_t i = 0; i < rows.size(); ++i) rows[i] = i;
-    const LogitRows logits = transformer->Project(rows);
+    WeightStore& store = wrapped ? *wrapped : *weights;
+    const Lease<HeadWeights> head = OrDie(store.Acquire(HeadKey{}));
+    const LogitRows logits = transformer->Project(rows, *head);
     std::vector<std::vector<float>> copies;
     for (uint32_t i = 0; i < rows.size(); ++i) {
       copies.emplace_back(logits.row(i).begin(), logits.row(i).end());

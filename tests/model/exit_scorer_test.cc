@@ -55,7 +55,7 @@ class ExitScorerTest : public testing::Test {
 
   static std::unique_ptr<ExitScorer> Score(const LoadedModel& engine, const TrainedExits& exits,
                                            ExitScope scope) {
-    return OrDie(ExitScorer::Create(exits, "x", engine.spec, kHash, engine.weights->outer(),
+    return OrDie(ExitScorer::Create(exits, "x", engine.spec, kHash, engine.weights->head(),
                                     KernelsFor(BestIsa()), *engine.pool, {.scope = scope}));
   }
 
@@ -63,7 +63,7 @@ class ExitScorerTest : public testing::Test {
 };
 
 // The formula of exit_scorer.h, nothing but double.
-std::vector<double> PlainLogits(const ModelSpec& spec, const OuterWeights& outer,
+std::vector<double> PlainLogits(const ModelSpec& spec, const HeadWeights& head,
                                 const TrainedExit& exit, const std::vector<float>& hidden) {
   const size_t width = hidden.size();
   double squares = 0;
@@ -83,14 +83,14 @@ std::vector<double> PlainLogits(const ModelSpec& spec, const OuterWeights& outer
   double variance = 0;
   for (const double x : state) variance += (x - mean) * (x - mean) / static_cast<double>(width);
   const double scale = 1 / std::sqrt(variance + spec.norm_epsilon);
-  const Norm& norm = outer.output_norm;
+  const Norm& norm = head.norm;
   for (size_t k = 0; k < width; ++k) {
     state[k] = (state[k] - mean) * scale * norm.weight[k] + (norm.bias.empty() ? 0 : norm.bias[k]);
   }
   std::vector<double> logits(spec.vocabulary_size);
   std::vector<float> row(width);
   for (uint32_t token = 0; token < spec.vocabulary_size; ++token) {
-    DecodeRow(outer.head, token, row);
+    DecodeRow(head.matrix, token, row);
     for (size_t k = 0; k < width; ++k) logits[token] += row[k] * state[k];
   }
   return logits;
@@ -112,7 +112,7 @@ TEST_F(ExitScorerTest, ComputesTheFormula) {
       ASSERT_EQ(logits.length, engine->spec.vocabulary_size);
       for (size_t i = 0; i < states.size(); ++i) {
         const std::vector<double> expected =
-            PlainLogits(engine->spec, engine->weights->outer(), exits.exits[0], states[i]);
+            PlainLogits(engine->spec, engine->weights->head(), exits.exits[0], states[i]);
         for (size_t token = 0; token < expected.size(); ++token) {
           ASSERT_NEAR(logits.row(i)[token], expected[token], 4e-5) << i << ", token " << token;
         }
@@ -163,7 +163,7 @@ TEST_F(ExitScorerTest, OtherPeoplesExitsAreRefusedByBothNames) {
     TrainedExits exits = RandomExits(engine->spec, kHash, {0}, kRank, 0);
     change(exits.target);
     const auto scorer =
-        ExitScorer::Create(exits, "some.exits.gguf", engine->spec, kHash, engine->weights->outer(),
+        ExitScorer::Create(exits, "some.exits.gguf", engine->spec, kHash, engine->weights->head(),
                            KernelsFor(BestIsa()), *engine->pool, {});
     EXPECT_EQ(scorer.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(Message(scorer.status())), testing::HasSubstr(part));

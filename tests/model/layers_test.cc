@@ -105,7 +105,7 @@ TEST_F(Layers, NormWhatLeavesThemWhereTheyHaveANormThere) {
   Read(silent);
   std::vector<float> embedding(256);
   for (size_t i = 0; i < std::size(kText); ++i) {
-    DecodeRow(silent.weights->outer().embeddings, static_cast<uint32_t>(kText[i]), embedding);
+    DecodeRow(silent.weights->entry().embeddings, static_cast<uint32_t>(kText[i]), embedding);
     const std::span<const float> hidden = silent.transformer->hidden(i);
     EXPECT_TRUE(std::equal(hidden.begin(), hidden.end(), embedding.begin())) << i;
   }

@@ -223,12 +223,12 @@ TEST(ResidentWeights, TiedEmbeddingsAreKeptOnce) {
   const std::string path = dir.File("model.gguf");
   WriteRandomModel(SmallModel("qwen3"), TensorType::kQ8_0, path);
   const auto weights = LoadModel(path, 1);
-  EXPECT_EQ(weights->outer().head.data, weights->outer().embeddings.data);
-  EXPECT_EQ(weights->outer().head.layout, WeightLayout::kPanels);
+  EXPECT_EQ(weights->head().matrix.data, weights->entry().embeddings.data);
+  EXPECT_EQ(weights->head().matrix.layout, WeightLayout::kPanels);
   WriteRandomModel(SmallModel("llama"), TensorType::kQ8_0, path);
   const auto untied = LoadModel(path, 1);
-  EXPECT_EQ(untied->outer().embeddings.layout, WeightLayout::kRows);
-  EXPECT_EQ(untied->outer().head.layout, WeightLayout::kPanels);
+  EXPECT_EQ(untied->entry().embeddings.layout, WeightLayout::kRows);
+  EXPECT_EQ(untied->head().matrix.layout, WeightLayout::kPanels);
 }
 
 TEST(ResidentWeights, ATypeThatCannotBeDecodedIsRefusedByName) {

@@ -54,12 +54,29 @@ class SlotStore final : public WrappedStore {
   static constexpr size_t kSlots = 3;
   static constexpr size_t kSlotBytes = 4 << 20;
 
-  // `resident` has the outer parts.
+  // `resident` has rope's factors.
   SlotStore(WeightStore& resident, const ModelFile& model, const ModelSpec& spec)
       : WrappedStore(resident), model_(model), planner_(model, spec) {
     for (Slot& slot : slots_) slot.memory = OrDie(AlignedBuffer::Create(kSlotBytes));
   }
 
+  // From the file: there is no table in memory.
+  absl::Status LookUp(WeightTable table, std::span<const TableRow> rows) override {
+    const ModelTensor& tensor = *model_.Find(
+        table == WeightTable::kEmbeddings ? "token_embd.weight" : "position_embd.weight");
+    std::vector<std::byte> stored(RowBytes(tensor.type, tensor.dims[0]));
+    for (const TableRow& row : rows) {
+      OUTRIDER_RETURN_IF_ERROR(model_.ReadRows(tensor, row.row, 1, stored));
+      OUTRIDER_RETURN_IF_ERROR(Dequantize(tensor.type, stored, {row.out, tensor.dims[0]}));
+      ++rows_looked_up;
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Lease<HeadWeights>> Acquire(HeadKey key) override {
+    Slot& slot = Bring(key, planner_.Head());
+    slot.head = planner_.Head().In(slot.memory.bytes().data());
+    return Lease<HeadWeights>(*this, key, slot.head);
+  }
   absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
     Slot& slot = Bring(key, planner_.Layer(key.layer));
     slot.layer = planner_.Layer(key.layer).In(slot.memory.bytes().data());
@@ -73,12 +90,14 @@ class SlotStore final : public WrappedStore {
   uint32_t expert_leases_max() const override { return kSlots - 1; }
   void LendWaits(IdleWork work) override { work_ = std::move(work); }
 
+  uint32_t rows_looked_up = 0;
   uint32_t waits = 0;
   uint32_t leases = 0;  // at present
 
  private:
   struct Slot {
     AlignedBuffer memory;
+    HeadWeights head;
     LayerWeights layer;
     FeedForwardWeights expert;
     bool lent = false;
@@ -149,7 +168,8 @@ TEST_P(WeightStoreTest, AnyKeyGoesIntoAnySlot) {
     EXPECT_EQ(engine.Read(*sequence, {&tokens[i], 1})[0], expected[i]) << i;
     EXPECT_EQ(store->leases, 0u) << "all were given back";
   }
-  EXPECT_GE(store->waits, tokens.size() * engine.spec.layer_count());
+  EXPECT_GE(store->waits, tokens.size() * (engine.spec.layer_count() + 1)) << "and the head";
+  EXPECT_EQ(store->rows_looked_up, tokens.size() * (engine.spec.learned_positions ? 2 : 1));
   EXPECT_EQ(lent, store->waits);
 }
 

@@ -12,7 +12,11 @@ class WrappedStore : public WeightStore {
  public:
   explicit WrappedStore(WeightStore& store) : store_(store) {}
 
-  const OuterWeights& outer() const override { return store_.outer(); }
+  std::span<const float> rope_freqs() const override { return store_.rope_freqs(); }
+  absl::Status LookUp(WeightTable table, std::span<const TableRow> rows) override {
+    return store_.LookUp(table, rows);
+  }
+  absl::StatusOr<Lease<HeadWeights>> Acquire(HeadKey key) override { return store_.Acquire(key); }
   absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override { return store_.Acquire(key); }
   absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) override {
     return store_.Acquire(key);

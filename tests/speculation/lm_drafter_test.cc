@@ -500,12 +500,26 @@ class FailingStore final : public WrappedStore {
  public:
   using WrappedStore::WrappedStore;
 
+  absl::Status LookUp(WeightTable table, std::span<const TableRow> rows) override {
+    OUTRIDER_RETURN_IF_ERROR(CountDown());
+    return store_.LookUp(table, rows);
+  }
+  absl::StatusOr<Lease<HeadWeights>> Acquire(HeadKey key) override {
+    OUTRIDER_RETURN_IF_ERROR(CountDown());
+    return store_.Acquire(key);
+  }
   absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
-    if (countdown > 0 && --countdown == 0) return absl::DataLossError("the flash is gone");
+    OUTRIDER_RETURN_IF_ERROR(CountDown());
     return store_.Acquire(key);
   }
 
   int countdown = 0;  // 0: no failure
+
+ private:
+  absl::Status CountDown() {
+    if (countdown > 0 && --countdown == 0) return absl::DataLossError("the flash is gone");
+    return absl::OkStatus();
+  }
 };
 
 TEST(LmDrafter, AFailureLeavesItAsGoodAsNew) {

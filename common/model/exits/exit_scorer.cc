@@ -79,7 +79,7 @@ ExitsTarget DescribeForExits(const ModelSpec& spec, uint64_t content_hash) {
 
 absl::StatusOr<std::unique_ptr<ExitScorer>> ExitScorer::Create(
     const TrainedExits& exits, const std::string& path, const ModelSpec& spec,
-    uint64_t content_hash, const OuterWeights& outer, const Kernels& kernels, ThreadPool& pool,
+    uint64_t content_hash, const HeadWeights& head, const Kernels& kernels, ThreadPool& pool,
     const ExitScorerOptions& options) {
   const ExitsTarget target = DescribeForExits(spec, content_hash);
   if (!IsSameTarget(exits.target, target)) {
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<ExitScorer>> ExitScorer::Create(
       Multiplier multiplier,
       Multiplier::Create(kernels, pool, options.row_count_max, spec.embedding_length));
   std::unique_ptr<ExitScorer> scorer(
-      new ExitScorer(spec, outer, kernels, pool, std::move(multiplier), options));
+      new ExitScorer(spec, head, kernels, pool, std::move(multiplier), options));
   for (const TrainedExit& exit : exits.exits) {
     OUTRIDER_RETURN_IF_ERROR(Annotate(scorer->AddAdapter(exit, exits.type), path));
   }
@@ -101,10 +101,10 @@ absl::StatusOr<std::unique_ptr<ExitScorer>> ExitScorer::Create(
   return scorer;
 }
 
-ExitScorer::ExitScorer(const ModelSpec& spec, const OuterWeights& outer, const Kernels& kernels,
+ExitScorer::ExitScorer(const ModelSpec& spec, const HeadWeights& head, const Kernels& kernels,
                        ThreadPool& pool, Multiplier multiplier, const ExitScorerOptions& options)
     : spec_(spec),
-      outer_(outer),
+      head_(head),
       kernels_(kernels.rows),
       pool_(pool),
       multiplier_(std::move(multiplier)),
@@ -158,11 +158,11 @@ absl::Status ExitScorer::TakeMemory(uint32_t rank_max) {
   if (full) return absl::OkStatus();
 
   OUTRIDER_ASSIGN_OR_RETURN(frequent_memory_,
-                            AlignedBuffer::Create(GatheredBytes(outer_.head, frequent_count)));
+                            AlignedBuffer::Create(GatheredBytes(head_.matrix, frequent_count)));
   const std::vector<uint32_t> rows(frequent_tokens_.begin(), frequent_tokens_.end());
-  frequent_ = GatherRows(outer_.head, rows, frequent_memory_.bytes());
+  frequent_ = GatherRows(head_.matrix, rows, frequent_memory_.bytes());
   OUTRIDER_ASSIGN_OR_RETURN(
-      round_memory_, AlignedBuffer::Create(GatheredBytes(outer_.head, options_.round_token_max)));
+      round_memory_, AlignedBuffer::Create(GatheredBytes(head_.matrix, options_.round_token_max)));
   round_rows_.reserve(options_.round_token_max);
   SetRound({});
   return absl::OkStatus();
@@ -173,17 +173,17 @@ void ExitScorer::SetRound(std::span<const TokenId> tokens) {
   OUTRIDER_CHECK(tokens.size() <= options_.round_token_max, "a round has its most tokens");
   round_rows_.assign(tokens.begin(), tokens.end());
   const std::span<const uint32_t> rows = round_rows_;
-  const size_t panel_bytes = GatheredBytes(outer_.head, kPanelOutputs);
+  const size_t panel_bytes = GatheredBytes(head_.matrix, kPanelOutputs);
   pool_.ParallelFor(PanelCount(static_cast<uint32_t>(rows.size())), [&](size_t panel) {
     const size_t first = panel * kPanelOutputs;
     const auto some = rows.subspan(first, std::min<size_t>(kPanelOutputs, rows.size() - first));
-    const size_t bytes = GatheredBytes(outer_.head, static_cast<uint32_t>(some.size()));
-    GatherRows(outer_.head, some, round_memory_.bytes().subspan(panel * panel_bytes, bytes));
+    const size_t bytes = GatheredBytes(head_.matrix, static_cast<uint32_t>(some.size()));
+    GatherRows(head_.matrix, some, round_memory_.bytes().subspan(panel * panel_bytes, bytes));
   });
-  round_ = {.type = outer_.head.type,
-            .layout = outer_.head.layout,
+  round_ = {.type = head_.matrix.type,
+            .layout = head_.matrix.layout,
             .outputs = static_cast<uint32_t>(rows.size()),
-            .inputs = outer_.head.inputs,
+            .inputs = head_.matrix.inputs,
             .data = round_memory_.bytes().data()};
 }
 
@@ -193,7 +193,7 @@ ExitLogits ExitScorer::Score(size_t exit, std::span<const float* const> hidden) 
   Adapt(adapters_[exit], hidden);
   ForEachRow(hidden.size(), [&](size_t i) { Normalize(state_.row(i), normed_.row(i)); });
   if (options_.scope == ExitScope::kFull) {
-    const Product product = {&outer_.head, logits_.data, logits_.stride};
+    const Product product = {&head_.matrix, logits_.data, logits_.stride};
     Multiply(normed_, spec_.embedding_length, hidden.size(), {&product, 1});
     return {logits_.data, logits_.stride, spec_.vocabulary_size};
   }
@@ -237,7 +237,7 @@ void ExitScorer::Multiply(const Rows& x, uint32_t inputs, size_t row_count,
 }
 
 void ExitScorer::Normalize(float* x, float* out) const {
-  const Norm& norm = outer_.output_norm;
+  const Norm& norm = head_.norm;
   if (spec_.norm == NormKind::kRms) {
     kernels_.rms_norm(x, norm.weight.data(), spec_.norm_epsilon, spec_.embedding_length, out);
   } else {

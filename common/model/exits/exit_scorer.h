@@ -64,7 +64,7 @@ class ExitScorer {
   // outlives the scorer.
   static absl::StatusOr<std::unique_ptr<ExitScorer>> Create(
       const TrainedExits& exits, const std::string& path, const ModelSpec& spec,
-      uint64_t content_hash, const OuterWeights& outer, const Kernels& kernels, ThreadPool& pool,
+      uint64_t content_hash, const HeadWeights& head, const Kernels& kernels, ThreadPool& pool,
       const ExitScorerOptions& options);
 
   // Rising, none of them frequent, at most round_token_max. For kCandidates only.
@@ -90,7 +90,7 @@ class ExitScorer {
     float* row(size_t i) const { return data + i * stride; }
   };
 
-  ExitScorer(const ModelSpec& spec, const OuterWeights& outer, const Kernels& kernels,
+  ExitScorer(const ModelSpec& spec, const HeadWeights& head, const Kernels& kernels,
              ThreadPool& pool, Multiplier multiplier, const ExitScorerOptions& options);
   absl::Status AddAdapter(const TrainedExit& exit, TensorType type);
   absl::Status TakeMemory(uint32_t rank_max);
@@ -103,7 +103,7 @@ class ExitScorer {
   void ForEachRow(size_t row_count, const Body& body);
 
   const ModelSpec& spec_;
-  const OuterWeights& outer_;
+  const HeadWeights& head_;
   const RowKernels& kernels_;
   ThreadPool& pool_;
   Multiplier multiplier_;

@@ -63,13 +63,17 @@ struct LayerWeights {
   Linear router;                    // where there are experts
 };
 
-// What stands before the first layer and after the last.
-struct OuterWeights {
-  WeightMatrix embeddings;            // a row a token; tied ones are the head too
+// What stands before the first layer.
+struct EntryWeights {
+  WeightMatrix embeddings;            // a row a token
   WeightMatrix positions;             // a row a position, where they are learned
   std::span<const float> rope_freqs;  // llama3 scaling: a factor for each pair
-  Norm output_norm;
-  WeightMatrix head;
+};
+
+// What stands after the last.
+struct HeadWeights {
+  Norm norm;
+  WeightMatrix matrix;  // a row a token; tied ones are the embeddings too
 };
 
 }  // namespace outrider

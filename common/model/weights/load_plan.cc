@@ -38,12 +38,15 @@ void Move(Linear& view, const std::byte* slot) {
   Move(view.bias, slot);
 }
 
-void Move(OuterWeights& view, const std::byte* slot) {
+void Move(EntryWeights& view, const std::byte* slot) {
   Move(view.embeddings, slot);
   Move(view.positions, slot);
   Move(view.rope_freqs, slot);
-  Move(view.output_norm, slot);
-  Move(view.head, slot);
+}
+
+void Move(HeadWeights& view, const std::byte* slot) {
+  Move(view.norm, slot);
+  Move(view.matrix, slot);
 }
 
 void Move(FeedForwardWeights& view, const std::byte* slot) {
@@ -187,29 +190,30 @@ Weights LoadPlan<Weights>::In(const std::byte* slot) const {
   return weights;
 }
 
-template struct LoadPlan<OuterWeights>;
+template struct LoadPlan<EntryWeights>;
+template struct LoadPlan<HeadWeights>;
 template struct LoadPlan<LayerWeights>;
 template struct LoadPlan<FeedForwardWeights>;
 
-LoadPlan<OuterWeights> LoadPlanner::Outer() const {
-  LoadPlan<OuterWeights> plan;
-  OuterWeights& outer = plan.offsets;
+LoadPlan<EntryWeights> LoadPlanner::Entry() const {
+  LoadPlan<EntryWeights> plan;
+  EntryWeights& entry = plan.offsets;
   Planning planning(model_, plan);
-  const ModelTensor* const embeddings = model_.Find("token_embd.weight");
-  OUTRIDER_CHECK(embeddings != nullptr, "a model file with tensors has all its layout asks for");
-  if (spec_.tied_embeddings) {
-    planning.AddMatrix(*embeddings, 0, embeddings->row_count(), WeightLayout::kPanels,
-                       outer.embeddings);
-  } else {
-    planning.AddTable("token_embd.weight", outer.embeddings);
-  }
-  planning.AddTable("position_embd.weight", outer.positions);
-  planning.AddVector("rope_freqs.weight", outer.rope_freqs);
-  planning.Add("output_norm", outer.output_norm);
-  if (const ModelTensor* const head = model_.Find("output.weight"); head != nullptr) {
-    planning.AddMatrix(*head, 0, head->row_count(), WeightLayout::kPanels, outer.head);
-  }
-  if (spec_.tied_embeddings) outer.head = outer.embeddings;
+  if (!spec_.tied_embeddings) planning.AddTable("token_embd.weight", entry.embeddings);
+  planning.AddTable("position_embd.weight", entry.positions);
+  planning.AddVector("rope_freqs.weight", entry.rope_freqs);
+  return plan;
+}
+
+LoadPlan<HeadWeights> LoadPlanner::Head() const {
+  LoadPlan<HeadWeights> plan;
+  HeadWeights& head = plan.offsets;
+  Planning planning(model_, plan);
+  planning.Add("output_norm", head.norm);
+  const ModelTensor* const matrix =
+      model_.Find(spec_.tied_embeddings ? "token_embd.weight" : "output.weight");
+  OUTRIDER_CHECK(matrix != nullptr, "a model file with tensors has all its layout asks for");
+  planning.AddMatrix(*matrix, 0, matrix->row_count(), WeightLayout::kPanels, head.matrix);
   return plan;
 }
 

@@ -54,7 +54,9 @@ class LoadPlanner {
   // Both outlive it.
   LoadPlanner(const ModelFile& model, const ModelSpec& spec) : model_(model), spec_(spec) {}
 
-  LoadPlan<OuterWeights> Outer() const;
+  // Without embeddings where they are the head.
+  LoadPlan<EntryWeights> Entry() const;
+  LoadPlan<HeadWeights> Head() const;
   LoadPlan<LayerWeights> Layer(uint32_t layer) const;
   LoadPlan<FeedForwardWeights> Expert(uint32_t layer, uint32_t expert) const;
 

@@ -29,7 +29,7 @@ static_assert(kContentRows == kPanelOutputs, "the rows of a panel are hashed as 
 class Placement {
  public:
   Placement(const ModelFile& model, const ModelSpec& spec)
-      : outer(LoadPlanner(model, spec).Outer()) {
+      : entry(LoadPlanner(model, spec).Entry()), head(LoadPlanner(model, spec).Head()) {
     const LoadPlanner planner(model, spec);
     for (uint32_t n = 0; n < spec.layer_count(); ++n) {
       layers.push_back(planner.Layer(n));
@@ -43,14 +43,16 @@ class Placement {
   // Calls visit(plan) for every key's.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
-    visit(outer);
+    visit(entry);
+    visit(head);
     for (size_t n = 0; n < layers.size(); ++n) {
       visit(layers[n]);
       for (const LoadPlan<FeedForwardWeights>& expert : experts[n]) visit(expert);
     }
   }
 
-  LoadPlan<OuterWeights> outer;
+  LoadPlan<EntryWeights> entry;
+  LoadPlan<HeadWeights> head;
   std::vector<LoadPlan<LayerWeights>> layers;
   std::vector<std::vector<LoadPlan<FeedForwardWeights>>> experts;  // by layer
 };
@@ -200,9 +202,17 @@ absl::StatusOr<std::unique_ptr<ResidentWeights>> ResidentWeights::Load(
     slot += plan.slot_bytes;
   });
   OUTRIDER_RETURN_IF_ERROR(status);
+  if (spec.tied_embeddings) weights->entry_.embeddings = weights->head_.matrix;
   weights->content_hash_ = loader.content_hash();
   OUTRIDER_RETURN_IF_ERROR(CheckRecord(model, weights->content_hash_, path));
   return weights;
+}
+
+absl::Status ResidentWeights::LookUp(WeightTable table, std::span<const TableRow> rows) {
+  const WeightMatrix& matrix =
+      table == WeightTable::kEmbeddings ? entry_.embeddings : entry_.positions;
+  for (const TableRow& row : rows) DecodeRow(matrix, row.row, {row.out, matrix.inputs});
+  return absl::OkStatus();
 }
 
 }  // namespace outrider

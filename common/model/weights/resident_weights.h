@@ -46,7 +46,14 @@ class ResidentWeights final : public WeightStore {
                                                                ThreadPool& pool,
                                                                const LoadProgress& progress);
 
-  const OuterWeights& outer() const override { return outer_; }
+  const EntryWeights& entry() const { return entry_; }
+  const HeadWeights& head() const { return head_; }
+
+  std::span<const float> rope_freqs() const override { return entry_.rope_freqs; }
+  absl::Status LookUp(WeightTable table, std::span<const TableRow> rows) override;
+  absl::StatusOr<Lease<HeadWeights>> Acquire(HeadKey key) override {
+    return Lease<HeadWeights>(*this, key, head_);
+  }
   absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
     return Lease<LayerWeights>(*this, key, layers_[key.layer]);
   }
@@ -64,8 +71,9 @@ class ResidentWeights final : public WeightStore {
   ResidentWeights() = default;
   void Release(const WeightKey&) override {}
 
-  // In the order of keys: outer, then every layer and its experts.
-  void Keep(OuterWeights outer) { outer_ = outer; }
+  // Entry and head, then every layer and its experts.
+  void Keep(const EntryWeights& entry) { entry_ = entry; }
+  void Keep(const HeadWeights& head) { head_ = head; }
   void Keep(LayerWeights layer) {
     layers_.push_back(layer);
     experts_.emplace_back();
@@ -73,7 +81,8 @@ class ResidentWeights final : public WeightStore {
   void Keep(FeedForwardWeights expert) { experts_.back().push_back(expert); }
 
   PageBuffer memory_;
-  OuterWeights outer_;
+  EntryWeights entry_;
+  HeadWeights head_;
   std::vector<LayerWeights> layers_;
   std::vector<std::vector<FeedForwardWeights>> experts_;  // by layer
   uint64_t content_hash_ = 0;

@@ -8,16 +8,18 @@
 //     ... expert->up ...
 //   }                                        // given back here
 //
-// Keys are a layer, all of it but its experts, and an expert of a layer. The outer parts are always
-// in memory: embeddings are looked up by the row, and exits ask for rows of the head between any two
-// layers.
+// Keys are the head, a layer (all of it but its experts), and an expert of a layer. Tables are no
+// keys: a pass wants a row for each token, of embeddings that may be a tenth of the model, and so it
+// asks for rows, which a store may read from wherever they are.
 //
-// Resident weights (resident_weights.h) are always there. A streaming store reads ahead: layers in
-// their order, which it knows, and experts as Prefetch() says. Where it must wait all the same, it
-// lends the wait to idle work (drafting).
+// Resident weights (resident_weights.h) are always there. A streaming store reads ahead: layers and
+// the head in their order, which it knows, and experts as Prefetch() says. Where it must wait all
+// the same, it lends the wait to idle work (drafting). Exits ask for rows of the head between any
+// two layers, and so hold a lease on it for as long as they are attached.
 //
-// Threads: one at a time; a lease is given back by the thread that took it.
-// Errors:  Acquire() returns what went wrong with reading what it was asked for.
+// Threads: one at a time; a lease is given back by the thread that took it. A key may be leased more
+//          than once at a time.
+// Errors:  Acquire() and LookUp() return what went wrong with reading what they were asked for.
 #pragma once
 
 #include <atomic>
@@ -27,10 +29,15 @@
 #include <utility>
 #include <variant>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/model/weights/layer_weights.h"
 
 namespace outrider {
+
+struct HeadKey {
+  bool operator==(const HeadKey&) const = default;
+};
 
 struct LayerKey {
   uint32_t layer;
@@ -45,7 +52,15 @@ struct ExpertKey {
   bool operator==(const ExpertKey&) const = default;
 };
 
-using WeightKey = std::variant<LayerKey, ExpertKey>;
+using WeightKey = std::variant<HeadKey, LayerKey, ExpertKey>;
+
+// What is looked up by the row.
+enum class WeightTable { kEmbeddings, kPositions };
+
+struct TableRow {
+  uint32_t row;
+  float* out;  // [embedding_length]
+};
 
 // Called by the thread that waits in Acquire(), at most once a wait. Returns soon after `landed`
 // has become true, or before when it has nothing to do.
@@ -58,7 +73,11 @@ class WeightStore {
  public:
   virtual ~WeightStore() = default;
 
-  virtual const OuterWeights& outer() const = 0;
+  // A model's llama3 scaling factors, or none: always in memory.
+  virtual std::span<const float> rope_freqs() const = 0;
+  // Rows of a table the model has, as floats.
+  virtual absl::Status LookUp(WeightTable table, std::span<const TableRow> rows) = 0;
+  virtual absl::StatusOr<Lease<HeadWeights>> Acquire(HeadKey key) = 0;
   virtual absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) = 0;
   virtual absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) = 0;
   // How many experts of a layer it lends at the same time, beside the layer: at least one.
