@@ -31,7 +31,8 @@
 #include "common/base/thread_pool.h"
 #include "common/formats/models/exits_file.h"
 #include "common/kernels/kernels.h"
-#include "common/kernels/products/products.h"
+#include "common/model/layers/row_math.h"
+#include "common/model/layers/rows.h"
 #include "common/model/model_spec.h"
 #include "common/model/weights/layer_weights.h"
 
@@ -80,49 +81,36 @@ class ExitScorer {
  private:
   struct Adapter {
     AlignedBuffer memory;  // what the two are packed in
-    WeightMatrix down;
-    WeightMatrix up;
-  };
-  struct Rows {
-    float* data = nullptr;
-    size_t stride = 0;
-
-    float* row(size_t i) const { return data + i * stride; }
+    Linear down;
+    Linear up;
   };
 
-  ExitScorer(const ModelSpec& spec, const HeadWeights& head, const Kernels& kernels,
-             ThreadPool& pool, Multiplier multiplier, const ExitScorerOptions& options);
+  ExitScorer(const ModelSpec& spec, const HeadWeights& head, std::unique_ptr<RowMath> math,
+             const ExitScorerOptions& options);
   absl::Status AddAdapter(const TrainedExit& exit, TensorType type);
   absl::Status TakeMemory(uint32_t rank_max);
 
   void Adapt(const Adapter& adapter, std::span<const float* const> hidden);
-  void Multiply(const Rows& x, uint32_t inputs, size_t row_count,
-                std::span<const Product> products);
-  void Normalize(float* x, float* out) const;
-  template <typename Body>
-  void ForEachRow(size_t row_count, const Body& body);
 
   const ModelSpec& spec_;
   const HeadWeights& head_;
-  const RowKernels& kernels_;
-  ThreadPool& pool_;
-  Multiplier multiplier_;
+  const std::unique_ptr<RowMath> math_;
   const ExitScorerOptions options_;
   std::vector<TokenId> frequent_tokens_;
   std::vector<Adapter> adapters_;
 
   AlignedBuffer frequent_memory_;
   AlignedBuffer round_memory_;
-  WeightMatrix frequent_;  // rows of the head
-  WeightMatrix round_;
+  Linear frequent_;  // rows of the head
+  Linear round_;
   std::vector<uint32_t> round_rows_;
 
   PageBuffer memory_;  // what follows is pieces of it
-  float* ones_ = nullptr;
-  Rows state_;   // [rows, embedding]: h'
-  Rows normed_;  // [rows, embedding]: what enters a product, or leaves one
-  Rows inner_;   // [rows, rank]
-  Rows logits_;
+  RowBlock ones_;      // one row
+  RowBlock state_;     // [rows, embedding]: h'
+  RowBlock normed_;    // [rows, embedding]: what enters a product, or leaves one
+  RowBlock inner_;     // [rows, rank]
+  RowBlock logits_;
   std::vector<float> sizes_;  // r, by row
 };
 
