@@ -1,7 +1,6 @@
 #include "common/engine/engine.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -28,19 +27,6 @@ absl::StatusOr<EngineOptions> CheckOptions(const ModelSpec& spec, EngineOptions 
   }
   if (options.context_length == 0) options.context_length = spec.context_length;
   return options;
-}
-
-absl::StatusOr<uint32_t> CountPages(const EngineOptions& options, uint64_t page_bytes) {
-  const uint64_t for_nodes = PagesFor(options.node_count_max);
-  const uint64_t least = 1 + for_nodes;
-  const uint64_t pages = options.kv_bytes > 0 ? options.kv_bytes / page_bytes
-                                              : options.sequence_count_max *
-                                                    (PagesFor(options.context_length) + for_nodes);
-  if (pages < least) {
-    return InvalidArgument("a KV cache of ", options.kv_bytes, " bytes is too small; the least is ",
-                           least * page_bytes);
-  }
-  return static_cast<uint32_t>(std::min<uint64_t>(pages, std::numeric_limits<uint32_t>::max()));
 }
 
 void CheckRows(const RunPart& part, const ModelSpec& spec) {

@@ -82,8 +82,6 @@ struct EngineOptions {
 // As they are, but for what was left open, filled in. InvalidArgument when they contradict the
 // model, naming what would work. Unimplemented for layers that hear an encoder.
 absl::StatusOr<EngineOptions> CheckOptions(const ModelSpec& spec, EngineOptions options);
-// Of sequence memory, for complete options. InvalidArgument when there is no room for a pass.
-absl::StatusOr<uint32_t> CountPages(const EngineOptions& options, uint64_t page_bytes);
 
 struct EngineInfo {
   std::string model_name;

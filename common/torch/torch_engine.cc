@@ -521,6 +521,20 @@ uint64_t PageBytes(const ModelSpec& spec) {
   return kPageTokens * floats * sizeof(float);
 }
 
+// InvalidArgument when there is no room for a pass.
+absl::StatusOr<uint32_t> CountPages(const EngineOptions& options, uint64_t page_bytes) {
+  const uint64_t for_nodes = PagesFor(options.node_count_max);
+  const uint64_t least = 1 + for_nodes;
+  const uint64_t pages = options.kv_bytes > 0 ? options.kv_bytes / page_bytes
+                                              : options.sequence_count_max *
+                                                    (PagesFor(options.context_length) + for_nodes);
+  if (pages < least) {
+    return InvalidArgument("a KV cache of ", options.kv_bytes, " bytes is too small; the least is ",
+                           least * page_bytes);
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>(pages, std::numeric_limits<uint32_t>::max()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> LoadTorchEngine(const ModelFile& model,
