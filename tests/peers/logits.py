@@ -6,7 +6,8 @@
 The two quantise activations in different ways, so their logits differ by about as much as quantisation itself costs. What
 must hold is that this changes no decision that is not a near tie: wherever the best logit leads the second by more than
 twice the distance of the two programs' logits (root mean square over all of them), both must choose the same token, in at
-least 99 % of those positions. Closes with "N passed, N failed".
+least 99 % of those positions. And the distance must be that of two roundings, at most 3 % of the logits' deviation: a
+model that leaves out one of eight experts is 4 % off. Closes with "N passed, N failed".
 """
 import pathlib
 import subprocess
@@ -16,21 +17,31 @@ import llama_cpp
 import numpy as np
 
 FILES = [("100m", "q8_0"), ("100m", "q4_0"), ("100m", "q4_k"), ("moe-1b", "q4_0"), ("moe-1b", "q4_k")]
-TOKEN_COUNT = 2000
+TEXTS = 16  # far down a text of random tokens all positions are decided alike: several are more than one decision
+TEXT_TOKENS = 125
 AGREEMENT_MIN = 0.99
+CLEAR_MIN = 0.05  # of all positions: a comparison with hardly a clear one would show nothing
+DISTANCE_MAX = 0.03
 
 
-def llama_cpp_logits(path, tokens):
-    model = llama_cpp.Llama(str(path), n_ctx=len(tokens), n_batch=len(tokens), n_ubatch=512, logits_all=True, verbose=False)
-    model.eval(tokens)
-    return np.array(model.scores[:len(tokens)], dtype=np.float64)
+def llama_cpp_logits(path, texts):
+    model = llama_cpp.Llama(str(path), n_ctx=TEXT_TOKENS, n_batch=TEXT_TOKENS, logits_all=True, verbose=False)
+    logits = []
+    for tokens in texts:
+        model.reset()
+        model.eval(tokens)
+        logits.append(np.array(model.scores[:len(tokens)]))
+    return np.concatenate(logits)
 
 
-def our_logits(tools, path, isa, tokens, work):
+def our_logits(tools, path, isa, texts, work):
     out = work / "logits.f32"
-    subprocess.run([tools / "logits", path, isa, out] + [str(token) for token in tokens], check=True,
-                   stdout=subprocess.DEVNULL)
-    return np.fromfile(out, dtype=np.float32).reshape(len(tokens), -1).astype(np.float64)
+    logits = []
+    for tokens in texts:
+        subprocess.run([tools / "logits", path, isa, out] + [str(token) for token in tokens], check=True,
+                       stdout=subprocess.DEVNULL)
+        logits.append(np.fromfile(out, dtype=np.float32).reshape(len(tokens), -1))
+    return np.concatenate(logits)
 
 
 def main():
@@ -41,19 +52,18 @@ def main():
     for shape, kind in FILES:
         path = work / f"random-{shape}-{kind}.gguf"
         subprocess.run([tools / "random_model", shape, kind, path], check=True)
-        tokens = [1] + random.integers(300, 16000, TOKEN_COUNT - 1).tolist()
-        theirs = llama_cpp_logits(path, tokens)
-        ours = our_logits(tools, path, "best", tokens, work)
-        distance = np.sqrt(np.mean((ours - theirs) ** 2))
+        texts = [[1] + random.integers(300, 16000, TEXT_TOKENS - 1).tolist() for _ in range(TEXTS)]
+        theirs = llama_cpp_logits(path, texts)
+        ours = our_logits(tools, path, "best", texts, work)
+        distance = np.sqrt(np.mean((ours - theirs) ** 2, dtype=np.float64))
         top = np.sort(theirs, axis=1)
         clear = top[:, -1] - top[:, -2] > 2 * distance
         same = ours.argmax(axis=1) == theirs.argmax(axis=1)
         agreement = same[clear].mean()
-        # A comparison with hardly a clear position would show nothing.
-        good = bool(clear.sum() >= TOKEN_COUNT // 10 and agreement >= AGREEMENT_MIN)
+        good = bool(clear.mean() >= CLEAR_MIN and agreement >= AGREEMENT_MIN and distance <= DISTANCE_MAX * theirs.std())
         passed, failed = passed + good, failed + (not good)
         print(f"{'ok  ' if good else 'FAIL'} {shape} {kind}: same token at {agreement:.2%} of {clear.sum()} clear positions of "
-              f"{TOKEN_COUNT} ({same.mean():.1%} of all); distance {distance:.4f}, logits' deviation {theirs.std():.3f}")
+              f"{len(clear)} ({same.mean():.1%} of all); distance {distance:.4f}, logits' deviation {theirs.std():.3f}")
         path.unlink()
     print(f"{passed} passed, {failed} failed")
     return failed != 0
