@@ -86,6 +86,10 @@ class CountingStore final : public WrappedStore {
   CountingStore(WeightStore& store, const ModelFile& model, const ModelSpec& spec)
       : WrappedStore(store), planner_(model, spec) {}
 
+  absl::StatusOr<Lease<HeadWeights>> Acquire(HeadKey key) override {
+    bytes += planner_.Head().slot_bytes;
+    return store_.Acquire(key);
+  }
   absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
     bytes += planner_.Layer(key.layer).slot_bytes;
     return store_.Acquire(key);
@@ -126,12 +130,13 @@ class ExpertsTest : public testing::TestWithParam<std::string> {
   CountingStore* store_ = nullptr;
 };
 
-// What the file has for one token's way through the layers: all but the experts it does not go to.
-uint64_t LayerBytesOfOneToken(const ModelFile& model) {
+// What the file has for one token's way to its logits: all but the experts it does not go to, and the
+// table of which it is one row.
+uint64_t BytesOfOneToken(const ModelFile& model) {
   const Experts& experts = model.hyperparameters().experts;
   uint64_t bytes = 0;
   for (const ModelTensor& tensor : model.tensors()) {
-    if (!tensor.name.starts_with("blk.")) continue;
+    if (tensor.name == "token_embd.weight") continue;
     const bool is_experts = tensor.name.find("_exps.") != std::string::npos;
     bytes += is_experts ? tensor.bytes / experts.count * experts.used_count : tensor.bytes;
   }
@@ -140,7 +145,7 @@ uint64_t LayerBytesOfOneToken(const ModelFile& model) {
 
 TEST_P(ExpertsTest, OneTokenReadsTheExpertsItGoesToAndNoOthers) {
   LoadedModel engine(path_, Counting());
-  const uint64_t needed = LayerBytesOfOneToken(*model_);
+  const uint64_t needed = BytesOfOneToken(*model_);
   const auto sequence = engine.NewSequence();
   for (const TokenId token : {7, 70, 150}) {
     store_->bytes = 0;
