@@ -261,6 +261,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(
   session.dry_policy = options_.draft.dry;
   session.sketch.node_count_max = options_.draft.sketch_nodes;
   session.sketch.pass_node_count_max = options_.draft.pass_nodes;
+  session.sketch.takes_turns = verifier->Forecast({}).shares_processor;
   const ControlSetup setup = {.target_is_here = options_.server.empty()};
   return std::make_unique<DraftedConversation>(
       std::move(session), DraftedConversation::Parts{*tokenizer_, std::move(verifier),

@@ -72,7 +72,7 @@ class ChainSession {
  private:
   double right_;
   PassMs pass_ms_;
-  PassSize size_;
+  PassSize size_{/*shares_processor=*/false};
   HandDraft draft_;
   double owed_ = 0;
   double tokens_ = 0;

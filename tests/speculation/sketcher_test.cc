@@ -398,6 +398,36 @@ INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
                          ::testing::ValuesIn(kPolicyKinds.begin(), kPolicyKinds.end() - 1),
                          [](const auto& of) { return std::string(PolicyName(of.param)); });
 
+// On one processor: a pass begins when nothing is being drafted, and until its verdict nothing is.
+TEST_P(EveryPolicy, DraftAndTargetTakeTurns) {
+  const auto policy = MakePolicy({GetParam()});
+  const CostModel costs({.round_trip_ms = 0, .pass_ms = 30, .draft_ms = 1});
+  Sketcher sketcher({.takes_turns = true}, *policy, costs);
+  sketcher.SetTargetWaits(true);
+  const std::vector<Proposal> proposals = {{10, 0.6}, {20, 0.3}};
+  std::vector<TokenId> committed;
+  for (int verdict = 0; verdict < 5; ++verdict) {
+    const int ms = 100 * verdict;
+    int batches = 0;
+    for (;; ++batches) {
+      ASSERT_LT(batches, 200) << "a pass is begun some time";
+      const size_t asked = sketcher.NextBatch(At(ms + batches)).size();
+      const auto growth = sketcher.NextGrowth(At(ms + batches));
+      ASSERT_NE(asked > 0, growth.has_value()) << "one of them has the processor";
+      if (growth) {
+        EXPECT_TRUE(growth->go);
+        break;
+      }
+      sketcher.Drafted(sketcher.newest_batch(),
+                       std::vector<std::span<const Proposal>>(asked, proposals), At(ms + batches));
+    }
+    EXPECT_GT(batches, 0) << "there is something to draft";
+    EXPECT_TRUE(sketcher.NextBatch(At(ms + 50)).empty());
+    EXPECT_FALSE(sketcher.NextGrowth(At(ms + 50)).has_value());
+    sketcher.Decided(Sketch::kRoot, 99, At(ms + 60), committed);  // what nobody drafted
+  }
+}
+
 // As most texts leave an n-gram drafter: the target is told in the event that says so, and once.
 TEST(SketcherSilence, ADrafterWithNothingToSaySaysSoInTheSameEvent) {
   for (const bool target_waits : {true, false}) {

@@ -31,7 +31,8 @@ double Border(double at, bool below) {
 
 }  // namespace
 
-AutoController::AutoController(const ControlSetup& setup) : setup_(setup) {
+AutoController::AutoController(const ControlSetup& setup)
+    : setup_(setup), size_(setup.target_is_here) {
   course_ = CourseOf(way_);
   course_.dry.reset();  // before anything is known, as the session was opened
 }

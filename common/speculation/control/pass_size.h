@@ -37,13 +37,19 @@ class PassSize {
   static constexpr std::array<uint32_t, 12> kSizes = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63};
   static constexpr double kMargin = 0.15;
 
+  // Where it begins, for as long as nothing is known: a row costs little of a pass that has a
+  // processor of its own, and much of one on cores that compute everything else.
+  explicit PassSize(bool shares_processor)
+      : size_(shares_processor ? kFirstShared : kFirst), nodes_(kSizes[size_]) {}
+
   // After a verdict, whose root has not moved yet.
   void Decided(const DraftView& draft);
 
   uint32_t nodes() const { return nodes_; }
 
  private:
-  static constexpr size_t kFirst = 7;  // 16, until something is known
+  static constexpr size_t kFirst = 7;        // 16
+  static constexpr size_t kFirstShared = 3;  // 4
   // Verdicts without a price, from one pass of half the size to the next.
   static constexpr uint32_t kProbeEvery = 8;
 
@@ -52,8 +58,8 @@ class PassSize {
   double Truth(const CostModel& costs) const;
   void Move(double least_worth);
 
-  size_t size_ = kFirst;
-  uint32_t nodes_ = kSizes[kFirst];
+  size_t size_;
+  uint32_t nodes_;
   uint32_t unpriced_ = 0;
   // By size: the chance that the text passes the last node of a pass so large.
   std::array<RecentMean, kSizes.size()> worth_;

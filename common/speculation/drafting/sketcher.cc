@@ -328,22 +328,34 @@ std::optional<uint64_t> Sketcher::CancelMoot() {
 
 std::span<const Sketcher::ToDraft> Sketcher::NextBatch(MonotonicTime now) {
   const auto idle = std::ranges::find(batches_, uint64_t{0}, &Batch::number);
-  if (idle == batches_.end()) return {};
+  if (idle == batches_.end() || (takes_turns() && pass_running_)) return {};
   expansions_.clear();
   policy_->Expand(View(now), expansions_);
   OUTRIDER_CHECK(expansions_.size() <= options_.batch_node_count_max,
                  "policies keep to what the drafter runs at once");
-  if (expansions_.empty()) return {};
-  idle->number = ++newest_batch_;
-  idle->is_of_a_past = false;
-  idle->nodes.clear();
   for (const Expansion& expansion : expansions_) {
     DraftNode& node = nodes_[expansion.node];
     OUTRIDER_CHECK(node.children == DraftNode::Children::kUnknown, "no node is expanded twice");
     node.children = DraftNode::Children::kAsked;
-    idle->nodes.push_back({node.id, expansion.child_count});
+  }
+  if (expansions_.empty() || (takes_turns() && !IsWorthItsTurn(now))) return {};
+  idle->number = ++newest_batch_;
+  idle->is_of_a_past = false;
+  idle->nodes.clear();
+  for (const Expansion& expansion : expansions_) {
+    idle->nodes.push_back({nodes_[expansion.node].id, expansion.child_count});
   }
   return idle->nodes;
+}
+
+// Whether the policy would hold a pass back for what has just been marked as asked. If not it has
+// not been asked.
+bool Sketcher::IsWorthItsTurn(MonotonicTime now) {
+  if (policy_->Send(View(now), /*drafting=*/true) == Sending::kHold) return true;
+  for (const Expansion& expansion : expansions_) {
+    nodes_[expansion.node].children = DraftNode::Children::kUnknown;
+  }
+  return false;
 }
 
 // Nothing comes for a target that goes on alone, and this is news to it. From further away than a
@@ -359,6 +371,7 @@ std::optional<Sketcher::Growth> Sketcher::NextGrowth(MonotonicTime now) {
   // When nothing is under way any more will not come: to hold would be to hold for ever.
   const bool stuck = !drafting() && !pass_running_;
   if (sending == Sending::kHold && !stuck) return std::nullopt;
+  if (takes_turns() && drafting()) return std::nullopt;
   size_t held = nodes_.size();
   while (held > 1 && !nodes_[held - 1].sent) --held;
   const bool is_silent = IsSilent(sending);

@@ -13,6 +13,9 @@
 // in the same event, even if it has no node. A target that waits for growth begins its pass then; one
 // that goes on alone, and may wait a moment for growth that is due, need not.
 //
+// Where draft and target take turns on one processor, whoever drafts beside a pass slows it by more
+// than it gains. There a batch is asked for only while the policy would hold a pass back for it.
+//
 // Which nodes the running pass has taken, a device far from its target can only guess: the best of
 // those that had been under way for a round trip when the verdict before it came, or if there were
 // none, of the first to come.
@@ -44,6 +47,9 @@ class Sketcher {
     uint32_t batch_node_count_max = 8;
     uint32_t child_count_max = 5;
     uint32_t batch_count_max = 1;  // in flight at a time
+    // Draft and target share a processor, and one that waits for growth takes turns with it: nothing
+    // is drafted while a pass runs, and no pass is begun while something is drafted.
+    bool takes_turns = false;
   };
 
   struct ToDraft {
@@ -125,6 +131,7 @@ class Sketcher {
   };
 
   bool drafting() const;
+  bool takes_turns() const { return options_.takes_turns && target_waits_; }
   bool IsMoot(const Batch& batch) const;
   uint32_t IndexOf(NodeId id) const;
   bool HasChild(uint32_t parent, TokenId token) const;
@@ -140,6 +147,7 @@ class Sketcher {
   void Reroot(NodeId leaf, TokenId next, std::vector<TokenId>& committed);
   void GuessPass(MonotonicTime now);
   void TakeSentBy(MonotonicTime deadline);
+  bool IsWorthItsTurn(MonotonicTime now);
   bool IsSilent(Sending sending) const;
 
   Options options_;
