@@ -4,9 +4,9 @@
 //
 // There is one forward pass (transformer.h) for every architecture here: Llama 2 and 3 with their
 // kin (Vicuna, TinyLlama, Mistral, Mixtral), Qwen 2, 2.5 and 3 with and without experts, OLMoE,
-// GPT-2. They differ in the facts below, layer
-// by layer, and in which optional weights they have (layer_weights.h). What that pass could not
-// compute exactly is refused when the spec is made, by name.
+// GPT-2. They differ in the facts below, layer by layer, and in which optional weights they have
+// (layer_weights.h). What that pass could not compute exactly is refused when the spec is made, by
+// name.
 #pragma once
 
 #include <cstdint>
