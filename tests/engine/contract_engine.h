@@ -1,4 +1,4 @@
-// The engine that engine_contract_test.cc is about. The pool outlives it.
+// The engine that *_contract_test.cc are about. The pool outlives it.
 #pragma once
 
 #include <memory>

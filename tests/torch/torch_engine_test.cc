@@ -1,5 +1,5 @@
 // What the engine on libtorch says beside the contracts of all engines and targets
-// (../engine/engine_contract_test.cc, ../engine/target_contract_test.cc).
+// (../engine/*_contract_test.cc).
 #include "common/torch/torch_engine.h"
 
 #include <ATen/ops/empty.h>
