@@ -9,7 +9,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <span>
@@ -23,6 +22,7 @@
 #include "common/engine/sequence_table.h"
 #include "common/model/memory/ledger.h"
 #include "common/model/memory/node_tree.h"
+#include "common/model/memory/page_memory.h"
 #include "common/torch/layer_windows.h"
 #include "common/torch/torch_attention.h"
 #include "common/torch/torch_status.h"
@@ -257,12 +257,13 @@ class TorchEngine final : public Engine {
     ThreadPool& pool;
   };
 
-  TorchEngine(TorchTransformer model, EngineInfo info, uint32_t page_count, Source source)
+  TorchEngine(TorchTransformer model, EngineInfo info, std::span<const PageGroup> groups,
+              Source source)
       : model_(std::move(model)),
         windows_(model_.spec()),
         info_(std::move(info)),
         source_(std::move(source)),
-        ledger_(std::array{PageGroup{.page_count = page_count}}, info_.sequence_count_max),
+        ledger_(groups, info_.sequence_count_max),
         answers_(info_, info_.row_count_max, source_.pool) {
     for (uint32_t i = 0; i < info_.sequence_count_max; ++i) {
       sequences_.Add(std::make_unique<TorchSequence>(info_));
@@ -512,6 +513,7 @@ absl::StatusOr<at::Device> FindDevice(const std::string& name) {
   });
 }
 
+// A page of cells or nodes.
 uint64_t PageBytes(const ModelSpec& spec) {
   uint64_t floats = 0;
   for (const LayerSpec& layer : spec.layers) {
@@ -522,17 +524,21 @@ uint64_t PageBytes(const ModelSpec& spec) {
 }
 
 // InvalidArgument when there is no room for a pass.
-absl::StatusOr<uint32_t> CountPages(const EngineOptions& options, uint64_t page_bytes) {
-  const uint64_t for_nodes = PagesFor(options.node_count_max);
-  const uint64_t least = 1 + for_nodes;
-  const uint64_t pages = options.kv_bytes > 0 ? options.kv_bytes / page_bytes
-                                              : options.sequence_count_max *
-                                                    (PagesFor(options.context_length) + for_nodes);
-  if (pages < least) {
-    return InvalidArgument("a KV cache of ", options.kv_bytes, " bytes is too small; the least is ",
-                           least * page_bytes);
+absl::StatusOr<std::vector<PageGroup>> MakeGroups(const ModelSpec& spec,
+                                                  const EngineOptions& options) {
+  const SequenceLimits limits = {.length_max = options.context_length,
+                                 .node_count_max = options.node_count_max,
+                                 .row_count_max = options.row_count_max};
+  const std::vector<SizedGroup> sized = {{.shape = {}, .page_bytes = PageBytes(spec)}};
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::vector<uint32_t> page_counts,
+      DividePages(sized, limits, options.sequence_count_max, options.kv_bytes));
+  std::vector<PageGroup> groups;
+  for (size_t i = 0; i < sized.size(); ++i) {
+    groups.push_back(sized[i].shape);
+    groups.back().page_count = page_counts[i];
   }
-  return static_cast<uint32_t>(std::min<uint64_t>(pages, std::numeric_limits<uint32_t>::max()));
+  return groups;
 }
 
 }  // namespace
@@ -545,26 +551,36 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadTorchEngine(const ModelFile& model,
                                                         const LoadProgress& progress) {
   OUTRIDER_ASSIGN_OR_RETURN(const at::Device device, FindDevice(device_name));
   OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(model, path));
-  OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
-  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t page_count, CountPages(complete, PageBytes(spec)));
+  OUTRIDER_RETURN_IF_ERROR(CheckOptions(spec, options).status());  // before a model is loaded
   SetTorchThreads(pool.thread_count());
   OUTRIDER_ASSIGN_OR_RETURN(TorchTransformer transformer,
                             TorchTransformer::Load(model, path, device, progress));
+  return CreateTorchEngine(std::move(transformer), path, options, kernels, pool);
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> CreateTorchEngine(TorchTransformer model,
+                                                          const std::string& path,
+                                                          const EngineOptions& options,
+                                                          const Kernels& kernels,
+                                                          ThreadPool& pool) {
+  const ModelSpec& spec = model.spec();
+  OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<PageGroup> groups, MakeGroups(spec, complete));
+  SetTorchThreads(pool.thread_count());
   const std::string backend =
-      Concat(device.is_cuda() ? "torch-cuda " : "torch-cpu ", TORCH_VERSION);
-  const uint64_t content_hash = transformer.content_hash();
+      Concat(model.device().is_cuda() ? "torch-cuda " : "torch-cpu ", TORCH_VERSION);
   EngineInfo info = {.model_name = spec.name,
-                     .numerics_id = NumericsId::Of(spec, content_hash, backend, "f32"),
-                     .content_hash = content_hash,
+                     .numerics_id = NumericsId::Of(spec, model.content_hash(), backend, "f32"),
+                     .content_hash = model.content_hash(),
                      .vocabulary_size = spec.vocabulary_size,
                      .context_length = complete.context_length,
                      .sequence_count_max = complete.sequence_count_max,
                      .node_count_max = complete.node_count_max,
                      .row_count_max = complete.row_count_max,
                      .batch_invariant = false,
-                     .on_host_processor = device.is_cpu(),
+                     .on_host_processor = model.device().is_cpu(),
                      .forks_share_pages = false};
-  return std::make_unique<TorchEngine>(std::move(transformer), std::move(info), page_count,
+  return std::make_unique<TorchEngine>(std::move(model), std::move(info), groups,
                                        TorchEngine::Source{path, kernels, pool});
 }
 

@@ -30,6 +30,8 @@
 
 namespace outrider {
 
+class TorchTransformer;
+
 // `path` starts messages about the model; `device` is as libtorch calls it: "cpu", "cuda",
 // "cuda:1". Kernels and pool outlive the engine; libtorch gets as many threads as the pool has, in
 // the whole process. `progress` may be null.
@@ -39,5 +41,12 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadTorchEngine(const ModelFile& model,
                                                         const EngineOptions& options,
                                                         const Kernels& kernels, ThreadPool& pool,
                                                         const LoadProgress& progress);
+
+// From a model that is there already, on its device. `path` is the file it came from, where exits
+// look for its head.
+absl::StatusOr<std::unique_ptr<Engine>> CreateTorchEngine(TorchTransformer model,
+                                                          const std::string& path,
+                                                          const EngineOptions& options,
+                                                          const Kernels& kernels, ThreadPool& pool);
 
 }  // namespace outrider

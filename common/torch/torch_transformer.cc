@@ -193,22 +193,23 @@ absl::StatusOr<TorchTransformer> TorchTransformer::Load(const ModelFile& model,
                                                         const LoadProgress& progress) {
   return CatchTorch(path, [&]() -> absl::StatusOr<TorchTransformer> {
     OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(model, path));
-    TorchTransformer transformer(std::move(spec), device);
     Reader reader(model, path, progress);
     at::Tensor divisors = at::empty({0}, at::kFloat);
+    std::vector<NamedParameter> parameters;
     for (const ExpectedTensor& expected : TensorLayout(model.hyperparameters())) {
       OUTRIDER_ASSIGN_OR_RETURN(const at::Tensor values, reader.Read(expected));
       if (!values.defined()) continue;
       if (expected.name == kRopeDivisors) {
         divisors = values;
       } else {
-        transformer.parameters_.push_back({expected.name, values.to(device)});
+        parameters.push_back({expected.name, values.to(device)});
       }
     }
+    OUTRIDER_ASSIGN_OR_RETURN(
+        TorchTransformer transformer,
+        Create(std::move(spec), {divisors.data_ptr<float>(), static_cast<size_t>(divisors.numel())},
+               std::move(parameters), device));
     transformer.content_hash_ = reader.content_hash();
-    OUTRIDER_RETURN_IF_ERROR(transformer.MakeFrequencies(
-        {divisors.data_ptr<float>(), static_cast<size_t>(divisors.numel())}));
-    transformer.FindParameters();
     return transformer;
   });
 }
@@ -217,18 +218,26 @@ absl::StatusOr<TorchTransformer> TorchTransformer::Initialise(const Hyperparamet
                                                               uint64_t seed, at::Device device) {
   return CatchTorch(model.name, [&]() -> absl::StatusOr<TorchTransformer> {
     OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(model, model.name));
-    TorchTransformer transformer(std::move(spec), device);
-    OUTRIDER_RETURN_IF_ERROR(transformer.MakeFrequencies({}));
     // One generator, on the CPU: the same numbers on every device.
     const at::Generator random = at::detail::createCPUGenerator(seed);
+    std::vector<NamedParameter> parameters;
     for (const ExpectedTensor& expected : TensorLayout(model)) {
       if (!expected.required) continue;
-      transformer.parameters_.push_back(
+      parameters.push_back(
           {expected.name, InitialValue(expected, model.block_count, random).to(device)});
     }
-    transformer.FindParameters();
-    return transformer;
+    return Create(std::move(spec), {}, std::move(parameters), device);
   });
+}
+
+absl::StatusOr<TorchTransformer> TorchTransformer::Create(ModelSpec spec,
+                                                          std::span<const float> rope_divisors,
+                                                          std::vector<NamedParameter> parameters,
+                                                          at::Device device) {
+  TorchTransformer transformer(std::move(spec), std::move(parameters), device);
+  OUTRIDER_RETURN_IF_ERROR(transformer.MakeFrequencies(rope_divisors));
+  transformer.FindParameters();
+  return transformer;
 }
 
 absl::Status TorchTransformer::MakeFrequencies(std::span<const float> divisors) {

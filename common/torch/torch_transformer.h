@@ -74,6 +74,14 @@ class TorchTransformer {
   static absl::StatusOr<TorchTransformer> Initialise(const Hyperparameters& model, uint64_t seed,
                                                      at::Device device);
 
+  // From parameters that are there, all that the spec asks for, by the names files have for them
+  // (formats/models/tensor_layout.h); they are on `device`. `rope_divisors` are the file's
+  // rope_freqs.weight.
+  static absl::StatusOr<TorchTransformer> Create(ModelSpec spec,
+                                                 std::span<const float> rope_divisors,
+                                                 std::vector<NamedParameter> parameters,
+                                                 at::Device device);
+
   const ModelSpec& spec() const { return spec_; }
   at::Device device() const { return device_; }
   // In the order a pass meets them. Tied embeddings are there once, as in the file.
@@ -131,7 +139,8 @@ class TorchTransformer {
   };
   struct Turns;  // cosines and sines of some positions
 
-  TorchTransformer(ModelSpec spec, at::Device device) : spec_(std::move(spec)), device_(device) {}
+  TorchTransformer(ModelSpec spec, std::vector<NamedParameter> parameters, at::Device device)
+      : spec_(std::move(spec)), device_(device), parameters_(std::move(parameters)) {}
 
   absl::Status MakeFrequencies(std::span<const float> divisors);
   void FindParameters();

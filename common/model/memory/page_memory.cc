@@ -62,26 +62,36 @@ std::vector<uint32_t> Divide(std::span<GroupNeed> groups, uint64_t kv_bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<uint32_t>> DividePages(const MemoryLayout& layout,
+absl::StatusOr<std::vector<uint32_t>> DividePages(std::span<const SizedGroup> groups,
                                                   const SequenceLimits& limits,
                                                   uint32_t sequence_count, uint64_t kv_bytes) {
-  std::vector<GroupNeed> groups;
+  std::vector<GroupNeed> needs;
   uint64_t least_bytes = 0, all_bytes = 0;
-  for (uint32_t i = 0; i < layout.group_count(); ++i) {
+  for (const SizedGroup& group : groups) {
     const auto pages_of = [&](uint32_t length) {
-      return layout.group(i).PagesOfSequence(length, limits.row_count_max, limits.node_count_max);
+      return group.shape.PagesOfSequence(length, limits.row_count_max, limits.node_count_max);
     };
-    const GroupNeed& group = groups.emplace_back(
-        GroupNeed{pages_of(limits.length_max), pages_of(1), layout.page_bytes(i)});
-    least_bytes += group.least * group.page_bytes;
-    all_bytes += sequence_count * group.full * group.page_bytes;
+    const GroupNeed& need =
+        needs.emplace_back(GroupNeed{pages_of(limits.length_max), pages_of(1), group.page_bytes});
+    least_bytes += need.least * need.page_bytes;
+    all_bytes += sequence_count * need.full * need.page_bytes;
   }
   if (kv_bytes == 0) kv_bytes = all_bytes;
   if (kv_bytes < least_bytes) {
     return InvalidArgument("a KV cache of ", kv_bytes, " bytes is too small; the least is ",
                            least_bytes);
   }
-  return Divide(groups, kv_bytes);
+  return Divide(needs, kv_bytes);
+}
+
+absl::StatusOr<std::vector<uint32_t>> DividePages(const MemoryLayout& layout,
+                                                  const SequenceLimits& limits,
+                                                  uint32_t sequence_count, uint64_t kv_bytes) {
+  std::vector<SizedGroup> groups;
+  for (uint32_t i = 0; i < layout.group_count(); ++i) {
+    groups.push_back({layout.group(i), layout.page_bytes(i)});
+  }
+  return DividePages(groups, limits, sequence_count, kv_bytes);
 }
 
 absl::StatusOr<std::unique_ptr<PageMemory>> PageMemory::Create(

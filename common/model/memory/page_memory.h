@@ -32,10 +32,19 @@ struct SequenceLimits {
   uint32_t row_count_max;
 };
 
+// Groups of pages, and how large a page of each is: of a layout, or of an engine with pages of its own.
+struct SizedGroup {
+  PageGroup shape;
+  uint64_t page_bytes;
+};
+
 // How many pages each group gets of `kv_bytes`; of 0, enough for `sequence_count` sequences at
 // their longest. Every group gets pages in proportion to what a sequence at its longest needs of
 // it, and no fewer than a pass below a single token needs. InvalidArgument, naming the least that
 // would work, when it does not come to that.
+absl::StatusOr<std::vector<uint32_t>> DividePages(std::span<const SizedGroup> groups,
+                                                  const SequenceLimits& limits,
+                                                  uint32_t sequence_count, uint64_t kv_bytes);
 absl::StatusOr<std::vector<uint32_t>> DividePages(const MemoryLayout& layout,
                                                   const SequenceLimits& limits,
                                                   uint32_t sequence_count, uint64_t kv_bytes);
