@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
                      .sequence_count_max = complete.sequence_count_max,
                      .node_count_max = complete.node_count_max,
                      .row_count_max = complete.row_count_max,
+                     .encoder_length_max = complete.encoder_length_max,
                      .batch_invariant = true,
                      .on_host_processor = true,
                      .forks_share_pages = true};
@@ -86,7 +87,7 @@ absl::Status CpuEngine::TakeMemory(uint64_t kv_bytes) {
   const SequenceLimits limits = {.length_max = info_.context_length,
                                  .node_count_max = info_.node_count_max,
                                  .row_count_max = rows};
-  MemoryLayout layout(spec_);
+  MemoryLayout layout(spec_, info_.encoder_length_max);
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint32_t> page_counts,
                             DividePages(layout, limits, info_.sequence_count_max, kv_bytes));
   OUTRIDER_ASSIGN_OR_RETURN(
@@ -138,6 +139,14 @@ uint32_t CpuEngine::Length(SequenceId id) const {
 
 absl::Status CpuEngine::Reserve(SequenceId id, uint32_t cell_count, uint32_t node_count) {
   return At(id).memory.Reserve(cell_count, node_count);
+}
+
+absl::Status CpuEngine::Hear(SequenceId id, std::span<const float> states) {
+  SequenceMemory& memory = At(id).memory;
+  OUTRIDER_RETURN_IF_ERROR(memory.ReserveEncoder(CountEncoderRows(states, spec_, info_)));
+  const absl::Status status = transformer_->WriteEncoder(states, memory);
+  if (!status.ok()) memory.DropEncoder();
+  return status;
 }
 
 void CpuEngine::Commit(SequenceId id, uint32_t chain_count, std::span<const uint32_t> path) {

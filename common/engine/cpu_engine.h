@@ -55,6 +55,7 @@ class CpuEngine final : public Engine {
   void Close(SequenceId sequence) override;
   uint32_t Length(SequenceId sequence) const override;
   absl::Status Reserve(SequenceId sequence, uint32_t cell_count, uint32_t node_count) override;
+  absl::Status Hear(SequenceId sequence, std::span<const float> states) override;
   absl::Status Run(EngineRun& run) override;
   void Commit(SequenceId sequence, uint32_t chain_count, std::span<const uint32_t> path) override;
   void DropNodes(SequenceId sequence) override;

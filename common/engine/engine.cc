@@ -1,7 +1,5 @@
 #include "common/engine/engine.h"
 
-#include <algorithm>
-
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/engine/sequence_table.h"
@@ -21,9 +19,14 @@ absl::StatusOr<EngineOptions> CheckOptions(const ModelSpec& spec, EngineOptions 
   if (options.row_count_max == 0) {
     return InvalidArgument("an engine that runs no row computes nothing; allow one at least");
   }
-  if (std::ranges::any_of(
-          spec.layers, [](const LayerSpec& layer) { return layer.cross_attention.has_value(); })) {
-    return Unimplemented("no engine can be told yet what an encoder says to ", spec.name);
+  if (spec.hears_encoder() && options.encoder_length_max == 0) {
+    return InvalidArgument("layers of ", spec.name,
+                           " hear an encoder; say how many rows of it a sequence may hear");
+  }
+  if (!spec.hears_encoder() && options.encoder_length_max > 0) {
+    return InvalidArgument("no layer of ", spec.name,
+                           " hears an encoder; allow no rows of one, not ",
+                           options.encoder_length_max);
   }
   if (options.context_length == 0) options.context_length = spec.context_length;
   return options;
@@ -38,6 +41,15 @@ void CheckRows(const RunPart& part, const ModelSpec& spec) {
   for (const RotaryPosition& position : part.positions) {
     OUTRIDER_CHECK(position.at[0] < spec.context_length, "a learned position is in its table");
   }
+}
+
+uint32_t CountEncoderRows(std::span<const float> states, const ModelSpec& spec,
+                          const EngineInfo& info) {
+  const size_t count = states.size() / spec.embedding_length;
+  OUTRIDER_CHECK(count > 0 && states.size() % spec.embedding_length == 0,
+                 "an encoder says a row at least, and whole ones");
+  OUTRIDER_CHECK(count <= info.encoder_length_max, "the caller knows how much may be heard");
+  return static_cast<uint32_t>(count);
 }
 
 }  // namespace outrider

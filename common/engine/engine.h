@@ -25,10 +25,17 @@
 // What a layer keeps of all this (keys and values, a recurrent state, the tail of a convolution) is
 // sequence memory's business (common/model/memory).
 //
+// Where layers hear an encoder (model_spec.h), a sequence is told once, before its first row, what
+// its encoder says:
+//
+//   OUTRIDER_RETURN_IF_ERROR(engine.Hear(sequence, states));   // [rows of the encoder, embedding]
+//
+// That is no cell: all rows hear all of it, whatever is truncated, and so do forks.
+//
 // Prompts and trees of any number of sequences share one run, and so one read of the weights. What
-// is said of a row is a function of the tokens on its way from the sequence's beginning, of the
-// chooser and the history: not of the other rows, of how the tokens got there, of threads; to the
-// bit, or to rounding where EngineInfo::batch_invariant says no.
+// is said of a row is a function of the tokens on its way from the sequence's beginning, of what the
+// sequence has heard, of the chooser and the history: not of the other rows, of how the tokens got
+// there, of threads; to the bit, or to rounding where EngineInfo::batch_invariant says no.
 //
 // A token's *index* counts in its sequence: noise, history and limits go by it. Its *position* is
 // where rotary embeddings turn it to: up to three numbers, all the index in plain text
@@ -76,11 +83,12 @@ struct EngineOptions {
   uint32_t sequence_count_max = 1;  // at a time
   uint32_t node_count_max = 63;     // slots of one sequence
   uint32_t row_count_max = 256;     // of one run
+  uint32_t encoder_length_max = 0;  // rows of an encoder that a sequence hears; 0: it hears none
   uint64_t kv_bytes = 0;            // of sequence memory; 0: all sequences at their longest
 };
 
 // As they are, but for what was left open, filled in. InvalidArgument when they contradict the
-// model, naming what would work. Unimplemented for layers that hear an encoder.
+// model, naming what would work.
 absl::StatusOr<EngineOptions> CheckOptions(const ModelSpec& spec, EngineOptions options);
 
 struct EngineInfo {
@@ -92,6 +100,7 @@ struct EngineInfo {
   uint32_t sequence_count_max;
   uint32_t node_count_max;
   uint32_t row_count_max;
+  uint32_t encoder_length_max;  // 0: no layer hears an encoder
   // Whether bits do not depend on who else is in the run and how many threads compute. Where they
   // do, tokens may differ wherever two are all but equally likely.
   bool batch_invariant;
@@ -127,6 +136,11 @@ struct RunPart {
 
 // Stops a caller whose positions and embeddings do not fit their rows, or the model.
 void CheckRows(const RunPart& part, const ModelSpec& spec);
+
+// How many rows of an encoder these are. Stops a caller who has none, or more than the engine is
+// made for.
+uint32_t CountEncoderRows(std::span<const float> states, const ModelSpec& spec,
+                          const EngineInfo& info);
 
 // Rows are counted through the run, part after part.
 //
@@ -212,8 +226,8 @@ class Engine {
   // ResourceExhausted when there are sequence_count_max already.
   virtual absl::StatusOr<SequenceId> Open() = 0;
   // A new sequence with the first `length` of the same cells, or with none where what layers keep
-  // cannot be taken back that far. It shares the old one's memory until they differ, page by page
-  // where info().forks_share_pages.
+  // cannot be taken back that far; it has heard the same encoder. It shares the old one's memory
+  // until they differ, page by page where info().forks_share_pages.
   virtual absl::StatusOr<SequenceId> Fork(SequenceId sequence, uint32_t length) = 0;
   virtual void Close(SequenceId sequence) = 0;
 
@@ -224,6 +238,12 @@ class Engine {
   // committed below it), and for slots 0 .. node_count-1; those there were before keep what they
   // hold. ResourceExhausted, in a sentence, when there is no memory: nothing has changed then.
   virtual absl::Status Reserve(SequenceId sequence, uint32_t cell_count, uint32_t node_count) = 0;
+
+  // What an encoder says to the sequence, [rows, embedding_length], once and before its first row:
+  // info().encoder_length_max rows at the most. The states are not looked at afterwards.
+  // ResourceExhausted, in a sentence, when there is no memory, and whatever the weights' store
+  // fails with: nothing has changed then.
+  virtual absl::Status Hear(SequenceId sequence, std::span<const float> states) = 0;
 
   // Room has been reserved.
   virtual absl::Status Run(EngineRun& run) = 0;

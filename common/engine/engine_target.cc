@@ -37,6 +37,10 @@ absl::StatusOr<std::unique_ptr<EngineTarget>> EngineTarget::Create(std::unique_p
                            " nodes and their root does not fit into ", info.row_count_max,
                            " rows; allow fewer nodes or more rows");
   }
+  if (info.encoder_length_max > 0) {
+    return Unimplemented(info.model_name,
+                         " hears an encoder, and no target can be told what it says");
+  }
   return std::unique_ptr<EngineTarget>(new EngineTarget(std::move(engine)));
 }
 

@@ -83,6 +83,11 @@ LayerSpec LayerOf(const Hyperparameters& model, uint32_t block) {
 
 }  // namespace
 
+bool ModelSpec::hears_encoder() const {
+  return std::ranges::any_of(
+      layers, [](const LayerSpec& layer) { return layer.cross_attention.has_value(); });
+}
+
 absl::StatusOr<ModelSpec> ModelSpec::From(const ModelFile& model, const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, From(model.hyperparameters(), path));
   if (model.tensors().empty()) {

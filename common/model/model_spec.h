@@ -118,6 +118,8 @@ struct ModelSpec {
   std::vector<LayerSpec> layers;
 
   uint32_t layer_count() const { return static_cast<uint32_t>(layers.size()); }
+  // Whether any layer does.
+  bool hears_encoder() const;
 
   // `path` starts every message. Unimplemented, naming it, for what this forward pass does not do:
   // encoders, longrope, other activations. InvalidArgument for a file without weights.

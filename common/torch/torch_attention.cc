@@ -14,10 +14,11 @@ at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
   // The heads of a group are more rows to their key head's product: [S, kv heads, group * Q, ...].
   const at::Tensor queries =
       query.mul(scale).transpose(1, 2).reshape({sequences, kv_heads, group * rows, query.size(3)});
-  const at::Tensor scores =
-      at::matmul(queries, key.permute({0, 2, 3, 1}))
-          .view({sequences, kv_heads, group, rows, key.size(1)})
-          .masked_fill_(hidden.unsqueeze(1).unsqueeze(1), -std::numeric_limits<double>::infinity());
+  at::Tensor scores = at::matmul(queries, key.permute({0, 2, 3, 1}))
+                          .view({sequences, kv_heads, group, rows, key.size(1)});
+  if (hidden.defined()) {
+    scores.masked_fill_(hidden.unsqueeze(1).unsqueeze(1), -std::numeric_limits<double>::infinity());
+  }
   const at::Tensor weights =
       at::softmax(scores, -1).view({sequences, kv_heads, group * rows, key.size(1)});
   return at::matmul(weights, value.transpose(1, 2))

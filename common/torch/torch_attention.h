@@ -9,7 +9,8 @@ namespace outrider {
 // query heads share a key head.
 //   query       [S, Q, heads, key length]
 //   key, value  [S, K, kv heads, key length], [S, K, kv heads, value length]
-//   hidden      [S or 1, Q, K], bool: the keys a row does not see, which may be NaN; it sees one
+//   hidden      [S or 1, Q, K], bool: the keys a row does not see, which may be NaN; it sees one.
+//               Undefined: every row sees every key
 // Returns [S, Q, heads, value length].
 at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   float scale, const at::Tensor& hidden);

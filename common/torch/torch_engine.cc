@@ -9,6 +9,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <span>
@@ -106,6 +107,11 @@ class LayerCache {
   at::Tensor values_;
 };
 
+// The ledger's groups. Pages of cells are promised, and never taken: who has them is the tensors'
+// business. An encoder's are taken, since forks that hold the same tensors hold no more pages.
+constexpr uint32_t kCells = 0;
+constexpr uint32_t kEncoder = 1;  // where layers hear one
+
 // Committed cells, a chain that is not committed yet, and nodes.
 struct TorchSequence {
   explicit TorchSequence(const EngineInfo& info) : nodes(info.node_count_max) {}
@@ -119,6 +125,8 @@ struct TorchSequence {
   uint64_t id = 0;  // 0: nobody's
   PageOwner pages{};
   std::vector<LayerCache> layers;
+  std::vector<TorchTransformer::Heard> heard;  // by layer; empty: nothing yet
+  std::vector<uint32_t> encoder_pages;
   uint32_t length = 0;
   uint32_t chain_count = 0;
   NodeTree nodes;
@@ -279,6 +287,7 @@ class TorchEngine final : public Engine {
   void Close(SequenceId id) override;
   uint32_t Length(SequenceId id) const override { return At(id).length; }
   absl::Status Reserve(SequenceId id, uint32_t cell_count, uint32_t node_count) override;
+  absl::Status Hear(SequenceId id, std::span<const float> states) override;
   absl::Status Run(EngineRun& run) override;
   void Commit(SequenceId id, uint32_t chain_count, std::span<const uint32_t> path) override;
   void DropNodes(SequenceId id) override { At(id).nodes.Clear(); }
@@ -290,6 +299,8 @@ class TorchEngine final : public Engine {
 
  private:
   TorchSequence& At(SequenceId id) const;
+  absl::Status Promise(PageOwner owner, uint64_t cell_pages, uint64_t encoder_pages = 0);
+  std::vector<TorchTransformer::Heard> HeardBy(std::span<const float> states) const;
   at::Tensor Compute(const RunRows& rows, const EngineRun& run);
   void Observe(uint32_t layer, const at::Tensor& hidden, const EngineRun& run);
   void Answer(const at::Tensor& hidden, EngineRun& run);
@@ -326,6 +337,9 @@ absl::StatusOr<SequenceId> TorchEngine::Fork(SequenceId id, uint32_t length) {
   OUTRIDER_ASSIGN_OR_RETURN(const SequenceId fork_id, Open());
   TorchSequence& fork = At(fork_id);
   fork.layers = sequence.layers;
+  fork.heard = sequence.heard;
+  fork.encoder_pages = sequence.encoder_pages;
+  for (const uint32_t page : fork.encoder_pages) ledger_.Share(kEncoder, page);
   fork.length = length;
   return fork_id;
 }
@@ -333,17 +347,19 @@ absl::StatusOr<SequenceId> TorchEngine::Fork(SequenceId id, uint32_t length) {
 void TorchEngine::Close(SequenceId id) {
   TorchSequence& sequence = At(id);
   ledger_.Close(sequence.pages);
+  for (const uint32_t page : sequence.encoder_pages) ledger_.Drop(kEncoder, page);
   sequence.id = 0;
   sequence.layers.clear();
+  sequence.heard.clear();
+  sequence.encoder_pages.clear();
   sequence.length = 0;
   sequence.Forget();
 }
 
 absl::Status TorchEngine::Reserve(SequenceId id, uint32_t cell_count, uint32_t node_count) {
   TorchSequence& sequence = At(id);
-  const auto pages = static_cast<uint32_t>(PagesFor(sequence.length + uint64_t{cell_count}) +
-                                           PagesFor(node_count));
-  OUTRIDER_RETURN_IF_ERROR(ledger_.Reserve(sequence.pages, {&pages, 1}));
+  OUTRIDER_RETURN_IF_ERROR(Promise(
+      sequence.pages, PagesFor(sequence.length + uint64_t{cell_count}) + PagesFor(node_count)));
   const c10::InferenceMode inference;
   return CatchTorch("keys and values", [&]() -> absl::Status {
     const ModelSpec& spec = model_.spec();
@@ -355,6 +371,46 @@ absl::Status TorchEngine::Reserve(SequenceId id, uint32_t cell_count, uint32_t n
     }
     return absl::OkStatus();
   });
+}
+
+// Instead of what was promised before.
+absl::Status TorchEngine::Promise(PageOwner owner, uint64_t cell_pages, uint64_t encoder_pages) {
+  const std::array counts = {static_cast<uint32_t>(cell_pages),
+                             static_cast<uint32_t>(encoder_pages)};
+  return ledger_.Reserve(owner, std::span(counts).first(ledger_.group_count()));
+}
+
+absl::Status TorchEngine::Hear(SequenceId id, std::span<const float> states) {
+  TorchSequence& sequence = At(id);
+  const uint64_t pages = PagesFor(CountEncoderRows(states, spec(), info_));
+  OUTRIDER_CHECK(sequence.heard.empty(), "a sequence hears one encoder, once");
+  const uint32_t cell_pages = ledger_.promised_to(sequence.pages, kCells);
+  OUTRIDER_RETURN_IF_ERROR(Promise(sequence.pages, cell_pages, pages));
+  const absl::Status status = CatchTorch("an encoder's keys and values", [&]() -> absl::Status {
+    sequence.heard = HeardBy(states);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    OUTRIDER_CHECK_OK(Promise(sequence.pages, cell_pages));
+    return status;
+  }
+  for (uint64_t i = 0; i < pages; ++i) {
+    sequence.encoder_pages.push_back(ledger_.Take(sequence.pages, kEncoder));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<TorchTransformer::Heard> TorchEngine::HeardBy(std::span<const float> states) const {
+  const c10::InferenceMode inference;
+  const int64_t width = spec().embedding_length;
+  at::Tensor rows = at::empty({static_cast<int64_t>(states.size()) / width, width}, at::kFloat);
+  std::ranges::copy(states, rows.data_ptr<float>());
+  rows = rows.to(model_.device());
+  std::vector<TorchTransformer::Heard> heard(spec().layer_count());
+  for (uint32_t layer = 0; layer < heard.size(); ++layer) {
+    if (spec().layers[layer].cross_attention) heard[layer] = model_.HeardBy(layer, rows);
+  }
+  return heard;
 }
 
 void TorchEngine::Commit(SequenceId id, uint32_t chain_count, std::span<const uint32_t> path) {
@@ -379,8 +435,7 @@ uint32_t TorchEngine::Truncate(SequenceId id, uint32_t length) {
   OUTRIDER_CHECK(length <= sequence.length, "truncating makes shorter");
   sequence.length = length;
   sequence.Forget();
-  const auto pages = static_cast<uint32_t>(PagesFor(length));
-  OUTRIDER_CHECK_OK(ledger_.Reserve(sequence.pages, {&pages, 1}));  // fewer than before
+  OUTRIDER_CHECK_OK(Promise(sequence.pages, PagesFor(length)));  // fewer than before
   return length;
 }
 
@@ -395,6 +450,8 @@ absl::Status TorchEngine::Run(EngineRun& run) {
       TorchSequence& sequence = At(part.sequence);
       OUTRIDER_CHECK(sequence.last_run != run_count_, "a run has one part of a sequence");
       CheckRows(part, model_.spec());
+      OUTRIDER_CHECK(info_.encoder_length_max == 0 || !sequence.heard.empty(),
+                     "a sequence hears its encoder before its rows do");
       sequence.last_run = run_count_;
       rows.Add(sequence, part);
     }
@@ -428,10 +485,22 @@ at::Tensor TorchEngine::Compute(const RunRows& rows, const EngineRun& run) {
     }
     return at::cat(attended);
   };
+  const auto hear = [&](uint32_t layer, const at::Tensor& query) {
+    std::vector<at::Tensor> attended;
+    for (const Segment& segment : rows.segments()) {
+      const TorchTransformer::Heard& heard = segment.sequence->heard[layer];
+      const at::Tensor queries = query.narrow(0, segment.first_row, segment.row_count);
+      attended.push_back(outrider::Attend(queries.unsqueeze(0), heard.keys.unsqueeze(0),
+                                          heard.values.unsqueeze(0),
+                                          spec().layers[layer].cross_attention->scale, {})
+                             .squeeze(0));
+    }
+    return at::cat(attended);
+  };
   const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
     Observe(layer, hidden, run);
   };
-  return model_.Layers(rows.Embedded(model_), rows.positions(), attend, observe);
+  return model_.Layers(rows.Embedded(model_), rows.positions(), attend, hear, observe);
 }
 
 // States come to the host only where somebody looks at them.
@@ -513,14 +582,20 @@ absl::StatusOr<at::Device> FindDevice(const std::string& name) {
   });
 }
 
-// A page of cells or nodes.
-uint64_t PageBytes(const ModelSpec& spec) {
-  uint64_t floats = 0;
+// Of cells, and of what is heard.
+std::vector<SizedGroup> SizedGroupsOf(const ModelSpec& spec, uint32_t encoder_length_max) {
+  const auto page_bytes = [](const auto& shape) {
+    return uint64_t{shape.kv_head_count} * (shape.key_length + shape.value_length) * kPageTokens *
+           sizeof(float);
+  };
+  SizedGroup cells = {.shape = {}, .page_bytes = 0}, encoder = cells;
+  encoder.shape.pages_each = static_cast<uint32_t>(PagesFor(encoder_length_max));
   for (const LayerSpec& layer : spec.layers) {
-    const AttentionSpec& shape = *layer.attention();
-    floats += uint64_t{shape.kv_head_count} * (shape.key_length + shape.value_length);
+    cells.page_bytes += page_bytes(*layer.attention());
+    if (layer.cross_attention) encoder.page_bytes += page_bytes(*layer.cross_attention);
   }
-  return kPageTokens * floats * sizeof(float);
+  if (!spec.hears_encoder()) return {cells};
+  return {cells, encoder};
 }
 
 // InvalidArgument when there is no room for a pass.
@@ -529,7 +604,7 @@ absl::StatusOr<std::vector<PageGroup>> MakeGroups(const ModelSpec& spec,
   const SequenceLimits limits = {.length_max = options.context_length,
                                  .node_count_max = options.node_count_max,
                                  .row_count_max = options.row_count_max};
-  const std::vector<SizedGroup> sized = {{.shape = {}, .page_bytes = PageBytes(spec)}};
+  const std::vector<SizedGroup> sized = SizedGroupsOf(spec, options.encoder_length_max);
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::vector<uint32_t> page_counts,
       DividePages(sized, limits, options.sequence_count_max, options.kv_bytes));
@@ -577,6 +652,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateTorchEngine(TorchTransformer model
                      .sequence_count_max = complete.sequence_count_max,
                      .node_count_max = complete.node_count_max,
                      .row_count_max = complete.row_count_max,
+                     .encoder_length_max = complete.encoder_length_max,
                      .batch_invariant = false,
                      .on_host_processor = model.device().is_cpu(),
                      .forks_share_pages = false};

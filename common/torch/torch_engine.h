@@ -11,9 +11,10 @@
 // Logits, and hidden states where exits stand, come to the host; choosing and exits are the same
 // code there as on any engine (engine/answers.h, engine/exit_heads.h).
 //
-// Memory: weights; for each sequence keys and values of its nodes and of as many cells as it has
-//         had, growing by doubling. Every run allocates, as libtorch does. Pages are counted as
-//         elsewhere, for those who plan by them: there is one for everything that may be held.
+// Memory: weights; for each sequence keys and values of its nodes, of as many cells as it has had,
+//         growing by doubling, and of what it has heard. Every run allocates, as libtorch does.
+//         Pages are counted as elsewhere, for those who plan by them: there is one for everything
+//         that may be held.
 // Errors: as engine.h says. FailedPrecondition when the build or the machine has no libtorch
 //         (no_torch.cc, torch_loader.cc), or libtorch not the device.
 #pragma once

@@ -269,6 +269,11 @@ void TorchTransformer::FindParameters() {
                        .query_norm = Find(block + "attn_q_norm.weight"),
                        .key_norm = Find(block + "attn_k_norm.weight"),
                        .attention_output = FindLinear(block + "attn_output"),
+                       .cross_attention_norm = FindNorm(block + "cross_attn_norm"),
+                       .cross_query = FindLinear(block + "cross_attn_q"),
+                       .cross_key = FindLinear(block + "cross_attn_k"),
+                       .cross_value = FindLinear(block + "cross_attn_v"),
+                       .cross_output = FindLinear(block + "cross_attn_o"),
                        .feed_forward_norm = FindNorm(block + "ffn_norm"),
                        .gate = FindLinear(block + "ffn_gate"),
                        .up = FindLinear(block + "ffn_up"),
@@ -321,7 +326,7 @@ TorchOutput TorchTransformer::Forward(const at::Tensor& tokens,
   const auto observe = [&](uint32_t layer, const at::Tensor& hidden) {
     if (std::ranges::binary_search(options.hidden_layers, layer)) output.hidden.push_back(hidden);
   };
-  output.logits = Head(Layers(Embed(tokens), positions, attend, observe));
+  output.logits = Head(Layers(Embed(tokens), positions, attend, nullptr, observe));
   return output;
 }
 
@@ -334,13 +339,17 @@ at::Tensor TorchTransformer::Embed(const at::Tensor& tokens) const {
 }
 
 at::Tensor TorchTransformer::Layers(const at::Tensor& embedded, const at::Tensor& positions,
-                                    const Attend& attend, const Observe& observe) const {
+                                    const Attend& attend, const Hear& hear,
+                                    const Observe& observe) const {
   at::Tensor hidden = embedded;
   if (positions_ != nullptr) hidden = hidden + at::embedding(*positions_, positions);
   std::vector<Turns> turns;
   for (const WayToTurn& way : ways_to_turn_) turns.push_back(TurnsAt(way, positions));
   for (uint32_t n = 0; n < layers_.size(); ++n) {
     hidden = hidden + Attention(layers_[n], n, hidden, turns[way_of_layer_[n]], attend);
+    if (spec_.layers[n].cross_attention) {
+      hidden = hidden + CrossAttention(layers_[n], n, hidden, hear);
+    }
     hidden = hidden + FeedForward(layers_[n], n, hidden);
     if (observe) observe(n, hidden);
   }
@@ -397,6 +406,25 @@ at::Tensor TorchTransformer::Attention(const Layer& weights, uint32_t layer,
   if (weights.key_norm != nullptr) key = NormalizeHeads(*weights.key_norm, key);
   const at::Tensor attended = attend(layer, turns.Apply(query), turns.Apply(key), value);
   return Multiply(weights.attention_output, attended.flatten(-2));
+}
+
+at::Tensor TorchTransformer::CrossAttention(const Layer& weights, uint32_t layer,
+                                            const at::Tensor& hidden, const Hear& hear) const {
+  OUTRIDER_CHECK(hear != nullptr, "layers that hear an encoder are told what it says");
+  const CrossAttentionSpec& shape = *spec_.layers[layer].cross_attention;
+  const at::Tensor query =
+      Multiply(weights.cross_query, Normalize(weights.cross_attention_norm, hidden));
+  const at::Tensor heard =
+      hear(layer, query.unflatten(-1, {int64_t{shape.head_count}, shape.key_length}));
+  return Multiply(weights.cross_output, heard.flatten(-2));
+}
+
+TorchTransformer::Heard TorchTransformer::HeardBy(uint32_t layer, const at::Tensor& states) const {
+  const CrossAttentionSpec& shape = *spec_.layers[layer].cross_attention;
+  const int64_t kv_heads = shape.kv_head_count;
+  return {
+      Multiply(layers_[layer].cross_key, states).unflatten(-1, {kv_heads, shape.key_length}),
+      Multiply(layers_[layer].cross_value, states).unflatten(-1, {kv_heads, shape.value_length})};
 }
 
 at::Tensor TorchTransformer::FeedForward(const Layer& weights, uint32_t layer,

@@ -91,7 +91,8 @@ class TorchTransformer {
   // content_parts.h); zero for a model that came from no file.
   uint64_t content_hash() const { return content_hash_; }
 
-  // tokens: [B, T], int64, of the vocabulary, T no longer than the context.
+  // tokens: [B, T], int64, of the vocabulary, T no longer than the context. No layer hears an
+  // encoder.
   TorchOutput Forward(const at::Tensor& tokens, const TorchForwardOptions& options) const;
 
   // Final norm and output matrix: [..., embedding] to [..., vocabulary].
@@ -103,12 +104,22 @@ class TorchTransformer {
   // The layers alone, for whoever keeps keys and values: `embedded` is [..., embedding], positions
   // are [...], and `attend` gets a layer's queries [..., heads, key length], keys and values [..., kv heads,
   // length], turned already, and returns [..., heads, value length]. Returns the hidden states
-  // before the final norm. `observe` may be null, and is called after every layer.
+  // before the final norm. `hear` gets the queries of a layer that hears an encoder, and returns
+  // the same of what was heard; null: no layer does. `observe` may be null, and is called after
+  // every layer.
   using Attend = std::function<at::Tensor(uint32_t layer, const at::Tensor& query,
                                           const at::Tensor& key, const at::Tensor& value)>;
+  using Hear = std::function<at::Tensor(uint32_t layer, const at::Tensor& query)>;
   using Observe = std::function<void(uint32_t layer, const at::Tensor& hidden)>;
   at::Tensor Layers(const at::Tensor& embedded, const at::Tensor& positions, const Attend& attend,
-                    const Observe& observe) const;
+                    const Hear& hear, const Observe& observe) const;
+
+  // What such a layer makes of an encoder's rows [..., embedding]: [..., kv heads, length].
+  struct Heard {
+    at::Tensor keys;
+    at::Tensor values;
+  };
+  Heard HeardBy(uint32_t layer, const at::Tensor& states) const;
 
  private:
   // Null: the model has none. They point into parameters_.
@@ -128,6 +139,8 @@ class TorchTransformer {
     Parameter query_norm = nullptr;  // of one head, or of all
     Parameter key_norm = nullptr;
     Linear attention_output;
+    Norm cross_attention_norm;  // where it hears an encoder
+    Linear cross_query, cross_key, cross_value, cross_output;
     Norm feed_forward_norm;
     Linear gate, up, down;
     Linear router;                                              // or, where there are experts,
@@ -154,6 +167,8 @@ class TorchTransformer {
   at::Tensor NormalizeRms(const at::Tensor& weight, const at::Tensor& x) const;
   at::Tensor Attention(const Layer& weights, uint32_t layer, const at::Tensor& hidden,
                        const Turns& turns, const Attend& attend) const;
+  at::Tensor CrossAttention(const Layer& weights, uint32_t layer, const at::Tensor& hidden,
+                            const Hear& hear) const;
   at::Tensor NormalizeHeads(const at::Tensor& weight, const at::Tensor& x) const;
   at::Tensor AskExperts(const Layer& weights, uint32_t layer, const at::Tensor& normed) const;
   at::Tensor FeedForward(const Layer& weights, uint32_t layer, const at::Tensor& hidden) const;

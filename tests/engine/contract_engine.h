@@ -14,4 +14,9 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeContractEngine(const std::string& pa
                                                            const EngineOptions& options,
                                                            ThreadPool& pool);
 
+// Of the same model, but all its layers hear an encoder, by the weights of tests/model/hearing.h.
+absl::StatusOr<std::unique_ptr<Engine>> MakeHearingEngine(const std::string& path,
+                                                          const EngineOptions& options,
+                                                          ThreadPool& pool);
+
 }  // namespace outrider

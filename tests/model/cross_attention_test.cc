@@ -15,65 +15,16 @@
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/model/engine.h"
+#include "tests/model/hearing.h"
 #include "tests/model/random_model.h"
-#include "tests/model/wrapped_store.h"
 
 namespace outrider {
 namespace {
 
-constexpr uint32_t kWidth = 256;  // of the residual stream
-constexpr CrossAttentionSpec kCross = {
-    .head_count = 6, .kv_head_count = 3, .key_length = 40, .value_length = 24, .scale = 0.2f};
 constexpr uint32_t kEncoderMax = 75;
 
 using Logits = std::vector<std::vector<float>>;
 using Doubles = std::vector<double>;
-
-std::vector<float> RandomFloats(size_t count, float size, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) {
-    value = size * (static_cast<float>(random() % 20001) / 10000.0f - 1.0f);
-  }
-  return values;
-}
-
-// A matrix of random floats, in rows.
-struct RandomMatrix {
-  RandomMatrix(uint32_t outputs, uint32_t inputs, uint32_t seed)
-      : values(RandomFloats(size_t{outputs} * inputs, 0.12f, seed)),
-        linear{.matrix = {TensorType::kF32, WeightLayout::kRows, outputs, inputs,
-                          reinterpret_cast<const std::byte*>(values.data())},
-               .bias = {}} {}
-
-  const std::vector<float> values;
-  const Linear linear;
-};
-
-// Gives the layers what their file has not.
-class HearingStore final : public WrappedStore {
- public:
-  using WrappedStore::WrappedStore;
-
-  absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
-    layer_ = *OrDie(store_.Acquire(key));
-    layer_.cross_attention_norms.before.weight = norm_;
-    layer_.cross_attention = {query_.linear, key_.linear, value_.linear, output_.linear};
-    return Lease<LayerWeights>(*this, key, layer_);
-  }
-
- private:
-  const std::vector<float> norm_ = RandomFloats(kWidth, 1.0f, 1);
-  const RandomMatrix query_{kCross.head_count * kCross.key_length, kWidth, 2};
-  const RandomMatrix key_{kCross.kv_head_count * kCross.key_length, kWidth, 3};
-  const RandomMatrix value_{kCross.kv_head_count * kCross.value_length, kWidth, 4};
-  const RandomMatrix output_{kWidth, kCross.head_count* kCross.value_length, 5};
-  LayerWeights layer_;
-};
-
-std::vector<float> EncoderStates(uint32_t count, uint32_t seed) {
-  return RandomFloats(size_t{count} * kWidth, 1.0f, seed);
-}
 
 // --- the formulas, in double precision ---
 
@@ -148,12 +99,12 @@ std::vector<Doubles> PlainLogits(LoadedModel& model, std::span<const TokenId> to
   const HeadWeights& head = model.weights->head();
   std::vector<Doubles> hidden, heard;
   for (const TokenId token : tokens) {
-    std::vector<float> row(kWidth);
+    std::vector<float> row(kHearingWidth);
     DecodeRow(model.weights->entry().embeddings, static_cast<uint32_t>(token), row);
     hidden.emplace_back(row.begin(), row.end());
   }
-  for (size_t at = 0; at < encoder.size(); at += kWidth) {
-    const auto row = encoder.subspan(at, kWidth);
+  for (size_t at = 0; at < encoder.size(); at += kHearingWidth) {
+    const auto row = encoder.subspan(at, kHearingWidth);
     heard.emplace_back(row.begin(), row.end());
   }
   for (uint32_t n = 0; n < model.spec.layer_count(); ++n) {
@@ -226,7 +177,7 @@ class CrossAttentionTest : public testing::Test {
         .encoder_length_max = kEncoderMax,
         .change_spec =
             [](ModelSpec& spec) {
-              spec.layers[0].cross_attention = kCross;
+              spec.layers[0].cross_attention = kHearing;
               spec.layers[0].attention()->window = std::nullopt;
               spec.layers[1].attention()->window = 5;
             },
@@ -236,7 +187,8 @@ class CrossAttentionTest : public testing::Test {
   static std::unique_ptr<SequenceMemory> Hearing(LoadedModel& model,
                                                  const std::vector<float>& states) {
     std::unique_ptr<SequenceMemory> sequence = model.NewSequence();
-    OUTRIDER_CHECK_OK(sequence->ReserveEncoder(static_cast<uint32_t>(states.size() / kWidth)));
+    OUTRIDER_CHECK_OK(
+        sequence->ReserveEncoder(static_cast<uint32_t>(states.size() / kHearingWidth)));
     OUTRIDER_CHECK_OK(model.transformer->WriteEncoder(states, *sequence));
     return sequence;
   }

@@ -5,6 +5,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <new>
 #include <string>
@@ -16,6 +18,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
+#include "tests/engine/contract_engine.h"
+#include "tests/engine/hearing_cpu_engine.h"
 #include "tests/engine/target_session.h"
 #include "tests/model/random_model.h"
 #include "tests/model/stories.h"
@@ -66,6 +70,38 @@ TEST_F(TorchEngineTest, WritesWhatTheCoreWrites) {
       at += depth + 1;
     }
   }
+}
+
+// Two programs, two arithmetics, one model: the core keeps what is heard as halves, which moves logits
+// by some thousandths (../model/cross_attention_test.cc), another encoder by hundreds of times that.
+TEST_F(TorchEngineTest, HearsWhatTheCoreHears) {
+  const std::string path = dir_.File("model.gguf");
+  WriteRandomModel(SmallModel("mistral"), TensorType::kF32, path);
+  const EngineOptions options = {.encoder_length_max = 40};
+  const std::vector<TokenId> tokens = RandomTokens(30, 1);
+  const auto logits = [&](Engine& engine, uint32_t seed) {
+    const SequenceId sequence = OrDie(engine.Open());
+    OUTRIDER_CHECK_OK(engine.Hear(sequence, EncoderStates(40, seed)));
+    OUTRIDER_CHECK_OK(engine.Reserve(sequence, 30, 0));
+    const RunPart part = {.sequence = sequence, .chain = tokens};
+    std::vector<float> last(kVocabulary);
+    const LogitsOfRow asked = {29, last};
+    EngineRun run = {.parts = {&part, 1}, .logits = {&asked, 1}};
+    OUTRIDER_CHECK_OK(engine.Run(run));
+    engine.Close(sequence);
+    return last;
+  };
+  const auto core = OrDie(MakeHearingCpuEngine(path, options, *pool_));
+  const auto torch = OrDie(MakeHearingEngine(path, options, *pool_));
+  const std::vector<float> expected = logits(*core, 2), heard = logits(*torch, 2),
+                           other = logits(*torch, 3);
+  float miss = 0, change = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    miss = std::max(miss, std::abs(heard[i] - expected[i]));
+    change = std::max(change, std::abs(other[i] - expected[i]));
+  }
+  EXPECT_TRUE(miss <= 0.02f) << miss;
+  EXPECT_TRUE(change >= 0.3f) << change;
 }
 
 TEST_F(TorchEngineTest, SaysThatItsNumericsAreItsOwn) {

@@ -70,8 +70,8 @@ Halves ComputeWithHalves(const TorchTransformer& model, std::span<const TokenId>
   };
   Halves result;
   const auto observe = [&](uint32_t, const at::Tensor& x) { result.layers.push_back(RowsOf(x)); };
-  result.logits =
-      RowsOf(model.Head(model.Layers(model.Embed(TokenRow(tokens)), positions, attend, observe)));
+  result.logits = RowsOf(
+      model.Head(model.Layers(model.Embed(TokenRow(tokens)), positions, attend, nullptr, observe)));
   return result;
 }
 

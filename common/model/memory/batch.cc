@@ -124,6 +124,8 @@ void Batch::AddCells(uint32_t group, uint32_t index, const CellAt& own) {
 }
 
 void Batch::AddRow(Part& part, TokenId token, uint32_t index, uint32_t parent, uint32_t node) {
+  OUTRIDER_CHECK(!layout_->encoder_group() || !part.memory->encoder_keys().empty(),
+                 "a sequence hears its encoder before its rows do");
   rows_.push_back({.token = token,
                    .index = index,
                    .position = RotaryPosition::OfText(index),

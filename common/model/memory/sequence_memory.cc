@@ -191,9 +191,7 @@ bool SequenceMemory::CanTruncate(uint32_t length) const {
 
 void SequenceMemory::Clear() {
   Truncate(0);
-  for (const uint32_t page : encoder_pages_) ledger_.Drop(*layout_.encoder_group(), page);
-  encoder_pages_.clear();
-  encoder_keys_.clear();
+  DropEncoder();
 }
 
 absl::Status SequenceMemory::ForkFrom(SequenceMemory& other, uint32_t length) {
@@ -215,7 +213,7 @@ absl::Status SequenceMemory::ForkFrom(SequenceMemory& other, uint32_t length) {
 // --- encoder cells ---
 
 absl::Status SequenceMemory::ReserveEncoder(uint32_t cell_count) {
-  OUTRIDER_CHECK(encoder_pages_.empty(), "an encoder's cells are written once");
+  OUTRIDER_CHECK(encoder_pages_.empty(), "a sequence hears one encoder, once");
   const uint32_t group = *layout_.encoder_group();
   const auto pages = static_cast<uint32_t>(PagesFor(cell_count));
   OUTRIDER_CHECK(pages <= layout_.group(group).pages_each, "the caller knows how long it may be");
@@ -231,6 +229,12 @@ absl::Status SequenceMemory::ReserveEncoder(uint32_t cell_count) {
     encoder_keys_.push_back({page, 0, std::min(kPageTokens, cell_count - i * kPageTokens)});
   }
   return absl::OkStatus();
+}
+
+void SequenceMemory::DropEncoder() {
+  for (const uint32_t page : encoder_pages_) ledger_.Drop(*layout_.encoder_group(), page);
+  encoder_pages_.clear();
+  encoder_keys_.clear();
 }
 
 CellAt SequenceMemory::AtEncoder(uint32_t index) const {

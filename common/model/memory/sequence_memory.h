@@ -81,6 +81,7 @@ class SequenceMemory {
 
   // An encoder's cells, as many as it has; they are written once, and every row sees them all.
   absl::Status ReserveEncoder(uint32_t cell_count);
+  void DropEncoder();
   CellAt AtEncoder(uint32_t index) const;
   std::span<const KeyRun> encoder_keys() const { return encoder_keys_; }
 
