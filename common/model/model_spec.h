@@ -7,6 +7,11 @@
 // GPT-2. They differ in the facts below, layer by layer, and in which optional weights they have
 // (layer_weights.h). What that pass could not compute exactly is refused when the spec is made, by
 // name.
+//
+// A ModelSpec is one stack and its outer parts: embeddings before it, norm and head behind. A model
+// of encoder and decoder is two of them: what the encoder's stack comes to is what an engine over
+// the decoder is told (Engine::Hear), and the decoder's layers know no more of it than that they
+// have cross attention.
 #pragma once
 
 #include <cstdint>
