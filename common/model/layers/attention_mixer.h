@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/buffer.h"
 #include "common/kernels/rope_table.h"
+#include "common/model/layers/attention_heads.h"
 #include "common/model/layers/mixer.h"
 #include "common/model/layers/row_math.h"
 #include "common/model/memory/memory_layout.h"
@@ -41,14 +43,17 @@ class AttentionMixer final : public Mixer {
     RowBlock cosines, sines;  // by batch row
   };
 
-  AttentionMixer(const ModelSpec& spec, const MemoryLayout& cache, RowMath& math)
-      : spec_(spec), cache_(cache), math_(math), kernels_(math.kernels()) {}
+  AttentionMixer(const ModelSpec& spec, const MemoryLayout& cache, RowMath& math,
+                 AttentionHeads heads)
+      : spec_(spec),
+        cache_(cache),
+        math_(math),
+        kernels_(math.kernels()),
+        heads_(std::move(heads)) {}
   absl::Status MakeTurns(std::span<const float> rope_divisors, uint32_t row_count_max);
-  absl::Status TakeMemory(uint32_t row_count_max);
 
-  void PlaceQueries(const MixerRun& run, size_t i);
-  void PlaceKeys(const MixerRun& run, size_t i);
-  void AttendHead(const MixerRun& run, size_t i, uint32_t kv_head);
+  void PlaceQueries(const MixerRun& run, size_t i) const;
+  void PlaceKeys(const MixerRun& run, size_t i, const CellAt& own) const;
   void NormalizeHeads(std::span<const float> weight, float* heads, uint32_t length) const;
   void TurnHeads(const Turns& turns, size_t row, float* heads, uint32_t head_count,
                  uint32_t key_length) const;
@@ -57,10 +62,9 @@ class AttentionMixer final : public Mixer {
   const MemoryLayout& cache_;
   RowMath& math_;
   const RowKernels& kernels_;
+  const AttentionHeads heads_;
   std::vector<Turns> turns_;      // one for each rope the layers have
   std::vector<size_t> turns_of_;  // by layer that has attention
-  PageBuffer memory_;             // what the rows below are pieces of
-  RowBlock query_, key_, value_, attended_;
 };
 
 }  // namespace outrider

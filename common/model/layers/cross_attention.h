@@ -14,9 +14,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
-#include "common/base/buffer.h"
+#include "common/model/layers/attention_heads.h"
 #include "common/model/layers/mixer.h"
 #include "common/model/layers/row_math.h"
 #include "common/model/memory/memory_layout.h"
@@ -42,22 +43,14 @@ class CrossAttention {
   void Apply(const MixerRun& run, const RowBlock& x, const RowBlock& out);
 
  private:
-  CrossAttention(const ModelSpec& spec, const MemoryLayout& cache, RowMath& math)
-      : spec_(spec), cache_(cache), math_(math), kernels_(math.kernels()) {}
-  absl::Status TakeMemory(uint32_t row_count_max);
-
-  const CrossAttentionSpec& ShapeOf(uint32_t layer) const {
-    return *spec_.layers[layer].cross_attention;
-  }
-  void PlaceCell(uint32_t layer, size_t i, const CellAt& cell) const;
-  void AttendHead(const MixerRun& run, size_t i, uint32_t kv_head) const;
+  CrossAttention(const ModelSpec& spec, const MemoryLayout& cache, RowMath& math,
+                 AttentionHeads heads)
+      : spec_(spec), cache_(cache), math_(math), heads_(std::move(heads)) {}
 
   const ModelSpec& spec_;
   const MemoryLayout& cache_;
   RowMath& math_;
-  const RowKernels& kernels_;
-  PageBuffer memory_;  // what the rows below are pieces of
-  RowBlock query_, key_, value_, attended_;
+  const AttentionHeads heads_;
 };
 
 }  // namespace outrider

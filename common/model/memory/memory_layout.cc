@@ -101,7 +101,7 @@ uint32_t MemoryLayout::FixedGroup(std::optional<uint32_t>& group, uint32_t pages
   return *group;
 }
 
-MemoryLayout::HeadsPlace MemoryLayout::AddHeads(uint32_t group, const AttentionCells& cells) {
+HeadCells MemoryLayout::AddHeads(uint32_t group, const AttentionCells& cells) {
   const size_t at = groups_[group].page_bytes / sizeof(uint16_t);
   for (const uint32_t length : {cells.key_length, cells.value_length}) {
     for (uint32_t head = 0; head < cells.kv_head_count; ++head) {

@@ -34,6 +34,21 @@ namespace outrider {
 
 std::vector<LayerKeeps> KeepsOf(const ModelSpec& spec);
 
+// Where a layer's keys and values lie in the pages of a group.
+struct HeadCells {
+  uint32_t group;
+  size_t at;  // of the first key head's keys, in halves from the page's beginning
+  AttentionCells shape;
+
+  // Where slot 0 begins, likewise.
+  size_t keys_at(uint32_t kv_head) const {
+    return at + size_t{kv_head} * kPageTokens * shape.key_length;
+  }
+  size_t values_at(uint32_t kv_head) const {
+    return keys_at(shape.kv_head_count) + size_t{kv_head} * kPageTokens * shape.value_length;
+  }
+};
+
 class MemoryLayout {
  public:
   // `encoder_length_max` is of cells that encoder layers look at.
@@ -58,20 +73,10 @@ class MemoryLayout {
   };
   std::span<const Piece> pieces(uint32_t group) const { return groups_[group].pieces; }
 
-  // Where slot 0 begins, in halves or floats from the page's.
-  uint32_t attention_group(uint32_t layer) const { return places_[layer].attention.group; }
-  size_t keys_at(uint32_t layer, uint32_t kv_head) const {
-    return KeysAt(places_[layer].attention, kv_head);
-  }
-  size_t values_at(uint32_t layer, uint32_t kv_head) const {
-    return ValuesAt(places_[layer].attention, kv_head);
-  }
-  size_t encoder_keys_at(uint32_t layer, uint32_t kv_head) const {
-    return KeysAt(places_[layer].encoder, kv_head);
-  }
-  size_t encoder_values_at(uint32_t layer, uint32_t kv_head) const {
-    return ValuesAt(places_[layer].encoder, kv_head);
-  }
+  const HeadCells& attention(uint32_t layer) const { return places_[layer].attention; }
+  const HeadCells& encoder(uint32_t layer) const { return places_[layer].encoder; }
+
+  // Where slot 0 begins, in floats from the page's.
   size_t input_at(uint32_t layer) const { return places_[layer].input_at; }
   uint32_t convolution_group(uint32_t layer) const { return places_[layer].convolution_group; }
   size_t convolution_at(uint32_t layer) const { return places_[layer].convolution_at; }
@@ -88,33 +93,20 @@ class MemoryLayout {
     size_t page_bytes = 0;
     std::vector<Piece> pieces;
   };
-  struct HeadsPlace {
-    uint32_t group;
-    size_t at;
-    AttentionCells cells;
-  };
   struct Place {
-    HeadsPlace attention;
-    HeadsPlace encoder;
+    HeadCells attention;
+    HeadCells encoder;
     size_t input_at;
     size_t base_at;
     uint32_t convolution_group;
     size_t convolution_at;
   };
 
-  static size_t KeysAt(const HeadsPlace& place, uint32_t kv_head) {
-    return place.at + size_t{kv_head} * kPageTokens * place.cells.key_length;
-  }
-  static size_t ValuesAt(const HeadsPlace& place, uint32_t kv_head) {
-    return KeysAt(place, place.cells.kv_head_count) +
-           size_t{kv_head} * kPageTokens * place.cells.value_length;
-  }
-
   void AddCells(uint32_t layer);
   void AddFixed(uint32_t layer, uint32_t encoder_length_max);
   uint32_t WindowGroup(uint32_t window);
   uint32_t FixedGroup(std::optional<uint32_t>& group, uint32_t pages_each);
-  HeadsPlace AddHeads(uint32_t group, const AttentionCells& cells);
+  HeadCells AddHeads(uint32_t group, const AttentionCells& cells);
   size_t AddPiece(uint32_t group, size_t bytes);
 
   std::vector<LayerKeeps> keeps_;  // by layer

@@ -29,8 +29,8 @@ MemoryLayout OfWindows(const std::vector<std::optional<uint32_t>>& windows) {
 TEST(MemoryLayout, LayersOfTheSameSpanShareAGroup) {
   const MemoryLayout layout = OfWindows({{}, 40, {}, 40, 100});
   ASSERT_EQ(layout.group_count(), 3u);
-  EXPECT_EQ(layout.attention_group(0), layout.attention_group(2));
-  EXPECT_EQ(layout.attention_group(1), layout.attention_group(3));
+  EXPECT_EQ(layout.attention(0).group, layout.attention(2).group);
+  EXPECT_EQ(layout.attention(1).group, layout.attention(3).group);
   EXPECT_EQ(layout.page_bytes(0), 2 * 2 * (8 + 8) * sizeof(uint16_t) * kPageTokens);
   EXPECT_EQ(layout.page_bytes(2), layout.page_bytes(0) / 2);
 }
@@ -49,8 +49,8 @@ TEST(MemoryLayout, PiecesOfAPageLieSideBySide) {
     }
     EXPECT_EQ(layout.page_bytes(group), end);
   }
-  EXPECT_EQ(layout.attention_group(3), layout.attention_group(1)) << "another layer's cells";
-  EXPECT_EQ(layout.keys_at(3, 0), layout.keys_at(1, 0));
+  EXPECT_EQ(layout.attention(3).group, layout.attention(1).group) << "another layer's cells";
+  EXPECT_EQ(layout.attention(3).keys_at(0), layout.attention(1).keys_at(0));
   EXPECT_EQ(layout.group(*layout.base_group()).pages_each, 1u);
 }
 

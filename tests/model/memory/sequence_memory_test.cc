@@ -294,7 +294,7 @@ TEST(EncoderMemory, CellsAreWrittenOnceAndShared) {
   SequenceMemory first(*memory, limits);
   OUTRIDER_CHECK_OK(first.ReserveEncoder(70));
   EXPECT_EQ(ledger.held_count(1), 3u);
-  *first.AtEncoder(69).As<uint16_t>(memory->layout().encoder_values_at(0, 1), 4) = 77;
+  *first.AtEncoder(69).As<uint16_t>(memory->layout().encoder(0).values_at(1), 4) = 77;
 
   Batch batch = *Batch::Create(memory->layout(), limits);
   OUTRIDER_CHECK_OK(first.Reserve(1, 0));
@@ -312,7 +312,7 @@ TEST(EncoderMemory, CellsAreWrittenOnceAndShared) {
   const std::span<const KeyRun> keys = batch.rows()[row].encoder_keys;
   ASSERT_EQ(keys.size(), 3u);
   EXPECT_EQ(keys[2].count, 6u);
-  EXPECT_EQ(keys[2].page[memory->layout().encoder_values_at(0, 1) + 5 * 4], 77);
+  EXPECT_EQ(keys[2].page[memory->layout().encoder(0).values_at(1) + 5 * 4], 77);
 
   SequenceMemory third(*memory, limits);
   EXPECT_EQ(third.ReserveEncoder(80).code(), absl::StatusCode::kResourceExhausted);
