@@ -67,7 +67,7 @@ class HearingStore final : public WrappedStore {
   }
 
  private:
-  const HearingWeights weights_;
+  const HearingWeights weights_ = {};
   LayerWeights layer_;
 };
 

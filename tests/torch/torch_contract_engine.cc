@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeHearingEngine(const std::string& pat
   const TorchTransformer model = LoadTorch(path);
   ModelSpec spec = model.spec();
   std::vector<NamedParameter> parameters(model.parameters().begin(), model.parameters().end());
-  const HearingWeights weights;
+  const HearingWeights weights = {};
   const auto add = [&](const std::string& name, std::span<const float> values,
                        std::vector<int64_t> shape) {
     at::Tensor tensor = at::empty(shape, at::kFloat);
