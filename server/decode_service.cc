@@ -7,7 +7,6 @@
 #include "common/base/status.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/outrider/v1/verifier.grpc.pb.h"
-#include "server/drafting_thread.h"
 #include "server/generate_call.h"
 
 namespace outrider {
@@ -74,11 +73,8 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
 
 class DecodeService::Implementation final : public v1::Verifier::CallbackService {
  public:
-  Implementation(VerifierDriver& driver, v1::DescribeResponse description,
-                 Generation::NewDrafter new_drafter)
-      : driver_(driver),
-        description_(std::move(description)),
-        new_drafter_(std::move(new_drafter)) {}
+  Implementation(VerifierDriver& driver, v1::DescribeResponse description)
+      : driver_(driver), description_(std::move(description)) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const v1::DescribeRequest* /*request*/,
@@ -100,12 +96,10 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
 
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
       grpc::CallbackServerContext*, const v1::GenerateRequest* request) override {
-    auto generation = Generation::Create(*request, RandomBits(),
-                                         static_cast<int32_t>(description_.vocabulary_size()),
-                                         description_.context_length(), new_drafter_);
+    auto generation = Generation::Create(*request, RandomBits(), description_.drafts());
     if (!generation.ok()) return new RefusedCall(generation.status());
     const VerifierDriver::StreamNumber number = driver_.NextNumber();
-    auto call = std::make_unique<GenerateCall>(driver_, number, drafting_, *std::move(generation));
+    auto call = std::make_unique<GenerateCall>(driver_, number, *std::move(generation));
     GenerateCall* const reactor = call.get();
     driver_.Open(number, std::move(call), kEverybody);
     return reactor;
@@ -117,14 +111,10 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
 
   VerifierDriver& driver_;
   const v1::DescribeResponse description_;
-  const Generation::NewDrafter new_drafter_;
-  DraftingThread drafting_;
 };
 
-DecodeService::DecodeService(VerifierDriver& driver, v1::DescribeResponse description,
-                             Generation::NewDrafter new_drafter)
-    : implementation_(std::make_unique<Implementation>(driver, std::move(description),
-                                                       std::move(new_drafter))) {}
+DecodeService::DecodeService(VerifierDriver& driver, v1::DescribeResponse description)
+    : implementation_(std::make_unique<Implementation>(driver, std::move(description))) {}
 
 DecodeService::~DecodeService() = default;
 

@@ -1,6 +1,6 @@
 // The service of proto/outrider/v1 over gRPC's callback interface.
 //
-//   DecodeService service(driver, description, new_drafter);
+//   DecodeService service(driver, description);
 //   builder.RegisterService(service.grpc());
 //
 // Nothing here decides anything. A stream's reactions tell the driver and return; what the driver
@@ -9,7 +9,6 @@
 
 #include <memory>
 
-#include "common/verification/generation.h"
 #include "common/verification/verifier_driver.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
@@ -21,10 +20,8 @@ namespace outrider {
 
 class DecodeService {
  public:
-  // `description` answers every Describe; `new_drafter`, which may be null, drafts for those who ask
-  // Generate to. The driver outlives it.
-  DecodeService(VerifierDriver& driver, v1::DescribeResponse description,
-                Generation::NewDrafter new_drafter);
+  // `description` answers every Describe. The driver outlives it.
+  DecodeService(VerifierDriver& driver, v1::DescribeResponse description);
   ~DecodeService();
 
   grpc::Service& grpc();

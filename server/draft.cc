@@ -5,36 +5,23 @@
 #include "common/base/status.h"
 #include "common/engine/cpu_engine.h"
 #include "common/formats/models/model_file.h"
+#include "common/model/model_spec.h"
+#include "common/model/weights/resident_weights.h"
 #include "common/speculation/drafting/lm_drafter.h"
 #include "common/text/fingerprint.h"
 #include "common/text/tokenizer_source.h"
+#include "common/verification/machine/draft_here.h"
 
 namespace outrider {
 namespace {
 
 constexpr uint32_t kRows = 64;  // of one run: nodes, and a prompt's chunk
 
-// A drafter and what it runs on, which is its own: it comes and goes while another one computes.
-class DrafterWithEngine final : public Drafter {
- public:
-  DrafterWithEngine(std::unique_ptr<CpuEngine> engine, std::unique_ptr<LmDrafter> drafter)
-      : engine_(std::move(engine)), drafter_(std::move(drafter)) {}
-
-  absl::Status Propose(const TokenHistory& committed, std::span<const DraftedNode> nodes,
-                       std::span<const Context> contexts, Proposals& proposals,
-                       const Cancellation& cancellation) override {
-    return drafter_->Propose(committed, nodes, contexts, proposals, cancellation);
-  }
-
- private:
-  const std::unique_ptr<CpuEngine> engine_;
-  const std::unique_ptr<LmDrafter> drafter_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerDraft>> ServerDraft::Load(const std::string& path,
                                                                const Tokenizer& target,
+                                                               uint32_t session_count,
                                                                const Kernels& kernels,
                                                                ThreadPool& pool) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(path));
@@ -46,21 +33,20 @@ absl::StatusOr<std::unique_ptr<ServerDraft>> ServerDraft::Load(const std::string
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
   OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ResidentWeights> weights,
+  OUTRIDER_ASSIGN_OR_RETURN(std::shared_ptr<ResidentWeights> weights,
                             ResidentWeights::Load(*model, spec, path, pool, nullptr));
-  return std::unique_ptr<ServerDraft>(new ServerDraft(spec, std::move(weights), kernels, pool));
+  const EngineOptions options = {.sequence_count_max = session_count,
+                                 .node_count_max = DraftHere::kChain,
+                                 .row_count_max = kRows};
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<CpuEngine> engine,
+      CpuEngine::Create(spec, weights, weights->content_hash(), options, kernels, pool));
+  return std::unique_ptr<ServerDraft>(new ServerDraft(std::move(engine)));
 }
 
-Generation::NewDrafter ServerDraft::NewDrafter() const {
+DraftRunner::NewDrafter ServerDraft::NewDrafter() const {
   return [this](const Chooser& chooser) -> absl::StatusOr<std::unique_ptr<Drafter>> {
-    OUTRIDER_ASSIGN_OR_RETURN(
-        std::unique_ptr<CpuEngine> engine,
-        CpuEngine::Create(spec_, weights_, weights_->content_hash(),
-                          {.node_count_max = Generation::kChain, .row_count_max = kRows}, kernels_,
-                          pool_));
-    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<LmDrafter> drafter,
-                              LmDrafter::Create(*engine, chooser));
-    return std::make_unique<DrafterWithEngine>(std::move(engine), std::move(drafter));
+    return LmDrafter::Create(*engine_, chooser);
   };
 }
 

@@ -1,5 +1,5 @@
-// The draft of a server that drafts for those who ask Generate to: a small model of the target's
-// family, whose weights all of them share.
+// The draft of a server that drafts for those who leave it to it: a small model of the target's
+// family, with room for as many sessions as the target has.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/thread_pool.h"
+#include "common/engine/engine.h"
 #include "common/kernels/kernels.h"
-#include "common/model/model_spec.h"
-#include "common/model/weights/resident_weights.h"
 #include "common/text/tokenizer.h"
-#include "common/verification/generation.h"
+#include "common/verification/draft_runner.h"
 
 namespace outrider {
 
@@ -22,21 +21,17 @@ class ServerDraft {
   // nobody else uses the pool.
   static absl::StatusOr<std::unique_ptr<ServerDraft>> Load(const std::string& path,
                                                            const Tokenizer& target,
+                                                           uint32_t session_count,
                                                            const Kernels& kernels,
                                                            ThreadPool& pool);
 
-  // It outlives what this makes. One drafter is asked at a time.
-  Generation::NewDrafter NewDrafter() const;
+  // It outlives what this makes. One drafter is asked, made or ended at a time.
+  DraftRunner::NewDrafter NewDrafter() const;
 
  private:
-  ServerDraft(const ModelSpec& spec, std::shared_ptr<ResidentWeights> weights,
-              const Kernels& kernels, ThreadPool& pool)
-      : spec_(spec), weights_(std::move(weights)), kernels_(kernels), pool_(pool) {}
+  explicit ServerDraft(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
-  const ModelSpec spec_;
-  const std::shared_ptr<ResidentWeights> weights_;
-  const Kernels& kernels_;
-  ThreadPool& pool_;
+  const std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace outrider

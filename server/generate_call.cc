@@ -14,16 +14,14 @@ void GenerateCall::Read() {
   SayNext();
 }
 
-// One without a response has been taken in at once. What comes while it drafts, for all that the
-// target waits, is the end.
+// One without a response has been taken in at once. A response stays as it is until it is written:
+// nothing else is said meanwhile.
 void GenerateCall::Send(const v1::ServerMessage& message) {
   MutexLock lock(mu_);
-  if (drafts_) return driver_.Written(number_);
-  const bool has_response = generation_->Hear(message);
-  DraftIfWanted();
+  const bool has_response = generation_.Hear(message);
   SayNext();
   if (has_response && !has_left_) {
-    StartWrite(&generation_->response());
+    StartWrite(&generation_.response());
   } else {
     driver_.Written(number_);
   }
@@ -34,33 +32,12 @@ void GenerateCall::End(const absl::Status& status, bool /*at_once*/) {
 }
 
 void GenerateCall::SayNext() {
-  if (!is_asked_ || drafts_) return;
-  std::optional<v1::ClientMessage> next = generation_->NextUp();
+  if (!is_asked_) return;
+  std::optional<v1::ClientMessage> next = generation_.NextUp();
   if (!next) return;
   is_asked_ = false;
   up_ = *std::move(next);
   driver_.Received(number_, up_);
-}
-
-// --- drafts ---
-
-void GenerateCall::DraftIfWanted() {
-  if (!generation_->wants_draft() || has_left_) return;
-  drafts_ = true;
-  drafting_.Do([this] { Draft(); });
-}
-
-// The generation is its own meanwhile: the target waits for what is grown here, and so nothing
-// comes from there. Whoever drops out meanwhile is let go when it is done.
-void GenerateCall::Draft() {
-  generation_->Draft();
-  {
-    MutexLock lock(mu_);
-    drafts_ = false;
-    if (has_left_) generation_->Close();
-    if (!is_done_) return SayNext();
-  }
-  driver_.Ended(number_);
 }
 
 // --- gRPC's threads ---
@@ -73,18 +50,12 @@ void GenerateCall::OnWriteDone(bool /*ok*/) {
 void GenerateCall::OnCancel() {
   MutexLock lock(mu_);
   has_left_ = true;
-  if (drafts_) return;
-  generation_->Close();
+  generation_.Close();
   SayNext();
 }
 
 // Nothing of it is touched once its end has been told.
 void GenerateCall::OnDone() {
-  {
-    MutexLock lock(mu_);
-    is_done_ = true;
-    if (drafts_) return;
-  }
   driver_.Ended(number_);
 }
 

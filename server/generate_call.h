@@ -3,15 +3,13 @@
 //
 //   the machine asks     NextUp() answers, or has nothing to say yet
 //   the machine says     Hear() makes a response of it; Written() when that is written
-//   a new root           is drafted below on the drafting thread, and what was grown is said
 //
 // A caller who has gone closes the session: nobody could resume it.
 //
-// Threads: reactions come from gRPC's threads, the machine's and the drafting thread's; a mutex
-//          guards what they share. The driver owns it from Open() on.
+// Threads: reactions come from gRPC's threads and the machine's; a mutex guards what they share. The
+//          driver owns it from Open() on.
 #pragma once
 
-#include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -20,17 +18,15 @@
 #include "common/verification/verifier_driver.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/outrider/v1/verifier.pb.h"
-#include "server/drafting_thread.h"
 
 namespace outrider {
 
 class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>,
                            public VerifierDriver::Stream {
  public:
-  // Driver and thread outlive it.
-  GenerateCall(VerifierDriver& driver, VerifierDriver::StreamNumber number,
-               DraftingThread& drafting, std::unique_ptr<Generation> generation)
-      : driver_(driver), number_(number), drafting_(drafting), generation_(std::move(generation)) {}
+  // The driver outlives it.
+  GenerateCall(VerifierDriver& driver, VerifierDriver::StreamNumber number, Generation generation)
+      : driver_(driver), number_(number), generation_(std::move(generation)) {}
 
   // VerifierDriver::Stream
   void Read() override;
@@ -44,19 +40,13 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   void OnDone() override;
 
   void SayNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void DraftIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Draft();
 
   VerifierDriver& driver_;
   const VerifierDriver::StreamNumber number_;
-  DraftingThread& drafting_;
 
   Mutex mu_;
-  // Its own while it drafts.
-  const std::unique_ptr<Generation> generation_;
-  bool drafts_ ABSL_GUARDED_BY(mu_) = false;
+  Generation generation_ ABSL_GUARDED_BY(mu_);
   bool is_asked_ ABSL_GUARDED_BY(mu_) = false;  // for the next message
-  bool is_done_ ABSL_GUARDED_BY(mu_) = false;   // gRPC has finished with it
   bool has_left_ ABSL_GUARDED_BY(mu_) = false;  // the caller
   v1::ClientMessage up_;                        // untouched until the next Read()
 };

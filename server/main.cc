@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<ServerDraft>> LoadDraft(const ServerFlags& flags,
   OUTRIDER_ASSIGN_OR_RETURN(
       const Isa isa,
       SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
-  return ServerDraft::Load(flags.draft, tokenizer, KernelsFor(isa), pool);
+  return ServerDraft::Load(flags.draft, tokenizer, flags.sessions, KernelsFor(isa), pool);
 }
 
 // Blocked before any thread starts, so that all of them leave the signals to AwaitSignal().
@@ -140,18 +140,19 @@ absl::Status Serve(const ServerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(flags.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<EngineTarget> target, LoadTarget(flags, *pool));
-  VerifierMachine machine(ConfigFor(target->info(), *tokenizer), {*tokenizer, RandomBits});
   // Draft and target take turns, each with all threads.
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> draft_pool,
                             ThreadPool::Create(flags.draft.empty() ? 1 : flags.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServerDraft> draft,
                             LoadDraft(flags, *tokenizer, *draft_pool));
+  VerifierConfig config = ConfigFor(target->info(), *tokenizer);
+  config.drafts = draft != nullptr;
+  VerifierMachine machine(std::move(config), {*tokenizer, RandomBits});
   v1::DescribeResponse description;
   machine.Describe(description);
-  description.set_drafts(draft != nullptr);
 
-  VerifierDriver driver(machine, *target);
-  DecodeService service(driver, description, draft ? draft->NewDrafter() : nullptr);
+  VerifierDriver driver(machine, *target, draft ? draft->NewDrafter() : nullptr);
+  DecodeService service(driver, description);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Listener> listener,
                             Listener::Listen(flags.listen, service));
   std::fprintf(stderr, "serving %s (numerics id %s) on %s\n", description.model_name().c_str(),

@@ -71,6 +71,9 @@ std::string Summary(const SessionStats& session) {
       Concat("passes: ", session.passes, " (", PerPass(session.tokens, session.passes),
              " tokens each of ", PerPass(session.nodes_passed, session.passes), " drafted); up ",
              HumanBytes(session.bytes_up), ", down ", HumanBytes(session.bytes_down));
+  if (session.passes_drafted_there > 0) {
+    text += Concat("; ", session.passes_drafted_there, " over the server's own draft");
+  }
   if (session.attachments > 1) text += Concat("; attached ", session.attachments, " times");
   return text;
 }

@@ -89,7 +89,8 @@ class LocalDevice final : public Device {
     return Drafted(asked, *draft_, info_.context_length,
                    std::make_unique<LocalVerifier>(
                        *driver_, LocalVerifier::Options{.shares_processor =
-                                                            target_->info().on_host_processor}));
+                                                            target_->info().on_host_processor}),
+                   {.target_is_here = true});
   }
 
  private:
@@ -167,7 +168,8 @@ class RemoteDevice final : public Device {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<RemoteVerifier> verifier,
                               RemoteVerifier::Connect(options_.server));
     if (options_.placement != Placement::kSplit) return Written(asked, std::move(verifier));
-    return Drafted(asked, *draft_, context_, std::move(verifier));
+    return Drafted(asked, *draft_, context_, std::move(verifier),
+                   {.server_drafts = server_drafts_});
   }
 
  private:
@@ -175,7 +177,8 @@ class RemoteDevice final : public Device {
                const v1::DescribeResponse& server)
       : Device(std::move(options), std::move(tokenizer)),
         context_(options_.context.value_or(
-            std::min(server.context_length(), DeviceOptions::kContextDefault))) {
+            std::min(server.context_length(), DeviceOptions::kContextDefault))),
+        server_drafts_(server.drafts()) {
     info_ = {server.model_name(), server.numerics_id(), server.context_length()};
   }
 
@@ -194,7 +197,8 @@ class RemoteDevice final : public Device {
         std::move(verifier), std::move(stops));
   }
 
-  const uint32_t context_;        // of a conversation
+  const uint32_t context_;  // of a conversation
+  const bool server_drafts_;
   std::unique_ptr<Draft> draft_;  // of kSplit
 };
 
@@ -248,9 +252,10 @@ absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, uint3
                      std::move(pool), progress);
 }
 
-absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(
-    const ConversationOptions& asked, Draft& draft, uint32_t context,
-    std::unique_ptr<Verifier> verifier) const {
+absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const ConversationOptions& asked,
+                                                              Draft& draft, uint32_t context,
+                                                              std::unique_ptr<Verifier> verifier,
+                                                              const ControlSetup& setup) const {
   OUTRIDER_RETURN_IF_ERROR(Check(asked));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, draft.NewDrafter(asked.sampling));
   SessionOptions session;
@@ -262,7 +267,6 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(
   session.sketch.node_count_max = options_.draft.sketch_nodes;
   session.sketch.pass_node_count_max = options_.draft.pass_nodes;
   session.sketch.takes_turns = verifier->Forecast({}).shares_processor;
-  const ControlSetup setup = {.target_is_here = options_.server.empty()};
   return std::make_unique<DraftedConversation>(
       std::move(session), DraftedConversation::Parts{*tokenizer_, std::move(verifier),
                                                      std::move(drafter), draft.vocabulary_size(),

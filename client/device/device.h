@@ -34,6 +34,7 @@
 #include "client/verifier/verifier.h"
 #include "common/kernels/isa.h"
 #include "common/model/weights/resident_weights.h"
+#include "common/speculation/control/controller.h"
 #include "common/speculation/policies/policies.h"
 #include "common/text/tokenizer.h"
 #include "proto/outrider/v1/verifier.pb.h"
@@ -110,10 +111,11 @@ class Device {
   // One for conversations of `context` tokens, computing on so many threads.
   absl::StatusOr<std::unique_ptr<Draft>> LoadDraft(uint32_t context, uint32_t thread_count,
                                                    const LoadProgress& progress) const;
-  // A conversation that is drafted here and checked by `verifier`.
+  // A conversation that is drafted here and checked by `verifier`, or as `setup` allows besides.
   absl::StatusOr<std::unique_ptr<Conversation>> Drafted(const ConversationOptions& asked,
                                                         Draft& draft, uint32_t context,
-                                                        std::unique_ptr<Verifier> verifier) const;
+                                                        std::unique_ptr<Verifier> verifier,
+                                                        const ControlSetup& setup) const;
 
   const DeviceOptions options_;
   const std::unique_ptr<Tokenizer> tokenizer_;

@@ -136,20 +136,24 @@ bool Drafting::HasGrownBelow(NodeId leaf, TokenId next) const {
          });
 }
 
-void Drafting::Move(NodeId leaf, TokenId next, MonotonicTime now) {
-  sketcher_->Learn(leaf, next, now);
+void Drafting::Consult(MonotonicTime now) {
   controller_.Decided(sketcher_->View(now));
   sketcher_->SetPolicy(*controller_.course().growth);
+}
+
+void Drafting::Move(NodeId leaf, TokenId next, MonotonicTime now) {
   committed_.clear();
   sketcher_->MoveRoot(leaf, next, now, committed_);
 }
 
 void Drafting::Decided(NodeId leaf, TokenId next, MonotonicTime now) {
+  sketcher_->Learn(leaf, next, now);
+  Consult(now);
   Move(leaf, next, now);
   wire_ids_.Retain(sketcher_->sketch());
 }
 
-// As the fewest verdicts that could have told of them.
+// In as few steps as there are verdicts that could have told of them.
 void Drafting::MoveRoot(std::span<const TokenId> tokens, MonotonicTime now) {
   const Sketch& sketch = sketcher_->sketch();
   while (!tokens.empty()) {
@@ -161,6 +165,8 @@ void Drafting::MoveRoot(std::span<const TokenId> tokens, MonotonicTime now) {
       leaf = child->id;
       ++depth;
     }
+    sketcher_->Learn(leaf, tokens[depth], now);
+    if (depth + 1 == tokens.size()) Consult(now);
     Move(leaf, tokens[depth], now);
     tokens = tokens.subspan(depth + 1);
   }

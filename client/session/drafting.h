@@ -95,13 +95,14 @@ class Drafting {
   }
   // The policy learns from it, the controller chooses what goes on, and the root moves.
   void Decided(NodeId leaf, TokenId next, MonotonicTime now);
-  // The root moves down these tokens, of which no verdict has told.
+  // The root moves down these tokens, which need not have been drafted here; the same.
   void MoveRoot(std::span<const TokenId> tokens, MonotonicTime now);
 
   void CheckInvariants() const;
 
  private:
   void MakeSketcher(const Sketcher::Options& options);
+  void Consult(MonotonicTime now);
   void Move(NodeId leaf, TokenId next, MonotonicTime now);
 
   const Sketcher::Options options_;

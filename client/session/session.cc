@@ -234,14 +234,16 @@ absl::Status Session::Receive(const v1::Opened& opened) {
   }
   if (opened.length_max() > 0) transcript_->Limit(opened.length_max());
   drafting_.Limit(opened);
+  server_can_draft_ = opened.drafts();
   told_ = AsOpened();
+  has_tuned_ = false;
   BeginEpoch();
   return CatchUp(answer);
 }
 
 absl::Status Session::Receive(const v1::Resumed& resumed) {
   OUTRIDER_ASSIGN_OR_RETURN(const Attachment::Answer answer, attachment_.Resumed(resumed, now_));
-  if (told_ != AsOpened()) told_.reset();
+  if (has_tuned_) told_.reset();
   BeginEpoch();
   if (!answer.is_of_a_past) return CatchUp(answer);
   attachment_.TellEdited(answer.shared + transcript_->AgreeOn(answer.shared, answer.tokens));
@@ -290,31 +292,31 @@ absl::Status Session::Receive(const v1::Hint& message) {
 absl::Status Session::Receive(const v1::Verdict& verdict) {
   if (!attachment_.attached()) return absl::InternalError("a verdict has come before an epoch");
   if (!attachment_.Counts(verdict)) return absl::OkStatus();
-  OUTRIDER_ASSIGN_OR_RETURN(const NodeId leaf, ReadVerdict(verdict));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<NodeId> leaf, ReadVerdict(verdict));
   attachment_.Settle();
   attachment_.Progressed(now_);
   drafting_.Measure(verdict, tokens_.size(), now_);
   const TokenId next = tokens_.back();
-  tally_.Decided(verdict, leaf, tokens_, drafting_.HasGrownBelow(leaf, next));
+  tally_.Decided(verdict, leaf, tokens_, leaf && drafting_.HasGrownBelow(*leaf, next));
   CommitReply(tokens_, verdict.finish());
-  if (replying()) drafting_.Decided(leaf, next, now_);
+  if (!replying()) return absl::OkStatus();
+  if (leaf) {
+    drafting_.Decided(*leaf, next, now_);
+  } else {
+    drafting_.MoveRoot(tokens_, now_);
+  }
   return absl::OkStatus();
 }
 
-// Writes the committed tokens to tokens_, and returns the leaf. What is wrong with a verdict may be
-// wrong with our copy of the sketch as well: attaching anew mends both.
-absl::StatusOr<NodeId> Session::ReadVerdict(const v1::Verdict& verdict) {
+// Writes the committed tokens to tokens_, and returns the leaf; none: it was drafted at the server.
+// What is wrong with a verdict may be wrong with our copy of the sketch as well: attaching anew
+// mends both.
+absl::StatusOr<std::optional<NodeId>> Session::ReadVerdict(const v1::Verdict& verdict) {
   const std::string name = Concat("verdict ", attachment_.verdicts_seen());
   if (!replying() || attachment_.contradicted()) {
     return absl::InternalError(Concat(name, " is of a reply that was not asked for"));
   }
-  const std::optional<NodeId> sent = LeafOf(verdict);
-  const std::optional<NodeId> leaf = sent ? drafting_.Find(*sent) : std::nullopt;
-  if (!leaf) {
-    return absl::InternalError(Concat(name, " names a node ", verdict.leaf_back(), " before ",
-                                      verdict.seen() + 1, ", which was not sent"));
-  }
-  drafting_.PathTo(*leaf, tokens_);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<NodeId> leaf, ReadPath(verdict));
   if (!transcript_->IsToken(verdict.next())) {
     return absl::InternalError(Concat(name, " names no token"));
   }
@@ -323,7 +325,28 @@ absl::StatusOr<NodeId> Session::ReadVerdict(const v1::Verdict& verdict) {
       VerdictHash(transcript_->HashAfter(tokens_)) != verdict.hash()) {
     return absl::InternalError(Concat(name, " is about other tokens than those here"));
   }
-  return *leaf;
+  return leaf;
+}
+
+// Of tokens_, those above `next`.
+absl::StatusOr<std::optional<NodeId>> Session::ReadPath(const v1::Verdict& verdict) {
+  const std::optional<NodeId> sent = LeafOf(verdict);
+  const std::optional<NodeId> leaf = sent ? drafting_.Find(*sent) : std::nullopt;
+  if (!leaf) {
+    return absl::InternalError(Concat("verdict ", attachment_.verdicts_seen(), " names a node ",
+                                      verdict.leaf_back(), " before ", verdict.seen() + 1,
+                                      ", which was not sent"));
+  }
+  drafting_.PathTo(*leaf, tokens_);
+  if (verdict.path().empty()) return leaf;
+  for (const uint32_t token : verdict.path()) {
+    if (!transcript_->IsToken(token)) {
+      return absl::InternalError(
+          Concat("verdict ", attachment_.verdicts_seen(), " goes by what is no token"));
+    }
+    tokens_.push_back(static_cast<TokenId>(token));
+  }
+  return std::nullopt;
 }
 
 void Session::Receive(const v1::Draining& draining) {
@@ -455,16 +478,21 @@ void Session::Tune() {
   const Course& course = controller_.course();
   const Told opened = AsOpened();
   const Told wanted = {course.dry, std::min(course.pass_nodes, opened.pass_nodes),
-                       course.hints && opened.hints};
+                       course.hints && opened.hints,
+                       course.placement == Placement::kServer && server_can_draft_};
   if (wanted == told_ || !replying()) return;
   if (!attachment_.attached() || !attachment_.has_room()) return;
   v1::Tune& tune = attachment_.AddTune();
   tune.set_dry_policy(wanted.dry ? ToWire(*wanted.dry) : options_.dry_policy);
   if (!told_ || wanted.pass_nodes != told_->pass_nodes) tune.set_pass_nodes(wanted.pass_nodes);
   if (!told_ || wanted.hints != told_->hints) tune.set_hints(wanted.hints);
+  if (!told_ ? server_can_draft_ : wanted.server_drafts != told_->server_drafts) {
+    tune.set_draft(wanted.server_drafts);
+  }
   drafting_.SetPassNodes(wanted.pass_nodes);
   if (wanted.dry) drafting_.SetTargetWaits(wanted.dry != Dry::kAlone);
   told_ = wanted;
+  has_tuned_ = true;
 }
 
 void Session::DriveDrafter() {
@@ -477,7 +505,7 @@ void Session::DriveDrafter() {
 }
 
 void Session::SendGrowth() {
-  if (!replying() || !attachment_.TakesGrowth()) return;
+  if (!replying() || !attachment_.TakesGrowth() || (told_ && told_->server_drafts)) return;
   const std::optional<Sketcher::Growth> growth = drafting_.NextGrowth(now_);
   if (!growth) return;
   drafting_.WriteGrowth(*growth, now_, attachment_.AddGrow());

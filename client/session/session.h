@@ -30,7 +30,8 @@
 //
 // Beside it stands a Controller: after every verdict it chooses how to decode from there on (what
 // to grow, how many nodes a pass is to take, whether hints are wanted, what the target does when
-// nothing was drafted), and the session acts on it and tells the verifier in a Tune.
+// nothing was drafted, whether the server is to draft), and the session acts on it and tells the
+// verifier in a Tune.
 //
 // Here they are joined: an event is told to those it concerns, and what they then want is done, in
 // one order (Advance()). What the other side has committed and we lack is committed here; what we
@@ -220,7 +221,8 @@ class Session {
   void Receive(const v1::PromptProgress& progress);
   void Receive(const v1::Draining& draining);
   void Receive(const v1::Fault& fault);
-  absl::StatusOr<NodeId> ReadVerdict(const v1::Verdict& verdict);
+  absl::StatusOr<std::optional<NodeId>> ReadVerdict(const v1::Verdict& verdict);
+  absl::StatusOr<std::optional<NodeId>> ReadPath(const v1::Verdict& verdict);
 
   // Streams.
   void Attach();
@@ -256,12 +258,14 @@ class Session {
     std::optional<Dry> dry;
     uint32_t pass_nodes;
     bool hints;
+    bool server_drafts;
 
     bool operator==(const Told&) const = default;
   };
   // What Open says.
   Told AsOpened() const {
-    return {std::nullopt, options_.sketch.pass_node_count_max, options_.hints};
+    return {std::nullopt, options_.sketch.pass_node_count_max, options_.hints,
+            /*server_drafts=*/false};
   }
 
   template <typename T>
@@ -280,6 +284,8 @@ class Session {
   Tally tally_;
   uint64_t epoch_ = 0;                  // of what drafting_ has sent
   std::optional<Told> told_;            // nothing: of a Tune nobody knows whether it arrived
+  bool has_tuned_ = false;              // since it was opened
+  bool server_can_draft_ = false;       // as it has said
   std::optional<MonotonicTime> armed_;  // the driver's timer
 
   // Working memory.

@@ -32,9 +32,10 @@ struct SessionOptions {
 
 // What it has done so far.
 struct SessionStats {
-  uint64_t tokens = 0;          // committed by verdicts, or found written when it attached
-  uint64_t passes = 0;          // verdicts
-  uint64_t nodes_expanded = 0;  // whose children the drafter was asked for
+  uint64_t tokens = 0;                // committed by verdicts, or found written when it attached
+  uint64_t passes = 0;                // verdicts
+  uint64_t passes_drafted_there = 0;  // of them, down a path that the server has drafted
+  uint64_t nodes_expanded = 0;        // whose children the drafter was asked for
   uint64_t nodes_sent = 0;
   uint64_t nodes_passed = 0;    // that passes have taken, each time they did
   uint64_t nodes_accepted = 0;  // drafted tokens that verdicts committed

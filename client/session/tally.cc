@@ -10,12 +10,13 @@ void Tally::Hinted(const OutcomePosterior::Hint& hint, bool is_grown) {
   hint_ = hint;
 }
 
-void Tally::Decided(const v1::Verdict& verdict, NodeId leaf, std::span<const TokenId> tokens,
-                    bool is_grown) {
+void Tally::Decided(const v1::Verdict& verdict, std::optional<NodeId> leaf,
+                    std::span<const TokenId> tokens, bool is_grown) {
   ++stats_.passes;
   stats_.tokens += tokens.size();
   stats_.nodes_accepted += tokens.size() - 1;
   stats_.nodes_passed += verdict.nodes();
+  if (!leaf) ++stats_.passes_drafted_there;
   const bool is_hinted = hint_ && hint_->leaf == leaf && hint_->next == tokens.back();
   if (is_hinted) ++stats_.hints_right;
   if (is_grown) {

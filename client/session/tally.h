@@ -20,9 +20,10 @@ class Tally {
   void Hinted(const OutcomePosterior::Hint& hint, bool is_grown);
   // Another pass is under way, or none.
   void ForgetHint() { hint_.reset(); }
-  // A verdict, which commits `tokens`. `is_grown`: the new root has children.
-  void Decided(const v1::Verdict& verdict, NodeId leaf, std::span<const TokenId> tokens,
-               bool is_grown);
+  // A verdict, which commits `tokens`; of no leaf where they were drafted elsewhere. `is_grown`: the
+  // new root has children.
+  void Decided(const v1::Verdict& verdict, std::optional<NodeId> leaf,
+               std::span<const TokenId> tokens, bool is_grown);
 
   // What needs no remembering is counted where it happens.
   SessionStats& stats() { return stats_; }

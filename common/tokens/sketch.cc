@@ -48,6 +48,10 @@ absl::Status Sketch::Check(const Growth& growth, uint32_t seen) const {
     return InvalidArgument("node ", growth.id, " comes after node ", last_id_,
                            "; ids rise strictly");
   }
+  if (growth.id >= kOwnIds) {
+    return InvalidArgument("node ", growth.id, " is past the last id, ", kOwnIds - 1,
+                           "; open a new session");
+  }
   if (growth.parent >= growth.id) {
     return InvalidArgument("node ", growth.id, " has node ", growth.parent,
                            " as its parent, which does not come before it");
@@ -105,6 +109,23 @@ absl::StatusOr<Sketch::Fate> Sketch::AddNode(NodeId parent, const Growth& growth
   nodes_.push_back({growth.id, parent, growth.token, depth, doubt});
   Index(static_cast<uint32_t>(nodes_.size() - 1));
   return Fate::kGrown;
+}
+
+// Doubt is for those that guess from far away: it orders what a pass cannot take all of.
+std::optional<NodeId> Sketch::GrowOwn(NodeId parent, TokenId token) {
+  if (const Node* const known = ChildOf(parent, token)) return known->id;
+  const NodeId id = last_own_id_ + 1;
+  if (!AddNode(parent, {.id = id, .parent = parent, .token = token, .doubt = 0}).ok()) {
+    return std::nullopt;
+  }
+  last_own_id_ = id;
+  return id;
+}
+
+void Sketch::DropOwn() {
+  while (!nodes_.empty() && nodes_.back().id >= kOwnIds) Prune(nodes_.back().id);
+  std::erase_if(names_, [](const Name& name) { return name.id >= kOwnIds; });
+  last_own_id_ = kOwnIds - 1;
 }
 
 // --- commits ---
@@ -167,6 +188,7 @@ void Sketch::Reset(uint32_t commit_count) {
   way_begin_ = 0;
   way_begin_commit_ = commit_count_ = seen_ = commit_count;
   last_id_ = kRoot;
+  last_own_id_ = kOwnIds - 1;
 }
 
 void Sketch::LengthenWay(TokenId token) {

@@ -26,6 +26,9 @@
 // rounded: whole numbers, so that both copies order nodes alike. A node is never less doubtful than
 // its parent, so the best nodes include their ancestors.
 //
+// A verifier's copy may have nodes of its own making, for a device that leaves drafting to it. Their
+// ids are above all that devices give, so they are in nobody's way when the device grows again.
+//
 // Not here: whether tokens are the vocabulary's.
 // Cost:    growing a node, or finding a child, looks at a few others; a commit or prune at each a
 //          few times.
@@ -53,6 +56,8 @@ class Sketch {
  public:
   static constexpr NodeId kRoot = 0;
   static constexpr uint32_t kEdgeDoubtMax = 15;
+  // Devices give ids below it.
+  static constexpr NodeId kOwnIds = NodeId{1} << 31;
 
   struct Growth {
     NodeId id;
@@ -93,6 +98,12 @@ class Sketch {
   // commits here, or its doubt cannot be an edge's; ResourceExhausted when there are
   // node_count_max nodes, or as many second ids. The id is still free then.
   absl::StatusOr<Fate> Grow(const Growth& growth, uint32_t seen);
+
+  // Adds a node of this copy's own making below kRoot or a node, or finds the one there is. The root
+  // is the one of now, whatever the device has seen. None: there are node_count_max nodes. Until
+  // DropOwn() nothing is grown from elsewhere.
+  std::optional<NodeId> GrowOwn(NodeId parent, TokenId token);
+  void DropOwn();
 
   // The way down to `leaf`, which is kRoot or a node, is committed, then `next`, which is the root
   // now: what is below it stays, all else evaporates. Appends the tokens that were committed to
@@ -186,6 +197,7 @@ class Sketch {
   uint32_t commit_count_ = 0;
   uint32_t seen_ = 0;
   NodeId last_id_ = kRoot;
+  NodeId last_own_id_ = kOwnIds - 1;
   // What a commit or prune makes of the nodes, by index: none of those that evaporate.
   std::vector<std::optional<Place>> fates_;
 };

@@ -100,12 +100,17 @@ absl::Status VerifiedSequence::Grow(const v1::Grow& grow) {
                               TokenFromWire(grow.tokens(i), limits_.vocabulary_size));
     OUTRIDER_RETURN_IF_ERROR(GrowNode({id, parent, token, grow.links(i) & kDoubtMask}));
   }
-  if (grow.go() && seen_ == verdict_count_ && !in_pass_) told_to_go_ = true;
+  const bool is_for_this_root = seen_ == verdict_count_ && !in_pass_;
+  if (grow.go() && is_for_this_root && !drafted_here_) told_to_go_ = true;
   return absl::OkStatus();
 }
 
 absl::Status VerifiedSequence::CheckGrowth(const v1::Grow& grow) const {
   OUTRIDER_RETURN_IF_ERROR(CheckSeen(grow.seen()));
+  if (drafted_here_ && !grow.tokens().empty()) {
+    return InvalidArgument("growth of ", grow.tokens_size(),
+                           " nodes came while the server drafts; Tune ends that");
+  }
   if (grow.tokens_size() != grow.links_size()) {
     return InvalidArgument("growth has ", grow.tokens_size(), " tokens and ", grow.links_size(),
                            " links; every token has one");
@@ -224,6 +229,27 @@ void VerifiedSequence::Tune(const v1::Tune& tune) {
   pass_nodes_wanted_ = std::min(tune.pass_nodes(), limits_.pass_nodes_max);
 }
 
+// --- drafting here ---
+
+void VerifiedSequence::DraftHere(bool here) {
+  OUTRIDER_CHECK(!in_pass_, "what a pass has taken stays until it ends");
+  if (drafted_here_ && !here) sketch_.DropOwn();
+  drafted_here_ = here;
+  told_to_go_ = false;
+}
+
+void VerifiedSequence::GrowHere(std::span<const TokenId> chain) {
+  OUTRIDER_CHECK(drafted_here_ && !in_pass_, "a chain grows where it was asked for");
+  NodeId parent = Sketch::kRoot;
+  for (size_t depth = 1; depth <= chain.size(); ++depth) {
+    if (history_.size() + depth > limits_.context_length) break;
+    const std::optional<NodeId> node = sketch_.GrowOwn(parent, chain[depth - 1]);
+    if (!node) break;
+    parent = *node;
+  }
+  told_to_go_ = true;
+}
+
 // --- attaching ---
 
 absl::Status VerifiedSequence::Resume(const v1::Resume& resume, v1::Resumed& resumed) {
@@ -323,7 +349,13 @@ Outcome VerifiedSequence::EndPass(const Outcome& found, v1::Verdict& verdict) {
   OUTRIDER_CHECK_OK(history_.Append(tokens_));
   const NodeId leaf = taken_.IdOf(kept.node);
   verdict.set_seen(taken_last_id_);
-  SetLeaf(leaf, verdict);
+  if (leaf < Sketch::kOwnIds) {
+    SetLeaf(leaf, verdict);
+  } else {
+    for (const TokenId token : std::span(tokens_).first(depth)) {
+      verdict.add_path(static_cast<uint32_t>(token));
+    }
+  }
   verdict.set_next(static_cast<uint32_t>(kept.next));
   verdict.set_nodes(static_cast<uint32_t>(taken_.nodes.size()));
   tokens_.clear();

@@ -15,6 +15,9 @@
 // Between BeginPass() and EndPass() or DropPass() only Grow() and Describe(hint) may be
 // called, so that history() stands still for the target.
 //
+// Who drafts is the device, which sends growth, or whoever runs the target (DraftHere()). Nodes of
+// the one that has fallen silent stay as long as the text goes their way.
+//
 //                    Create, Append                  a stop, the length
 //        (awaiting Append) ------> writing, root known ---------> finished
 //               ^                       |  ^   |                      |
@@ -68,6 +71,12 @@ class VerifiedSequence {
   absl::Status Append(const v1::Append& append);
   absl::Status Truncate(const v1::Truncate& truncate);
   void Tune(const v1::Tune& tune);
+
+  // Whether what is grown from now on is grown here (Open.draft, Tune.draft), and not by the device.
+  void DraftHere(bool here);
+  bool drafted_here() const { return drafted_here_; }
+  // A chain below the root, and nothing more comes before the next verdict.
+  void GrowHere(std::span<const TokenId> chain);
 
   // A stream attaches anew: an epoch begins. The answer is complete but for its token.
   absl::Status Resume(const v1::Resume& resume, v1::Resumed& resumed);
@@ -146,6 +155,7 @@ class VerifiedSequence {
   bool told_to_go_ = false;
   bool awaits_append_ = false;  // after a Truncate
   bool is_behind_ = false;      // the device wrote on alone, and is to append
+  bool drafted_here_ = false;
 
   bool in_pass_ = false;
   Sketch::Taken taken_;       // of the pass

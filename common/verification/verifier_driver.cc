@@ -8,11 +8,16 @@
 
 namespace outrider {
 
-VerifierDriver::VerifierDriver(VerifierMachine& machine, Target& target)
-    : machine_(machine),
-      runner_(target, RealClock()),
-      target_thread_([this] { RunTarget(); }),
-      machine_thread_([this] { RunMachine(); }) {}
+VerifierDriver::VerifierDriver(VerifierMachine& machine, Target& target,
+                               DraftRunner::NewDrafter new_drafter)
+    : machine_(machine), runner_(target, RealClock()) {
+  if (new_drafter) {
+    draft_runner_.emplace(std::move(new_drafter), target.info().context_length);
+    draft_thread_ = std::thread([this] { RunDraft(); });
+  }
+  target_thread_ = std::thread([this] { RunTarget(); });
+  machine_thread_ = std::thread([this] { RunMachine(); });
+}
 
 VerifierDriver::~VerifierDriver() {
   {
@@ -20,9 +25,11 @@ VerifierDriver::~VerifierDriver() {
     stopping_ = true;
     told_something_.NotifyAll();
     asked_target_.NotifyAll();
+    asked_draft_.NotifyAll();
   }
   machine_thread_.join();
   target_thread_.join();
+  if (draft_thread_.joinable()) draft_thread_.join();
 }
 
 // --- what others tell ---
@@ -132,6 +139,8 @@ void VerifierDriver::Handle(Told& told) {
       return HandOver(told.guessed);
     case Told::What::kTargetDone:
       return HandOver(VerifierMachine::TargetDone{});
+    case Told::What::kDrafted:
+      return HandOver(VerifierMachine::Drafted{told.session, told.chain});
     case Told::What::kDrain:
       return HandOver(VerifierMachine::Drain{RealClock().Now() + told.grace});
   }
@@ -140,10 +149,10 @@ void VerifierDriver::Handle(Told& told) {
 void VerifierDriver::HandOver(const VerifierMachine::Event& event) {
   actions_.clear();
   machine_.Handle(event, RealClock().Now(), actions_);
-  for (const VerifierMachine::Action& action : actions_) Do(action);
+  for (VerifierMachine::Action& action : actions_) Do(action);
 }
 
-void VerifierDriver::Do(const VerifierMachine::Action& action) {
+void VerifierDriver::Do(VerifierMachine::Action& action) {
   if (const auto* const read = std::get_if<VerifierMachine::Read>(&action)) {
     Connection& connection = connections_.at(read->stream);
     if (!connection.ended) connection.stream->Read();
@@ -158,6 +167,10 @@ void VerifierDriver::Do(const VerifierMachine::Action& action) {
     MutexLock lock(mu_);
     run_ = run->run;
     asked_target_.NotifyAll();
+  } else if (auto* const draft = std::get_if<VerifierMachine::Draft>(&action)) {
+    AskDraft(std::move(*draft));
+  } else if (const auto* const forget = std::get_if<VerifierMachine::ForgetDraft>(&action)) {
+    AskDraft(*forget);
   } else if (const auto* const timer = std::get_if<VerifierMachine::SetTimer>(&action)) {
     timer_ = timer->at;
   } else {
@@ -185,6 +198,36 @@ void VerifierDriver::RunTarget() {
     }
     runner_.Execute(*run);
     Tell({.what = Told::What::kTargetDone});
+  }
+}
+
+// --- the draft's thread ---
+
+void VerifierDriver::AskDraft(ForDraft asked) {
+  MutexLock lock(mu_);
+  for_draft_.push_back(std::move(asked));
+  asked_draft_.NotifyAll();
+}
+
+std::optional<VerifierDriver::ForDraft> VerifierDriver::NextForDraft() {
+  MutexLock lock(mu_);
+  while (for_draft_.empty() && !stopping_) asked_draft_.Wait(mu_);
+  if (stopping_) return std::nullopt;
+  ForDraft next = std::move(for_draft_.front());
+  for_draft_.pop_front();
+  return next;
+}
+
+void VerifierDriver::RunDraft() {
+  while (std::optional<ForDraft> next = NextForDraft()) {
+    if (const auto* const forget = std::get_if<VerifierMachine::ForgetDraft>(&*next)) {
+      draft_runner_->Forget(forget->session);
+      continue;
+    }
+    DraftJob& job = std::get<VerifierMachine::Draft>(*next).job;
+    const uint64_t session = job.session;
+    const std::span<const TokenId> chain = draft_runner_->Execute(std::move(job));
+    Tell({.what = Told::What::kDrafted, .session = session, .chain = {chain.begin(), chain.end()}});
   }
 }
 

@@ -1,6 +1,7 @@
-// Runs the verifier machine: the machine on one thread, the target on another.
+// Runs the verifier machine: the machine on one thread, the target on another, and on a third the
+// draft that stands beside the target, if there is one.
 //
-//   VerifierDriver driver(machine, target);
+//   VerifierDriver driver(machine, target);           // or (machine, target, new_drafter)
 //   driver.Open(number, std::move(stream), key);      // any thread: what the transport tells
 //   driver.Drain(std::chrono::seconds(30));
 //   driver.WaitUntilDrained(deadline);
@@ -9,10 +10,11 @@
 // from there. What the machine asks of a stream, that thread does.
 //
 // Queues:  events that wait for the machine: of every stream its beginning, a message (none comes
-//          before it was asked for), the end of a write, that it broke and its end; and the
-//          target's: that it is done, and before that a guess of every exit for every pass.
-// Threads: any may call anything; ~VerifierDriver() waits for both of its own, and no stream may be
-//          left then.
+//          before it was asked for), the end of a write, that it broke and its end; the target's:
+//          that it is done, and before that a guess of every exit for every pass; of every session
+//          a chain that was drafted. And for the draft a job of every session, and its end.
+// Threads: any may call anything; ~VerifierDriver() waits for its own, and no stream may be left
+//          then.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +24,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -29,6 +32,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
 #include "common/engine/target.h"
+#include "common/verification/draft_runner.h"
 #include "common/verification/machine/verifier_machine.h"
 #include "common/verification/target_run.h"
 
@@ -52,8 +56,10 @@ class VerifierDriver {
     virtual void End(const absl::Status& status, bool at_once) = 0;
   };
 
-  // Both outlive it, and are its own until it is gone.
-  VerifierDriver(VerifierMachine& machine, Target& target);
+  // Both outlive it, and are its own until it is gone. `new_drafter` is called on the draft's thread
+  // alone, which owns what it makes; null: nothing is drafted here.
+  VerifierDriver(VerifierMachine& machine, Target& target,
+                 DraftRunner::NewDrafter new_drafter = nullptr);
   ~VerifierDriver();
 
   // For a new stream, which is told of by it from then on. Never given twice.
@@ -84,6 +90,7 @@ class VerifierDriver {
       kEnded,
       kGuessed,
       kTargetDone,
+      kDrafted,
       kDrain
     };
     What what;
@@ -93,6 +100,8 @@ class VerifierDriver {
     std::string key = {};
     Duration grace = {};
     VerifierMachine::HintFound guessed = {};
+    uint64_t session = 0;
+    std::vector<TokenId> chain = {};
   };
   struct Connection {
     std::unique_ptr<Stream> stream;
@@ -107,14 +116,21 @@ class VerifierDriver {
   std::optional<Told> NextTold();  // none: the timer's time has come, or it is to stop
   void Handle(Told& told);
   void HandOver(const VerifierMachine::Event& event);
-  void Do(const VerifierMachine::Action& action);
+  void Do(VerifierMachine::Action& action);
   void End(Connection& connection, const absl::Status& status);
 
   // The target's thread.
   void RunTarget();
 
+  // The draft's thread.
+  using ForDraft = std::variant<VerifierMachine::Draft, VerifierMachine::ForgetDraft>;
+  void AskDraft(ForDraft asked);
+  std::optional<ForDraft> NextForDraft();  // none: it is to stop
+  void RunDraft();
+
   VerifierMachine& machine_;
   TargetRunner runner_;
+  std::optional<DraftRunner> draft_runner_;
 
   std::map<StreamNumber, Connection> connections_;  // machine's thread only
   std::optional<MonotonicTime> timer_;              // machine's thread only
@@ -123,13 +139,16 @@ class VerifierDriver {
   Mutex mu_;
   CondVar told_something_;
   CondVar asked_target_;
+  CondVar asked_draft_;
   CondVar drained_changed_;
   std::deque<Told> told_ ABSL_GUARDED_BY(mu_);
   StreamNumber stream_number_ ABSL_GUARDED_BY(mu_) = 0;  // the last one given
   TargetRun* run_ ABSL_GUARDED_BY(mu_) = nullptr;        // to be executed
+  std::deque<ForDraft> for_draft_ ABSL_GUARDED_BY(mu_);
   bool drained_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread target_thread_;  // last: these start when all above exists
+  std::thread draft_thread_;
   std::thread machine_thread_;
 };
 

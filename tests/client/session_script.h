@@ -54,10 +54,10 @@ class ScriptTest : public ::testing::Test {
   }
 
   // Attached, with an answer that grants everything.
-  void BeginAttached(SessionOptions options = {}) {
+  void BeginAttached(SessionOptions options = {}, bool drafts = false) {
     Begin(std::move(options));
     ASSERT_TRUE(TakeUp().has_open());
-    Opened();
+    Opened(drafts);
   }
 
   void Handle(const Session::Event& event) {
@@ -92,7 +92,7 @@ class ScriptTest : public ::testing::Test {
 
   void Down(const v1::ServerMessage& message) { Handle(Session::Received{stream_, message}); }
 
-  void Opened() {
+  void Opened(bool drafts = false) {
     v1::ServerMessage message;
     v1::Opened& opened = *message.mutable_opened();
     opened.set_session("name");
@@ -100,6 +100,7 @@ class ScriptTest : public ::testing::Test {
     opened.set_pass_nodes(16);
     opened.set_sketch_nodes_max(256);
     opened.set_numerics_id(numerics_id_);
+    opened.set_drafts(drafts);
     Down(message);
   }
 
@@ -136,6 +137,13 @@ class ScriptTest : public ::testing::Test {
     SetLeaf(leaf, verdict);
     verdict.set_next(static_cast<uint32_t>(next));
     verdict.set_hash(VerdictHash(HashOf(tokens)));
+    return message;
+  }
+
+  // The same, where the server has drafted `path`.
+  v1::ServerMessage PathMessage(std::string_view path, char next) {
+    v1::ServerMessage message = VerdictMessage(0, path, next);
+    for (const char token : path) message.mutable_verdict()->add_path(static_cast<uint32_t>(token));
     return message;
   }
 

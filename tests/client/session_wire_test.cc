@@ -86,6 +86,53 @@ TEST_F(ScriptTest, ASessionThatIsOpenedAnewIsToldAgain) {
   EXPECT_EQ(TakeUp().tune().pass_nodes(), 5u);
 }
 
+// Leaves drafting to the server after every other verdict.
+class LeavingController final : public Controller {
+ public:
+  explicit LeavingController(TreePolicy& policy) : course_({.growth = &policy}) {}
+
+  const Course& course() const override { return course_; }
+  void Decided(const DraftView&) override {
+    const bool leaves = course_.placement == Placement::kSplit;
+    course_.placement = leaves ? Placement::kServer : Placement::kSplit;
+  }
+
+ private:
+  Course course_;
+};
+
+TEST_F(ScriptTest, WhatTheServerDraftsIsToldByItsTokens) {
+  policy_ = &eager_;
+  LeavingController controller(eager_);
+  controller_ = &controller;
+  BeginAttached({}, /*drafts=*/true);
+  SendChain("x");
+  Down(VerdictMessage(0, "", 'd'));
+  const v1::Tune left = TakeUp().tune();
+  EXPECT_TRUE(left.has_draft() && left.draft());
+  // Nothing goes up while the server drafts, and what had gone up may still be named.
+  Drafted('y');
+  EXPECT_TRUE(up_.empty());
+  Down(PathMessage("efg", 'h'));
+  EXPECT_EQ(Committed(), Tokens("abcdefgh"));
+  EXPECT_EQ(session_->stats().nodes_accepted, 3u);
+  const v1::Tune back = TakeUp().tune();
+  EXPECT_TRUE(back.has_draft());
+  EXPECT_FALSE(back.draft());
+  // Ids go on where they were.
+  const Grow more = SendChain("p");
+  EXPECT_EQ(more.seen(), 2u);
+  EXPECT_EQ(more.first_id(), 2u);
+}
+
+TEST_F(ScriptTest, AServerWithoutADraftIsAskedForNone) {
+  LeavingController controller(eager_);
+  controller_ = &controller;
+  BeginAttached();
+  Down(VerdictMessage(0, "", 'd'));
+  EXPECT_TRUE(up_.empty());
+}
+
 TEST_F(ScriptTest, AFixedCourseTellsNothing) {
   BeginAttached();
   SendChain("xyz");
@@ -209,6 +256,11 @@ TEST_F(ScriptTest, AVerdictThatDoesNotAddUpIsRefused) {
   refused([](v1::Verdict& verdict) { verdict.set_leaf_back(0); });  // the root
   refused([](v1::Verdict& verdict) { verdict.set_next(1000000); });
   refused([](v1::Verdict& verdict) { verdict.set_edits(1); });
+  refused([](v1::Verdict& verdict) { verdict.add_path('x'); });  // below the leaf, which has one
+  refused([](v1::Verdict& verdict) {
+    verdict.set_leaf_back(0);
+    verdict.add_path(1000000);
+  });
 }
 
 TEST_F(ScriptTest, OneMessageIsWrittenAtATimeAndTheNextHasAllThatCameMeanwhile) {

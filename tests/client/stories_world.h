@@ -131,12 +131,16 @@ class DraftedSession {
  public:
   DraftedSession(SessionOptions options, const StoriesModel& draft, PolicyKind kind,
                  Verifier& verifier)
+      : DraftedSession(std::move(options), draft, MakeController({.kind = kind}, {}), verifier) {}
+
+  DraftedSession(SessionOptions options, const StoriesModel& draft,
+                 std::unique_ptr<Controller> controller, Verifier& verifier)
       : engine_(
             OrDie(LoadCpuEngine(*draft.file, "draft", {.node_count_max = 256, .row_count_max = 64},
                                 KernelsFor(BestIsa()), *draft.pool, nullptr))),
         drafter_(OrDie(LmDrafter::Create(
             *engine_, OrDie(Chooser::Create(options.sampling, TheTokenizer().vocabulary_size()))))),
-        controller_(MakeController({.kind = kind}, {})) {
+        controller_(std::move(controller)) {
     const TokenHistory::Options history = {.vocabulary_size = TheTokenizer().vocabulary_size(),
                                            .capacity = kContext + 1,
                                            .counts_tokens = options.sampling.penalizes()};

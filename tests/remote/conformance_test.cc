@@ -243,7 +243,7 @@ class AtAServer final : public BehindVerifier {
  private:
   Verifier& verifier() override { return *verifier_; }
 
-  DecodeService service_{*driver_, {}, nullptr};
+  DecodeService service_{*driver_, {}};
   std::unique_ptr<outrider::Listener> listener_ =
       *outrider::Listener::Listen("127.0.0.1:0", service_);
   std::unique_ptr<RemoteVerifier> verifier_ = *RemoteVerifier::Connect(listener_->address());

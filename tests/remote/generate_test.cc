@@ -1,8 +1,10 @@
 // Text that is written at a server: by its target alone, and with its own draft.
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/simulator/world/moving_controller.h"
 #include "client/verifier/remote_verifier.h"
 #include "common/verification/wire_options.h"
 #include "common/verification/wire_prompt.h"
@@ -80,6 +82,37 @@ TEST(GenerateTest, WithItsOwnDraftItWritesTheSameInFewerPasses) {
     EXPECT_EQ(written.tokens, AloneHere("Once upon a time", sampling));
     EXPECT_LE(written.passes, kTokens / 4);
   }
+}
+
+// Back and forth in the middle of a reply, and with a draft there that is none of the one here.
+TEST(GenerateTest, ASessionLeavesDraftingToTheServerAndTakesItBack) {
+  const ServerProcess server(0, {"--draft", Stories()});
+  const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
+  uint64_t drafted_there = 0;
+  for (const uint32_t verdicts : {1, 3, 8}) {
+    for (const SamplingOptions& sampling : {SamplingOptions{}, Sampled(3)}) {
+      SessionOptions options;
+      options.prompt = TheTokenizer().Encode("Once upon a time");
+      options.sampling = sampling;
+      options.continues_text = true;
+      options.stops.max_tokens = kTokens;
+      DraftedSession drafted(
+          options, Damaged(),
+          std::make_unique<MovingController>(
+              MakeController({.kind = PolicyKind::kOurs}, {.server_drafts = true}), verdicts),
+          *verifier);
+      Screen screen;
+      const absl::Status status = drafted.driver().Run(Session::Start{}, screen);
+      ASSERT_TRUE(status.ok()) << status;
+      const auto committed = drafted.session().committed();
+      EXPECT_EQ(std::vector(committed.begin(), committed.end()),
+                AloneHere("Once upon a time", sampling));
+      EXPECT_EQ(drafted.session().stats().attachments, 1u);
+      drafted_there += drafted.session().stats().passes_drafted_there;
+      drafted.driver().Close();
+    }
+  }
+  EXPECT_GT(drafted_there, 10u);
 }
 
 TEST(GenerateTest, ADraftThatIsOftenWrongChangesNoToken) {

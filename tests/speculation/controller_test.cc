@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <utility>
+#include <vector>
 
 #include "common/speculation/drafting/sketcher.h"
 
@@ -25,6 +26,7 @@ class Session {
   explicit Session(const ControlSetup& setup = {}) : controller_(setup) {}
 
   const Course& course() const { return controller_.course(); }
+  Way way() const { return controller_.way(); }
 
   Way Decide(const Times& times, int verdicts = 1) {
     Way way = controller_.way();
@@ -159,9 +161,57 @@ TEST(Controller, ChoosesAPlacementThatThereIs) {
     return std::pair(drafting.placement, alone.placement);
   };
   EXPECT_EQ(placements({}), std::pair(Placement::kSplit, Placement::kTargetAlone));
-  EXPECT_EQ(placements({.server_drafts = true}), std::pair(Placement::kSplit, Placement::kServer));
+  EXPECT_EQ(placements({.server_drafts = true}),
+            std::pair(Placement::kSplit, Placement::kTargetAlone));
   EXPECT_EQ(placements({.target_is_here = true}),
             std::pair(Placement::kLocal, Placement::kTargetAlone));
+}
+
+// A session far away, whose server has a draft that brings a token in `server_ms`.
+struct Far {
+  Session session{ControlSetup{.server_drafts = true}};
+  double server_ms;
+
+  Way Decide() {
+    const double token_ms = session.way() == Way::kAtServer ? server_ms : 30;
+    return session.Decide({.round_trip_ms = 60, .pass_ms = 50, .verdict_ms = 3 * token_ms});
+  }
+};
+
+TEST(Controller, LeavesDraftingToAServerThatIsSooner) {
+  Far far = {.server_ms = 20};
+  int verdicts = 0;
+  while (far.Decide() != Way::kAtServer) ++verdicts;
+  EXPECT_LT(verdicts, 40);
+  EXPECT_EQ(far.session.course().placement, Placement::kServer);
+  EXPECT_EQ(far.session.course().growth->name(), "resting");
+  int elsewhere = 0;
+  for (int i = 0; i < 4000; ++i) elsewhere += far.Decide() != Way::kAtServer;
+  EXPECT_GT(elsewhere, 0);  // looked again at what else there is
+  EXPECT_LT(elsewhere, 400);
+}
+
+TEST(Controller, TriesAServerThatIsLaterForAWhileAndMoreAndMoreRarely) {
+  Far far = {.server_ms = 40};
+  std::vector<int> trials;
+  for (int i = 0, length = 0; i < 8000; ++i) {
+    if (far.Decide() == Way::kAtServer) {
+      ++length;
+    } else if (length > 0) {
+      trials.push_back(std::exchange(length, 0));
+    }
+  }
+  ASSERT_GE(trials.size(), 3u);
+  EXPECT_LE(trials.size(), 6u);
+  for (const int length : trials) EXPECT_EQ(length, int{AutoController::kTrialAtServer});
+}
+
+TEST(Controller, AsksNothingOfAServerWhosePassesFollowOneAnother) {
+  Session session(ControlSetup{.server_drafts = true});
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_NE(session.Decide({.round_trip_ms = 60, .pass_ms = 100, .verdict_ms = 105}),
+              Way::kAtServer);
+  }
 }
 
 TEST(Controller, LeavesTheDryPolicyAsItWasOpenedUntilTheFirstVerdict) {

@@ -79,8 +79,21 @@ class GrowingDevice {
     }
   }
 
+  // Who drafts from now on, or who does as before, where that may not have been heard.
+  void SayWhoDrafts(bool server) {
+    drafts_at_server_ = true;
+    server_drafts_ = server;
+    has_said_who_ = true;
+    v1::ClientMessage message;
+    message.mutable_tune()->set_dry_policy(open_.open().dry_policy());
+    message.mutable_tune()->set_draft(server);
+    Say(message);
+  }
+
   // Up to `count` nodes at random places, each the target's choice with a probability of `skill`.
   void Draft(std::mt19937_64& random, uint32_t count, double skill) {
+    if (drafts_at_server_ && !has_said_who_) return SayWhoDrafts(server_drafts_);
+    if (server_drafts_) return;
     v1::ClientMessage message;
     v1::Grow& grow = *message.mutable_grow();
     grow.set_seen(verdict_);
@@ -98,13 +111,14 @@ class GrowingDevice {
       const uint32_t step = parent == Sketch::kRoot ? id : id - parent;
       grow.add_tokens(static_cast<uint32_t>(token));
       grow.add_links(16 * step + doubt);
-      ASSERT_TRUE(sketch_.Grow({id, parent, token, doubt}, verdict_).ok());
+      ASSERT_TRUE(sketch_.Grow({id, parent, token, doubt}, sketch_.commit_count()).ok());
     }
     if (grow.tokens_size() > 0) Say(message);
   }
 
   void Say(const v1::ClientMessage& message) { world_.Send(stream_, message); }
 
+  bool server_drafts() const { return server_drafts_; }
   uint32_t attempts() const { return attempts_; }
   bool can_send() const { return attached_ && world_.line(stream_).can_send; }
   bool attached() const { return attached_; }
@@ -138,6 +152,7 @@ class GrowingDevice {
     finish_ = finish;
     sketch_.Reset(verdict);
     next_id_ = 1;
+    has_said_who_ = false;
     attached_ = true;
   }
 
@@ -147,6 +162,10 @@ class GrowingDevice {
     std::vector<TokenId> committed;
     const std::optional<NodeId> leaf = LeafOf(verdict);
     ASSERT_TRUE(leaf.has_value());
+    // What the server has drafted, token by token.
+    for (const uint32_t token : verdict.path()) {
+      sketch_.Commit(Sketch::kRoot, static_cast<TokenId>(token), committed);
+    }
     sketch_.Commit(*leaf, static_cast<TokenId>(verdict.next()), committed);
     for (const TokenId token : committed) Commit(token);
     EXPECT_EQ(verdict.hash(), VerdictHash(history_.hash()));
@@ -164,6 +183,9 @@ class GrowingDevice {
   uint32_t attempts_ = 0;
   std::string session_;
   std::string token_;
+  bool drafts_at_server_ = false;  // has left it to the server before
+  bool server_drafts_ = false;
+  bool has_said_who_ = false;  // on this stream
   NodeId next_id_ = 1;
   uint32_t verdict_ = 0;
   v1::Finish finish_ = v1::FINISH_NONE;

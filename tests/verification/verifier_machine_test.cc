@@ -16,11 +16,31 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// One of the jobs that wait, with a chain of which each token is the target's choice with a
+// probability of 0.7. Whether there was one.
+bool AnswerDraft(VerifierWorld& world, std::mt19937_64& random) {
+  if (world.drafts.empty()) return false;
+  std::swap(world.drafts.back(), world.drafts[random() % world.drafts.size()]);
+  const DraftJob job = std::move(world.drafts.back());
+  world.drafts.pop_back();
+  std::vector<TokenId>& told = world.told[job.session];
+  EXPECT_LE(job.known_count, told.size());
+  told.resize(job.known_count);
+  told.insert(told.end(), job.tokens.begin(), job.tokens.end());
+  std::vector<TokenId> chain;
+  while (chain.size() < job.token_count_max) {
+    const bool right = std::uniform_real_distribution<>()(random) < 0.7;
+    chain.push_back(right ? ScriptedNext(told, chain) : 'a' + static_cast<TokenId>(random() % 26));
+  }
+  world.Tell(VerifierMachine::Drafted{job.session, chain});
+  return true;
+}
+
 // Devices that draft well or badly, lose their links at any moment, and come back, on a server with
-// too little memory for all of them, some with prompts that begin alike: each ends with the target's
-// own text.
+// too little memory for all of them, some with prompts that begin alike, some leaving drafting to the
+// server now and then: each ends with the target's own text.
 TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
-  uint64_t evictions = 0, shared_tokens = 0;
+  uint64_t evictions = 0, shared_tokens = 0, drafted_here = 0;
   const std::string beginning = "prompt ";
   const std::string long_beginning = beginning + std::string(2 * kPageTokens, '.');
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -29,6 +49,7 @@ TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
     VerifierConfig config = SmallConfig();
     config.page_groups = {{.page_count = 3 * kPagesOfOne}};
     config.scheduler.row_count_max = 20;
+    config.drafts = true;
     VerifierWorld world(config);
     constexpr v1::DryPolicy kPolicies[] = {v1::DRY_POLICY_ADAPTIVE, v1::DRY_POLICY_WAIT,
                                            v1::DRY_POLICY_ALONE};
@@ -47,7 +68,7 @@ TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
     int steps = 0;
     for (; steps < 200'000 && !std::ranges::all_of(devices, is_done); ++steps) {
       GrowingDevice& device = *devices[random() % devices.size()];
-      switch (random() % 12) {
+      switch (random() % 14) {
         case 0:
           if (random() % 4 > 0) break;
           device.Listen();  // or not: then what has come is lost
@@ -70,6 +91,13 @@ TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
         case 6:
           world.Pass(milliseconds(random() % 50));
           break;
+        case 7:
+          if (device.can_send() && random() % 8 == 0) device.SayWhoDrafts(!device.server_drafts());
+          break;
+        case 8:
+        case 9:
+          drafted_here += AnswerDraft(world, random);
+          break;
         default:
           world.Run();
           break;
@@ -85,6 +113,7 @@ TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
     evictions += world.machine().stats().evictions;
     shared_tokens += world.machine().stats().shared_tokens;
   }
+  EXPECT_GT(drafted_here, 500u);
   EXPECT_GT(evictions, 0u);
   EXPECT_GT(shared_tokens, 0u);
 }

@@ -146,6 +146,9 @@ class VerifierWorld {
   std::optional<MonotonicTime> timer() const { return timer_; }
   bool drained() const { return drained_; }
   bool writes_at_once = true;
+  std::vector<DraftJob> drafts;                   // that were asked for
+  std::map<uint64_t, std::vector<TokenId>> told;  // to whoever drafts, by session
+  std::vector<uint64_t> forgotten;                // sessions, by their drafts
 
  private:
   void Do(const Machine::Read& read) { lines_[read.stream].can_send = true; }
@@ -163,6 +166,8 @@ class VerifierWorld {
     OUTRIDER_CHECK(run_ == nullptr, "one run at a time");
     run_ = run.run;
   }
+  void Do(const Machine::Draft& draft) { drafts.push_back(draft.job); }
+  void Do(const Machine::ForgetDraft& forget) { forgotten.push_back(forget.session); }
   void Do(const Machine::SetTimer& set) { timer_ = set.at; }
   void Do(const Machine::Drained&) { drained_ = true; }
 

@@ -58,6 +58,9 @@ void ScenarioFlags::AddTo(CLI::App& command) {
       "Time of a pass: MS, or ROWS:MS,.. measured, as in 1:17.9,8:30.7");
   add(kTarget, "--prompt-token", prompt_token_ms, "Time of a prompt's token, ms")
       ->check(CLI::NonNegativeNumber);
+  add(kTarget, "--server-draft-time", server_draft_ms,
+      "Of a token of the server's own draft, ms, to which policy auto may leave drafting; 0: none")
+      ->check(CLI::NonNegativeNumber);
   add(kTarget, "--exits", exits,
       "Early exits: DEPTH:MATCH,.. as in 0.5:0.4,0.75:0.7; lying:DEPTH,..; none");
   add(kTarget, "--dry", dry, "At a root without children: adaptive, wait, alone");
@@ -71,7 +74,7 @@ void ScenarioFlags::AddTo(CLI::App& command) {
   command.add_flag("--clairvoyant", clairvoyant, "The draft knows where it is right: the bound")
       ->group(kDraft);
   constexpr const char* kPolicy = "Policy";
-  add(kPolicy, "--policy", policy, "chain, fsd, llmcad, edgellm, lever, awaited, ours");
+  add(kPolicy, "--policy", policy, "chain, fsd, llmcad, edgellm, lever, awaited, ours, auto");
   add(kPolicy, "--gamma", gamma, "Tokens in a row, of chain and fsd");
   add(kPolicy, "--nodes", pass_nodes, "Drafted nodes of a pass (R)");
   add(kPolicy, "--sketch", sketch_nodes, "Drafted nodes altogether");
@@ -99,6 +102,7 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   scenario.link.handshakes = handshakes;
   OUTRIDER_ASSIGN_OR_RETURN(scenario.pass_time, TimeProfile::Parse(target_ms));
   scenario.prompt_token_time = Milliseconds(prompt_token_ms);
+  if (server_draft_ms > 0) scenario.server_draft_time = Milliseconds(server_draft_ms);
   OUTRIDER_ASSIGN_OR_RETURN(scenario.skill, DraftSkill::Parse(draft));
   if (clairvoyant) scenario.skill = scenario.skill.Clairvoyant();
   OUTRIDER_ASSIGN_OR_RETURN(scenario.draft_time, TimeProfile::Parse(draft_ms));

@@ -22,6 +22,7 @@ struct ScenarioFlags {
   uint32_t handshakes = 0;
   std::string target_ms = "20";
   double prompt_token_ms = 0;
+  double server_draft_ms = 0;  // 0: the server has no draft
   std::string exits = "none";
   std::string draft = "good";
   std::string draft_ms = "8";

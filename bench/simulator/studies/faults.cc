@@ -88,6 +88,10 @@ Scenario RandomScenario(Draw& draw, bool sampled) {
     if (draw.Happens(0.3)) scenario.sampling.presence_penalty = 0.5;
     if (draw.Happens(0.3)) scenario.sampling.repetition_penalty = 1.2;
   }
+  if (draw.Happens(0.25)) {
+    scenario.server_draft_time = milliseconds(2);
+    scenario.moves_every = 1 + static_cast<uint32_t>(draw.Below(6));
+  }
   scenario.seed = draw.Bits();
   return scenario;
 }

@@ -4,16 +4,27 @@
 #include <utility>
 #include <variant>
 
+#include "bench/simulator/world/moving_controller.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
+namespace {
+
+std::unique_ptr<Controller> ControllerOf(const SimulatedDevice::Options& options) {
+  auto controller = MakeController(options.policy, {.server_drafts = options.server_drafts});
+  if (!options.moves_every) return controller;
+  return std::make_unique<MovingController>(std::move(controller), *options.moves_every);
+}
+
+}  // namespace
+
 SimulatedDevice::SimulatedDevice(EventQueue& events, Options options, Parts parts)
     : events_(events),
       options_(std::move(options)),
       parts_(std::move(parts)),
-      controller_(MakeController(options_.policy, {})),
+      controller_(ControllerOf(options_)),
       costs_(options_.assumed),
       draw_(options_.seed),
       drafter_(parts_.drafts),

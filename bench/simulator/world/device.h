@@ -59,6 +59,10 @@ class SimulatedDevice {
     // Without a session attached for so long, a target on the device writes on: a token, and
     // another after every such time. Nothing: there is none.
     std::optional<Duration> alone_time;
+    bool server_drafts = false;
+    // Leaves drafting to the server after so many verdicts, takes it back after as many, and so on,
+    // whatever the policy. Nothing: as the policy has it.
+    std::optional<uint32_t> moves_every;
     uint64_t seed = 0;
   };
 

@@ -1,8 +1,11 @@
 #include "bench/simulator/world/host.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "bench/simulator/sources/synthetic_drafter.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
@@ -21,6 +24,12 @@ void Host::Begin() {
                                .sequence_count_max = config.sequence_count_max},
       parts_.text);
   runner_ = std::make_unique<TargetRunner>(*target_, clock_);
+  draft_runner_ = std::make_unique<DraftRunner>(
+      [this](const Chooser&) {
+        return std::make_unique<SyntheticDrafter>(parts_.drafts(drafting_for_));
+      },
+      config.context_length);
+  draft_free_at_ = {};
   machine_ = std::make_unique<VerifierMachine>(
       config, VerifierMachine::Parts{parts_.tokenizer, [this] { return draw_.Bits(); }});
 }
@@ -189,6 +198,20 @@ void Host::FindHints(const TargetRun& run, Duration before_passes, Duration pass
       });
     }
   }
+}
+
+void Host::Do(const VerifierMachine::Draft& action) {
+  // Whoever has gone by now has a drafter, or will not miss one of its own.
+  if (const auto stream = machine_->StreamOf(action.job.session)) {
+    drafting_for_ = streams_[*stream]->device;
+  }
+  const auto chain = draft_runner_->Execute(action.job);
+  draft_free_at_ = std::max(draft_free_at_, events_.now()) +
+                   static_cast<int64_t>(chain.size()) * *options_.draft_token_time;
+  Later(draft_free_at_ - events_.now(),
+        [this, session = action.job.session, drafted = std::vector(chain.begin(), chain.end())] {
+          Tell(VerifierMachine::Drafted{session, drafted});
+        });
 }
 
 void Host::Do(const VerifierMachine::SetTimer& action) {

@@ -2,14 +2,17 @@
 // synthetic target in virtual time on the other.
 //
 // A run takes as long as its prompt tokens, and the rows of its passes, say; hints come when their
-// layers are done. The host can be restarted (everything it knows is gone, and for a while nobody
+// layers are done. A draft of its own, if it has one, is at one session's chain after the other's,
+// beside the target. The host can be restarted (everything it knows is gone, and for a while nobody
 // answers) and drained.
 //
 // Threads: one. A host outlives the events it has scheduled.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +28,7 @@
 #include "bench/simulator/world/time_profile.h"
 #include "common/base/clock.h"
 #include "common/text/tokenizer.h"
+#include "common/verification/draft_runner.h"
 #include "common/verification/machine/verifier_machine.h"
 #include "common/verification/target_run.h"
 
@@ -36,6 +40,7 @@ class Host {
     VerifierConfig config;
     TimeProfile pass_time = TimeProfile::Constant({});  // by rows: roots and drafted nodes
     Duration prompt_token_time{0};
+    std::optional<Duration> draft_token_time = {};  // of its own draft; none: it has none
     uint64_t seed = 0;
   };
 
@@ -43,6 +48,8 @@ class Host {
     const Tokenizer& tokenizer;
     const Text& text;
     const Exits& exits;
+    // What the draft here proposes for a device's session.
+    std::function<const Drafts&(size_t device)> drafts = {};
     Journal* journal = nullptr;  // none: nothing is written down
   };
 
@@ -100,6 +107,8 @@ class Host {
   void Do(const VerifierMachine::Send& action);
   void Do(const VerifierMachine::EndStream& action);
   void Do(const VerifierMachine::RunTarget& action);
+  void Do(const VerifierMachine::Draft& action);
+  void Do(const VerifierMachine::ForgetDraft& action) { draft_runner_->Forget(action.session); }
   void Do(const VerifierMachine::SetTimer& action);
   void Do(const VerifierMachine::Drained&) { drained_ = true; }
   void CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens);
@@ -126,6 +135,9 @@ class Host {
   bool drained_ = false;
   std::unique_ptr<SyntheticTarget> target_;
   std::unique_ptr<TargetRunner> runner_;
+  std::unique_ptr<DraftRunner> draft_runner_;
+  size_t drafting_for_ = 0;  // whose job is being executed
+  MonotonicTime draft_free_at_{};
   std::unique_ptr<VerifierMachine> machine_;
   std::vector<VerifierMachine::Action> actions_;
   std::vector<std::unique_ptr<Stream>> streams_;  // by number, of all lives

@@ -67,6 +67,8 @@ struct Scenario {
   uint32_t pass_nodes_max = 63;
   std::optional<uint32_t> sessions_in_memory;  // nothing: all of them
   uint32_t rows_max = 64;                      // of a run
+  // Of a token of the server's own draft, which is as good as the devices'; nothing: it has none.
+  std::optional<Duration> server_draft_time;
 
   // The draft.
   DraftSkill skill = *DraftSkill::Parse("good");
@@ -96,7 +98,8 @@ struct Scenario {
   v1::DryPolicy dry_policy = v1::DRY_POLICY_ADAPTIVE;
   bool hints = true;
   LinkOptions patience;
-  std::optional<Duration> alone_time;  // SimulatedDevice::Options
+  std::optional<Duration> alone_time;   // SimulatedDevice::Options
+  std::optional<uint32_t> moves_every;  // the same
 
   std::optional<Change> change;
 

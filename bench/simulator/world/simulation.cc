@@ -149,14 +149,17 @@ void Simulation::AddHost() {
       {.page_count =
            scenario_.sessions_in_memory.value_or(config.sequence_count_max) * pages_of_one}};
   config.forks_share_pages = true;
+  config.drafts = scenario_.server_draft_time.has_value();
   config.scheduler.row_count_max = scenario_.rows_max;
   host_ = std::make_unique<Host>(
       events_,
       Host::Options{.config = std::move(config),
                     .pass_time = scenario_.pass_time,
                     .prompt_token_time = scenario_.prompt_token_time,
+                    .draft_token_time = scenario_.server_draft_time,
                     .seed = SeedOf(scenario_, kHostBits, 0)},
-      Host::Parts{world_.tokenizer(), world_.text(), world_.exits(), journal_});
+      Host::Parts{world_.tokenizer(), world_.text(), world_.exits(),
+                  [this](size_t i) -> const Drafts& { return *seats_[i].drafts; }, journal_});
 }
 
 void Simulation::AddDevice(size_t i) {
@@ -191,6 +194,8 @@ void Simulation::AddDevice(size_t i) {
   options.assumed = scenario_.assumed;
   options.turns = scenario_.turns;
   options.alone_time = scenario_.alone_time;
+  options.server_drafts = scenario_.server_draft_time.has_value();
+  options.moves_every = scenario_.moves_every;
   options.seed = SeedOf(scenario_, kDeviceBits, i);
   devices_.push_back(std::make_unique<SimulatedDevice>(
       events_, std::move(options),

@@ -1,5 +1,6 @@
 #include "common/speculation/control/auto_controller.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/base/check.h"
@@ -21,32 +22,41 @@ constexpr uint32_t kTrial = 256;
 constexpr double kDeviations = 2;
 // Verdicts without drafting.
 constexpr uint32_t kRest = 512;
+constexpr uint32_t kRestMax = 2048;
 // What a pass has to take more or less for drafting to be tried at once.
 constexpr double kChange = 0.25;
+// Of a pass, what goes by between two of them for the server's draft to be worth a trial; of a
+// trial, the verdicts that are still those of before, or half made of them.
+constexpr double kIdle = 0.15;
+constexpr uint32_t kArrival = 16;
 
 // The border as it is for what is on the side of `below` or not.
 double Border(double at, bool below) {
   return below ? at * (1 + kHysteresis) : at * (1 - kHysteresis);
 }
 
+bool DraftsHere(AutoController::Way way) {
+  return way != AutoController::Way::kTargetAlone && way != AutoController::Way::kAtServer;
+}
+
 }  // namespace
 
 AutoController::AutoController(const ControlSetup& setup)
-    : setup_(setup), size_(setup.target_is_here) {
+    : server_rest_(kSettling), failed_rest_(kRest), setup_(setup), size_(setup.target_is_here) {
   course_ = CourseOf(way_);
   course_.dry.reset();  // before anything is known, as the session was opened
 }
 
 void AutoController::Decided(const DraftView& draft) {
   Choose(draft.costs);
-  if (way_ != Way::kTargetAlone) size_.Decided(draft);
+  if (DraftsHere(way_)) size_.Decided(draft);
   course_ = CourseOf(way_);
 }
 
 Course AutoController::CourseOf(Way way) {
-  // A draft next to the target spares the round trip that makes the one here useless.
-  if (way == Way::kTargetAlone) {
-    return {.placement = setup_.server_drafts ? Placement::kServer : Placement::kTargetAlone,
+  if (!DraftsHere(way)) {
+    const bool at_server = way == Way::kAtServer;
+    return {.placement = at_server ? Placement::kServer : Placement::kTargetAlone,
             .growth = &nothing_,
             .dry = Dry::kAlone};
   }
@@ -58,11 +68,11 @@ Course AutoController::CourseOf(Way way) {
 
 AutoController::Way AutoController::Choose(const CostModel& costs) {
   ++verdicts_;
+  if (way_ != Way::kAtServer) ++since_server_;
   const Way before = way_;
   way_ = Judged(costs);
-  const bool drafted = before != Way::kTargetAlone;
-  const bool drafts = way_ != Way::kTargetAlone;
-  if (way_ != before && (MayFail(before) != MayFail(way_) || drafts != drafted)) {
+  const bool is_elsewhere = DraftsHere(before) != DraftsHere(way_) || !DraftsHere(way_);
+  if (way_ != before && (MayFail(before) != MayFail(way_) || is_elsewhere)) {
     verdicts_ = 0;
     tokens_ = ms_ = 0;
     alone_ms_ = costs.root_pass_ms();
@@ -71,6 +81,8 @@ AutoController::Way AutoController::Choose(const CostModel& costs) {
 }
 
 AutoController::Way AutoController::Judged(const CostModel& costs) {
+  if (way_ == Way::kAtServer) return JudgedAtServer(costs);
+  if (MayGainAtServer(costs)) return TryServer(costs.tokens_per_ms());
   if (way_ == Way::kTargetAlone) {
     const bool has_changed = std::abs(costs.root_pass_ms() - alone_ms_) > kChange * alone_ms_;
     return verdicts_ < kRest && !has_changed ? way_ : BestDrafting(costs);
@@ -78,6 +90,45 @@ AutoController::Way AutoController::Judged(const CostModel& costs) {
   const Way best = BestDrafting(costs);
   if (!MayFail(best) || !MayFail(way_) || verdicts_ <= kSettling) return best;
   return Gains(costs) ? best : Way::kTargetAlone;
+}
+
+// --- the server's draft ---
+
+// A target that goes on without what is drafted, or waits for it, has something to gain.
+bool AutoController::MayGainAtServer(const CostModel& costs) const {
+  if (!setup_.server_drafts || since_server_ < server_rest_) return false;
+  if (way_ == Way::kGoOn || way_ == Way::kTargetAlone) return true;
+  const double between_ms = costs.tokens_per_pass() / costs.tokens_per_ms();
+  return between_ms > (1 + kIdle) * costs.recent_pass_ms();
+}
+
+AutoController::Way AutoController::TryServer(double tokens_per_ms) {
+  rate_elsewhere_ = tokens_per_ms;
+  otherwise_ = way_;
+  return Way::kAtServer;
+}
+
+// A trial first; then for as long as failed trials are apart, and what else there is is looked at
+// again.
+AutoController::Way AutoController::JudgedAtServer(const CostModel& costs) {
+  if (verdicts_ <= kArrival) return way_;
+  if (verdicts_ <= kTrialAtServer) {
+    tokens_ += costs.tokens_per_pass();
+    ms_ += costs.tokens_per_pass() / costs.tokens_per_ms();
+    if (verdicts_ < kTrialAtServer) return way_;
+    alone_ms_ = costs.recent_pass_ms();
+    return tokens_ > (1 + kGainMin) * rate_elsewhere_ * ms_ ? way_ : LeaveServer(failed_rest_);
+  }
+  const bool has_changed = std::abs(costs.recent_pass_ms() - alone_ms_) > kChange * alone_ms_;
+  return verdicts_ < failed_rest_ && !has_changed ? way_ : LeaveServer(2 * kSettling);
+}
+
+// What was tried and is not to be had again so soon is rarer from now on, whichever side it was.
+AutoController::Way AutoController::LeaveServer(uint32_t rest) {
+  since_server_ = 0;
+  server_rest_ = rest;
+  failed_rest_ = std::min(2 * failed_rest_, kRestMax);
+  return otherwise_;
 }
 
 // As far as is known. What is far behind the target alone need not be tried to the end.

@@ -1,6 +1,6 @@
 // Chooses the way that is fastest, as far as the times tell that were measured: policy `auto`.
 //
-// There are four, of many that were tried over a grid of round trips, targets and drafts
+// There are five, of many that were tried over a grid of round trips, targets and drafts
 // (bench/README.md); no other won by more than a few percent anywhere. What divides them is how
 // long growth takes to answer a verdict, D, the round trip and a batch, against a pass, T, and a
 // token, t:
@@ -18,10 +18,15 @@
 //   whenever the first    the target alone: nothing is drafted. Then nothing tells whether a draft
 //   is no gain            would be one by now, so it is tried again, now and then and when T
 //                         changes
+//   where a draft at      drafting is left to the server: no round trip stands between its draft and
+//   the server is sooner  its target, but they take turns, and its draft may be another
 //
 // The first three are told apart by what is known of D and T from the first verdicts on: nothing
 // has to be tried to know it. Whether drafting gains anything at all is measured: the time of a
-// token, against that of a pass without drafted nodes.
+// token, against that of a pass without drafted nodes. And so is what the server makes of it: where
+// its target goes on without growth, or stands idle between passes, it is tried, for kTrialAtServer
+// verdicts, and kept if text came sooner; from one trial that came to nothing to the next it is twice
+// as long.
 //
 // How many nodes a pass takes is chosen beside it (pass_size.h).
 //
@@ -46,11 +51,14 @@ class AutoController final : public Controller {
     kWait,         // drafted ahead; growth is awaited
     kGoOn,         // drafted ahead; growth is awaited when it is due
     kTargetAlone,  // nothing is drafted
+    kAtServer,     // nothing is drafted here
   };
 
   static constexpr double kVeryNear = 0.15;    // the round trip / T
   static constexpr double kQuick = 1.0 / 60;   // a batch / T, for each drafted token of a pass
   static constexpr double kLittleYield = 3.4;  // tokens of a pass
+
+  static constexpr uint32_t kTrialAtServer = 48;  // verdicts
 
   explicit AutoController(const ControlSetup& setup);
 
@@ -68,12 +76,23 @@ class AutoController final : public Controller {
   bool Gains(const CostModel& costs);
   Way BestDrafting(const CostModel& costs) const;
   Way Judged(const CostModel& costs);
+  bool MayGainAtServer(const CostModel& costs) const;
+  Way TryServer(double tokens_per_ms);
+  Way JudgedAtServer(const CostModel& costs);
+  Way LeaveServer(uint32_t rest);
 
   Way way_ = Way::kWait;
-  uint32_t verdicts_ = 0;  // since drafting began or ended
+  uint32_t verdicts_ = 0;  // since drafting here began or ended
   double alone_ms_ = 0;    // a pass when it ended
   double tokens_ = 0;      // sums over verdicts that count
   double ms_ = 0;
+
+  // Of the server's draft.
+  uint32_t since_server_ = 0;   // verdicts, since the text was drafted there
+  uint32_t server_rest_;        // so many are to go by before it is tried
+  uint32_t failed_rest_;        // when it comes to nothing
+  double rate_elsewhere_ = 0;   // tokens per millisecond when it was tried
+  Way otherwise_ = Way::kWait;  // where it was before
 
   const ControlSetup setup_;
   PassSize size_;

@@ -32,6 +32,9 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open) {
   if (const absl::Status status = CheckCompatible(open); !status.ok()) {
     return Refuse(stream, v1::Fault::MISMATCH, status);
   }
+  if (const absl::Status status = CheckDraft(open.draft()); !status.ok()) {
+    return Refuse(stream, v1::Fault::MALFORMED, status);
+  }
   if (!state_.sessions.HasRoomFor(stream.caller)) return RefuseForWantOfRoom(stream);
   const VerifiedSequence::Limits limits = {
       .vocabulary_size = static_cast<int32_t>(state_.config.vocabulary_size),
@@ -46,6 +49,7 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open) {
 
   VerifierSession& session = state_.sessions.Add(number, stream.caller, open, *std::move(sequence));
   state_.memory.Begin(session, *lent);
+  session.sequence->DraftHere(open.draft());
   state_.run.OpenAccount(number, stream.caller.number);
   ++opened_count_;
   v1::Opened opened;
@@ -69,6 +73,11 @@ absl::Status Attachments::CheckCompatible(const v1::Open& open) const {
                               ": its text may differ");
   }
   return absl::OkStatus();
+}
+
+absl::Status Attachments::CheckDraft(bool wanted) const {
+  if (!wanted || state_.config.drafts) return absl::OkStatus();
+  return InvalidArgument("this server has no draft; grow the sketch, or start it with --draft");
 }
 
 void Attachments::RefuseForWantOfRoom(VerifierStream& stream) {
@@ -100,6 +109,7 @@ void Attachments::AnswerOpen(VerifierStream& stream, VerifierSession& session, v
   opened.set_token(session.identity.token());
   opened.set_time_to_live_ms(WireMilliseconds(state_.config.time_to_live));
   opened.set_numerics_id(state_.config.numerics_id);
+  opened.set_drafts(state_.config.drafts);
   stream.outbox.AddOpened().Swap(&opened);
   Attach(stream, session);
 }
@@ -152,9 +162,11 @@ void Attachments::Attach(VerifierStream& stream, VerifierSession& session) {
   state_.streams.Pump(stream);
 }
 
-// The device has a new root to grow from, or this root has a device again.
+// The device, or the draft here, has a new root to grow from, or this root has a device again.
 void Attachments::RootKnown(VerifierSession& session) {
   session.pace.RootKnown(*session.sequence, state_.run.pass_seconds(), state_.moment.now);
+  if (!session.draft.IsWanted(*session.sequence)) return;
+  state_.moment.Ask(VerifierEvents::Draft{session.draft.Begin(session.number, *session.sequence)});
 }
 
 // --- endings ---
@@ -189,6 +201,7 @@ void Attachments::Remove(VerifierSession& session) {
 void Attachments::Erase(VerifierSession& session) {
   state_.memory.Release(session);
   state_.run.CloseAccount(session.number);
+  if (session.draft.is_known()) state_.moment.Ask(VerifierEvents::ForgetDraft{session.number});
   Caller& caller = session.caller;
   state_.sessions.Erase(session);
   state_.callers.ForgetIfUnused(caller);

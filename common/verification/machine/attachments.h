@@ -33,8 +33,10 @@ class Attachments {
   // First messages of a stream. Whoever cannot be let in is refused, with the reason.
   void Open(VerifierStream& stream, const v1::Open& open);
   void Resume(VerifierStream& stream, const v1::Resume& resume);
-  // The device has a new root to grow from, or this root has a device again.
+  // The device, or the draft here, has a new root to grow from, or this root has a device again.
   void RootKnown(VerifierSession& session);
+  // Whether a device that wants to may leave drafting to this side.
+  absl::Status CheckDraft(bool wanted) const;
 
   // The stream's session, if it has one, stays without it.
   void Detach(VerifierStream& stream);

@@ -23,6 +23,7 @@ void SessionPace::Yielded(uint32_t nodes, uint32_t tokens) {
 SessionPace::Start SessionPace::NextStart(const VerifiedSequence& sequence) const {
   constexpr MonotonicTime kAtOnce{};
   if (sequence.told_to_go()) return {kAtOnce};
+  if (sequence.drafted_here()) return {};  // what is under way ends with being told to go
   if (policy_ == v1::DRY_POLICY_ALONE) return {due_.BeginAt()};
   if (sequence.has_growth()) return {kAtOnce};
   if (waits()) return {};

@@ -58,7 +58,10 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   work.chooser = &sequence.chooser();
   work.history = &sequence.history();
   session.seen_at.reset();
-  if (sequence.last_id() != Sketch::kRoot) session.seen_at = session.pace.last_growth();
+  // Of a pass over what was drafted here the time since then would tell of no round trip.
+  if (sequence.last_id() != Sketch::kRoot && !sequence.drafted_here()) {
+    session.seen_at = session.pace.last_growth();
+  }
 }
 
 // What it begins with is there now, and may not be later.
@@ -134,6 +137,7 @@ void SessionRuns::Hear(const VerifierEvents::HintFound& event) {
   if (!session || !session->wants_hints || !session->stream || !session->sequence->in_pass()) {
     return;
   }
+  if (session->sequence->drafted_here()) return;  // nobody drafts by it
   session->sequence->Describe(event.outcome, hint_);
   hint_.set_exit(event.exit);
   hint_.set_probability(

@@ -21,6 +21,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/verification/machine/callers.h"
 #include "common/verification/machine/deadlines.h"
+#include "common/verification/machine/draft_here.h"
 #include "common/verification/machine/sequence_at_target.h"
 #include "common/verification/machine/session_identity.h"
 #include "common/verification/machine/session_pace.h"
@@ -56,6 +57,7 @@ struct VerifierSession {
   const std::unique_ptr<VerifiedSequence> sequence;
   SessionPace pace;
   SequenceAtTarget at_target;
+  DraftHere draft;
   VerifierStream* stream = nullptr;
   bool hidden = false;
   MonotonicTime idle_since{};  // detached, or without anything to write

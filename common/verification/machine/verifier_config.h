@@ -39,6 +39,8 @@ struct VerifierConfig {
   // Those who draft do so on the processor that the target computes on. What a target would gain by
   // going on alone it would take from them, so DRY_POLICY_ADAPTIVE waits for growth.
   bool shares_processor = false;
+  // A draft stands beside the target, for those who leave drafting to it.
+  bool drafts = false;
 
   Duration time_to_live = std::chrono::minutes(2);        // of a session without a stream
   Duration first_message_max = std::chrono::seconds(10);  // of a new stream

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "common/base/monotonic_time.h"
 #include "common/tokens/outcome.h"
+#include "common/verification/draft_job.h"
 #include "common/verification/target_run.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
@@ -47,13 +49,18 @@ struct VerifierEvents {
     Outcome outcome;
     double probability;
   };
+  // The job that Draft gave has been done: a chain, which may be empty.
+  struct Drafted {
+    uint64_t session;
+    std::span<const TokenId> chain;
+  };
   struct TimerFired {};
   // Asked to stop: no new sessions, and by the deadline none at all.
   struct Drain {
     MonotonicTime deadline;
   };
   using Event = std::variant<StreamOpened, Received, Written, StreamClosed, TargetDone, HintFound,
-                             TimerFired, Drain>;
+                             Drafted, TimerFired, Drain>;
 
   // Actions.
   // The stream's next message may come.
@@ -74,13 +81,22 @@ struct VerifierEvents {
   struct RunTarget {
     TargetRun* run;
   };
+  // To be answered with Drafted. One of a session at a time, in any order of sessions.
+  struct Draft {
+    DraftJob job;
+  };
+  // Nothing is drafted for this session any more.
+  struct ForgetDraft {
+    uint64_t session;
+  };
   // In place of the timer that was set before.
   struct SetTimer {
     MonotonicTime at;
   };
   // After Drain: no stream and no session is left. Nothing follows.
   struct Drained {};
-  using Action = std::variant<Read, Send, EndStream, RunTarget, SetTimer, Drained>;
+  using Action =
+      std::variant<Read, Send, EndStream, RunTarget, Draft, ForgetDraft, SetTimer, Drained>;
 };
 
 // An event that is being handled, as the machine's parts see it: when that is, and where goes what

@@ -60,6 +60,7 @@ void VerifierMachine::Describe(v1::DescribeResponse& response) const {
   response.set_context_length(attachments_.length_max());
   response.set_pass_nodes_max(state_.config.pass_nodes_max);
   response.set_sketch_nodes_max(state_.config.sketch_nodes_max);
+  response.set_drafts(state_.config.drafts);
   response.mutable_exit_depths()->Assign(state_.config.exit_depths.begin(),
                                          state_.config.exit_depths.end());
 }
@@ -133,6 +134,13 @@ void VerifierMachine::On(const HintFound& event) {
   runs_.Hear(event);
 }
 
+void VerifierMachine::On(const Drafted& event) {
+  VerifierSession* const session = state_.sessions.Find(event.session);
+  if (!session) return;
+  if (session->draft.End(*session->sequence)) return session->sequence->GrowHere(event.chain);
+  if (session->stream) attachments_.RootKnown(*session);
+}
+
 // One that fires early is no harm: whoever it is for is asked whether its time has come.
 void VerifierMachine::SetTimerIfSooner() {
   std::optional<MonotonicTime> first = state_.streams.first_deadline();
@@ -162,6 +170,9 @@ bool VerifierMachine::MustWait(const VerifierStream& stream,
     case Kind::kAppend:
     case Kind::kTruncate:
     case Kind::kClose:
+      break;
+    case Kind::kTune:
+      if (!message.tune().has_draft()) return false;
       break;
     default:
       return false;
@@ -216,7 +227,7 @@ void VerifierMachine::ReceiveNext(VerifierSession& session, const v1::ClientMess
       status = Follow(session, message.truncate());
       break;
     case Kind::kTune:
-      session.Tune(message.tune());
+      status = Follow(session, message.tune());
       break;
     case Kind::kClose:
       return Close(session);
@@ -244,6 +255,18 @@ absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Truncat
   OUTRIDER_RETURN_IF_ERROR(session.sequence->Truncate(truncate));
   session.idle_since = state_.moment.now;
   state_.memory.Truncated(session, truncate.length());
+  session.draft.Truncate(truncate.length());
+  return absl::OkStatus();
+}
+
+absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Tune& tune) {
+  session.Tune(tune);
+  if (!tune.has_draft() || tune.draft() == session.sequence->drafted_here()) {
+    return absl::OkStatus();
+  }
+  OUTRIDER_RETURN_IF_ERROR(attachments_.CheckDraft(tune.draft()));
+  session.sequence->DraftHere(tune.draft());
+  attachments_.RootKnown(session);
   return absl::OkStatus();
 }
 

@@ -24,6 +24,7 @@
 //     session_identity.h   the names and secrets by which its device finds it again
 //     session_pace.h       when its next pass begins
 //     sequence_at_target.h what the target has of its tokens
+//     draft_here.h         what is drafted here, for a device that leaves it to this side
 //   session_memory.h who has the target's memory and who waits for some (memory_lender.h), and
 //                    whose text begins as another's (prefix_index.h)
 //   next_run.h     who goes into the target's next run (scheduler.h), and what each pays
@@ -108,6 +109,7 @@ class VerifierMachine : public VerifierEvents {
   void On(const StreamClosed& event);
   void On(const TargetDone& event);
   void On(const HintFound& event);
+  void On(const Drafted& event);
   void On(const TimerFired& event);
   void On(const Drain& event);
 
@@ -120,6 +122,7 @@ class VerifierMachine : public VerifierEvents {
   absl::Status Follow(VerifierSession& session, const v1::Grow& grow);
   absl::Status Follow(VerifierSession& session, const v1::Append& append);
   absl::Status Follow(VerifierSession& session, const v1::Truncate& truncate);
+  absl::Status Follow(VerifierSession& session, const v1::Tune& tune);
   void Close(VerifierSession& session);
   void SetTimerIfSooner();
 
