@@ -6,7 +6,7 @@
 
 namespace outrider {
 
-std::span<const TokenId> DraftRunner::Execute(DraftJob job) {
+std::span<const TokenId> DraftRunner::Execute(DraftJob job, const Cancellation& cancellation) {
   Session& session = Find(job);
   Tell(job, session.history);
   nodes_.clear();
@@ -14,7 +14,9 @@ std::span<const TokenId> DraftRunner::Execute(DraftJob job) {
   uint32_t parent = DraftedNode::kRoot;
   while (session.drafter && chain_.size() < job.token_count_max) {
     const Drafter::Context context = {parent, 1};
-    if (!session.drafter->Propose(session.history, nodes_, {&context, 1}, proposals_).ok()) break;
+    const absl::Status status =
+        session.drafter->Propose(session.history, nodes_, {&context, 1}, proposals_, cancellation);
+    if (!status.ok()) break;
     const std::span<const Proposal> children = proposals_.children().front();
     if (children.empty()) break;
     nodes_.push_back({children.front().token, parent});

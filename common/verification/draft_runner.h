@@ -20,6 +20,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "common/speculation/drafting/cancellation.h"
 #include "common/speculation/drafting/drafter.h"
 #include "common/tokens/chooser.h"
 #include "common/tokens/token_history.h"
@@ -36,8 +37,9 @@ class DraftRunner {
   DraftRunner(NewDrafter new_drafter, uint32_t context_length)
       : new_drafter_(std::move(new_drafter)), context_length_(context_length) {}
 
-  // What it has drafted stays until the next call.
-  std::span<const TokenId> Execute(DraftJob job);
+  // What it has drafted stays until the next call. A job that is cancelled ends early, with less.
+  std::span<const TokenId> Execute(DraftJob job,
+                                   const Cancellation& cancellation = Cancellation::Never());
   void Forget(uint64_t session) { sessions_.erase(session); }
 
  private:

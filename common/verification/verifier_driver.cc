@@ -26,6 +26,7 @@ VerifierDriver::~VerifierDriver() {
     told_something_.NotifyAll();
     asked_target_.NotifyAll();
     asked_draft_.NotifyAll();
+    drafting_is_moot_.Cancel();
   }
   machine_thread_.join();
   target_thread_.join();
@@ -203,8 +204,16 @@ void VerifierDriver::RunTarget() {
 
 // --- the draft's thread ---
 
+// Of a session that has gone no job is waited for: else who comes and goes would leave one each time.
 void VerifierDriver::AskDraft(ForDraft asked) {
   MutexLock lock(mu_);
+  if (const auto* const forget = std::get_if<VerifierMachine::ForgetDraft>(&asked)) {
+    std::erase_if(for_draft_, [&](const ForDraft& waiting) {
+      const auto* const draft = std::get_if<VerifierMachine::Draft>(&waiting);
+      return draft != nullptr && draft->job.session == forget->session;
+    });
+    if (drafting_for_ == forget->session) drafting_is_moot_.Cancel();
+  }
   for_draft_.push_back(std::move(asked));
   asked_draft_.NotifyAll();
 }
@@ -212,9 +221,14 @@ void VerifierDriver::AskDraft(ForDraft asked) {
 std::optional<VerifierDriver::ForDraft> VerifierDriver::NextForDraft() {
   MutexLock lock(mu_);
   while (for_draft_.empty() && !stopping_) asked_draft_.Wait(mu_);
-  if (stopping_) return std::nullopt;
+  if (stopping_) return std::nullopt;  // nobody is left to hear of it
   ForDraft next = std::move(for_draft_.front());
   for_draft_.pop_front();
+  drafting_for_.reset();
+  drafting_is_moot_.Renew();
+  if (const auto* const draft = std::get_if<VerifierMachine::Draft>(&next)) {
+    drafting_for_ = draft->job.session;
+  }
   return next;
 }
 
@@ -226,7 +240,8 @@ void VerifierDriver::RunDraft() {
     }
     DraftJob& job = std::get<VerifierMachine::Draft>(*next).job;
     const uint64_t session = job.session;
-    const std::span<const TokenId> chain = draft_runner_->Execute(std::move(job));
+    const std::span<const TokenId> chain =
+        draft_runner_->Execute(std::move(job), drafting_is_moot_);
     Tell({.what = Told::What::kDrafted, .session = session, .chain = {chain.begin(), chain.end()}});
   }
 }

@@ -145,6 +145,8 @@ class VerifierDriver {
   StreamNumber stream_number_ ABSL_GUARDED_BY(mu_) = 0;  // the last one given
   TargetRun* run_ ABSL_GUARDED_BY(mu_) = nullptr;        // to be executed
   std::deque<ForDraft> for_draft_ ABSL_GUARDED_BY(mu_);
+  std::optional<uint64_t> drafting_for_ ABSL_GUARDED_BY(mu_);  // whose job is being executed
+  Cancellation drafting_is_moot_;
   bool drained_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread target_thread_;  // last: these start when all above exists

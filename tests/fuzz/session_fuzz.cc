@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "bench/simulator/world/moving_controller.h"
 #include "client/session/session.h"
 #include "common/base/check.h"
 #include "common/speculation/control/controllers.h"
@@ -70,6 +71,10 @@ class World {
     const uint8_t setting = bytes_.Next();
     controller_ =
         MakeController({.kind = kPolicyKinds[bytes_.Next() % kPolicyKinds.size()], .gamma = 3}, {});
+    server_drafts_ = (setting & 32) != 0;
+    if (server_drafts_) {
+      controller_ = std::make_unique<MovingController>(std::move(controller_), 1 + (setting >> 6));
+    }
     SessionOptions options;
     options.prompt = {'a', 'b', 'c'};
     options.length_max = kLengthMax;
@@ -169,7 +174,12 @@ class World {
     v1::Verdict& verdict = *message.mutable_verdict();
     std::vector<TokenId> tokens(session_->committed().begin(), session_->committed().end());
     uint32_t leaf = 0;
-    if (!sent_.empty()) {
+    if (server_drafts_ && bytes_.Next() % 2 == 0) {
+      for (const TokenId token : Tokens(bytes_.Next() % 5)) {
+        tokens.push_back(token);
+        verdict.add_path(static_cast<uint32_t>(token));
+      }
+    } else if (!sent_.empty()) {
       leaf = bytes_.Next() % (static_cast<uint32_t>(sent_.size()) + 1);
       AddPath(leaf, tokens);
     }
@@ -202,6 +212,9 @@ class World {
         break;
       case 250:
         verdict.set_next(bytes_.Number());
+        break;
+      case 249:
+        verdict.add_path(bytes_.Number());
         break;
       default:
         break;
@@ -255,6 +268,7 @@ class World {
       opened.set_finish(Finish());
       verdicts_ = bytes_.Number();
       opened.set_verdict(verdicts_);
+      opened.set_drafts(server_drafts_);
       edits_ = edits_told_ = 0;
     }
     sent_.clear();
@@ -386,6 +400,7 @@ class World {
 
   Bytes bytes_;
   std::unique_ptr<Controller> controller_;
+  bool server_drafts_ = false;
   CostModel costs_;
   std::unique_ptr<Session> session_;
   std::vector<Session::Action> actions_;

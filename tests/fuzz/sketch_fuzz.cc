@@ -45,7 +45,9 @@ void CheckNodes(const Sketch& sketch) {
   static const Sketch::Node kAbove = {.id = 0, .parent = 0, .token = 0, .depth = 0, .doubt = 0};
   NodeId last = 0;
   for (const Sketch::Node& node : nodes) {
-    OUTRIDER_CHECK(node.id > last && node.id <= sketch.last_id(), "ids ascend");
+    OUTRIDER_CHECK(node.id > last, "ids ascend");
+    OUTRIDER_CHECK(node.id <= sketch.last_id() || node.id >= Sketch::kOwnIds,
+                   "and are the device's or its own");
     last = node.id;
     const Sketch::Node* const parent =
         node.parent == Sketch::kRoot ? &kAbove : sketch.Find(node.parent);
@@ -86,9 +88,8 @@ void GrowOne(Sketch& sketch, Bytes& bytes) {
   OUTRIDER_CHECK(!fate.ok() || sketch.last_id() == id, "every id is used once");
 }
 
-void CommitOne(Sketch& sketch, Bytes& bytes) {
+void CommitOne(Sketch& sketch, Bytes& bytes, NodeId leaf) {
   static std::vector<TokenId> path, committed;
-  const NodeId leaf = bytes.Byte();
   const auto next = static_cast<TokenId>(bytes.Byte() % 4);
   const NodeId node = sketch.Find(leaf) == nullptr ? Sketch::kRoot : leaf;
   sketch.PathTo(node, path);
@@ -96,6 +97,25 @@ void CommitOne(Sketch& sketch, Bytes& bytes) {
   sketch.Commit(node, next, committed);
   path.push_back(next);
   OUTRIDER_CHECK(committed == path, "what is committed is the path and what comes next");
+}
+
+// Nodes of its own below any node; the device is silent meanwhile, and they go before it speaks again.
+void GrowOwn(Sketch& sketch, Bytes& bytes) {
+  for (uint32_t i = bytes.Byte() % 8; i > 0; --i) {
+    const size_t place = bytes.Byte() % (sketch.nodes().size() + 1);
+    const NodeId parent = place == 0 ? Sketch::kRoot : sketch.nodes()[place - 1].id;
+    const auto token = static_cast<TokenId>(bytes.Byte() % 4);
+    const auto node = sketch.GrowOwn(parent, token);
+    OUTRIDER_CHECK(node.has_value() || sketch.nodes().size() == sketch.node_count_max(),
+                   "there is room, or none");
+    OUTRIDER_CHECK(!node || sketch.Child(parent, token)->id == *node, "it is where it was put");
+    CheckNodes(sketch);
+    if (bytes.Byte() % 4 == 0) CommitOne(sketch, bytes, node.value_or(Sketch::kRoot));
+    CheckNodes(sketch);
+  }
+  sketch.DropOwn();
+  OUTRIDER_CHECK(sketch.nodes().empty() || sketch.nodes().back().id < Sketch::kOwnIds,
+                 "none of its own is left");
 }
 
 }  // namespace
@@ -107,7 +127,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const uint8_t what = bytes.Byte();
     switch (what % 16) {
       case 0:
-        CommitOne(sketch, bytes);
+        CommitOne(sketch, bytes, bytes.Byte());
         break;
       case 1:
         sketch.Prune(bytes.Byte());
@@ -117,6 +137,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         break;
       case 3:
         if (what == 0xf3) sketch.Reset(bytes.Word());
+        if (what == 0x13) GrowOwn(sketch, bytes);
         break;
       default:
         GrowOne(sketch, bytes);

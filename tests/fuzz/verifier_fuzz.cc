@@ -58,6 +58,7 @@ VerifierConfig CrampedConfig() {
   config.sketch_nodes_max = 12;
   config.pass_nodes_max = 7;
   config.unread_verdicts_max = 2;
+  config.drafts = true;
   config.scheduler = {.row_count_max = 10, .run_row_count_max = 12, .prompt_tokens_min = 3};
   return config;
 }
@@ -99,7 +100,11 @@ class Fuzz {
                                            std::chrono::milliseconds(input_.Number())});
         break;
       case 5:
-        Hint();
+        if (input_.Flip()) {
+          Hint();
+        } else {
+          Draft();
+        }
         break;
       case 6:
         world_.target().fails_next_pass = input_.Below(16) == 0;
@@ -140,6 +145,26 @@ class Fuzz {
     const uint32_t node = input_.Below(static_cast<uint32_t>(work.nodes.size()) + 1);
     const Outcome outcome = {node == work.nodes.size() ? DraftedNode::kRoot : node, 'x'};
     world_.Tell(VerifierMachine::HintFound{work.session, 0, outcome, input_.Byte() / 200.0});
+  }
+
+  void Draft() {
+    if (world_.drafts.empty()) return;
+    const auto asked =
+        world_.drafts.begin() +
+        input_.Below(static_cast<uint32_t>(std::min<size_t>(8, world_.drafts.size())));
+    const DraftJob job = std::move(*asked);
+    world_.drafts.erase(asked);
+    std::vector<TokenId>& told = world_.told[job.session];
+    OUTRIDER_CHECK(job.known_count <= told.size(), "a draft is told all tokens there are");
+    OUTRIDER_CHECK(job.chooser.has_value() == (job.known_count == 0 && told.empty()),
+                   "and once how they are chosen");
+    told.resize(job.known_count);
+    told.insert(told.end(), job.tokens.begin(), job.tokens.end());
+    std::vector<TokenId> chain;
+    for (uint32_t i = input_.Below(job.token_count_max + 1); i > 0; --i) {
+      chain.push_back(input_.Flip() ? ScriptedNext(told, chain) : 'a');
+    }
+    world_.Tell(VerifierMachine::Drafted{job.session, chain});
   }
 
   // What the device learns, and streams that have been ended.
@@ -183,6 +208,7 @@ class Fuzz {
         break;
       case 7:
         message.mutable_tune()->set_dry_policy(static_cast<v1::DryPolicy>(input_.Below(4)));
+        if (input_.Flip()) message.mutable_tune()->set_draft(input_.Flip());
         break;
       case 5:
         if (input_.Flip()) message.mutable_close();
@@ -227,6 +253,7 @@ class Fuzz {
     open.set_pass_nodes(input_.Below(9));
     open.set_length_max(input_.Below(80));
     open.set_hints(input_.Flip());
+    open.set_draft(input_.Below(4) == 0);
     open.set_reply_tokens(input_.Below(3));
     if (input_.Flip()) FillStops(*open.mutable_stops());
     if (input_.Below(8) == 0) open.mutable_sampling()->set_repetition_penalty(1.5);
