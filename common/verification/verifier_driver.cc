@@ -12,8 +12,12 @@ VerifierDriver::VerifierDriver(VerifierMachine& machine, Target& target,
                                DraftRunner::NewDrafter new_drafter)
     : machine_(machine), runner_(target, RealClock()) {
   if (new_drafter) {
-    draft_runner_.emplace(std::move(new_drafter), target.info().context_length);
-    draft_thread_ = std::thread([this] { RunDraft(); });
+    draft_.emplace(std::move(new_drafter), target.info().context_length,
+                   [this](uint64_t session, std::span<const TokenId> chain) {
+                     Tell({.what = Told::What::kDrafted,
+                           .session = session,
+                           .chain = {chain.begin(), chain.end()}});
+                   });
   }
   target_thread_ = std::thread([this] { RunTarget(); });
   machine_thread_ = std::thread([this] { RunMachine(); });
@@ -25,12 +29,10 @@ VerifierDriver::~VerifierDriver() {
     stopping_ = true;
     told_something_.NotifyAll();
     asked_target_.NotifyAll();
-    asked_draft_.NotifyAll();
-    drafting_is_moot_.Cancel();
   }
   machine_thread_.join();
   target_thread_.join();
-  if (draft_thread_.joinable()) draft_thread_.join();
+  draft_.reset();
 }
 
 // --- what others tell ---
@@ -169,9 +171,9 @@ void VerifierDriver::Do(VerifierMachine::Action& action) {
     run_ = run->run;
     asked_target_.NotifyAll();
   } else if (auto* const draft = std::get_if<VerifierMachine::Draft>(&action)) {
-    AskDraft(std::move(*draft));
+    draft_->Do(std::move(draft->job));
   } else if (const auto* const forget = std::get_if<VerifierMachine::ForgetDraft>(&action)) {
-    AskDraft(*forget);
+    draft_->Forget(forget->session);
   } else if (const auto* const timer = std::get_if<VerifierMachine::SetTimer>(&action)) {
     timer_ = timer->at;
   } else {
@@ -199,50 +201,6 @@ void VerifierDriver::RunTarget() {
     }
     runner_.Execute(*run);
     Tell({.what = Told::What::kTargetDone});
-  }
-}
-
-// --- the draft's thread ---
-
-// Of a session that has gone no job is waited for: else who comes and goes would leave one each time.
-void VerifierDriver::AskDraft(ForDraft asked) {
-  MutexLock lock(mu_);
-  if (const auto* const forget = std::get_if<VerifierMachine::ForgetDraft>(&asked)) {
-    std::erase_if(for_draft_, [&](const ForDraft& waiting) {
-      const auto* const draft = std::get_if<VerifierMachine::Draft>(&waiting);
-      return draft != nullptr && draft->job.session == forget->session;
-    });
-    if (drafting_for_ == forget->session) drafting_is_moot_.Cancel();
-  }
-  for_draft_.push_back(std::move(asked));
-  asked_draft_.NotifyAll();
-}
-
-std::optional<VerifierDriver::ForDraft> VerifierDriver::NextForDraft() {
-  MutexLock lock(mu_);
-  while (for_draft_.empty() && !stopping_) asked_draft_.Wait(mu_);
-  if (stopping_) return std::nullopt;  // nobody is left to hear of it
-  ForDraft next = std::move(for_draft_.front());
-  for_draft_.pop_front();
-  drafting_for_.reset();
-  drafting_is_moot_.Renew();
-  if (const auto* const draft = std::get_if<VerifierMachine::Draft>(&next)) {
-    drafting_for_ = draft->job.session;
-  }
-  return next;
-}
-
-void VerifierDriver::RunDraft() {
-  while (std::optional<ForDraft> next = NextForDraft()) {
-    if (const auto* const forget = std::get_if<VerifierMachine::ForgetDraft>(&*next)) {
-      draft_runner_->Forget(forget->session);
-      continue;
-    }
-    DraftJob& job = std::get<VerifierMachine::Draft>(*next).job;
-    const uint64_t session = job.session;
-    const std::span<const TokenId> chain =
-        draft_runner_->Execute(std::move(job), drafting_is_moot_);
-    Tell({.what = Told::What::kDrafted, .session = session, .chain = {chain.begin(), chain.end()}});
   }
 }
 

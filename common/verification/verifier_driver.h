@@ -12,7 +12,7 @@
 // Queues:  events that wait for the machine: of every stream its beginning, a message (none comes
 //          before it was asked for), the end of a write, that it broke and its end; the target's:
 //          that it is done, and before that a guess of every exit for every pass; of every session
-//          a chain that was drafted. And for the draft a job of every session, and its end.
+//          a chain that was drafted.
 // Threads: any may call anything; ~VerifierDriver() waits for its own, and no stream may be left
 //          then.
 #pragma once
@@ -24,7 +24,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -32,7 +31,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
 #include "common/engine/target.h"
-#include "common/verification/draft_runner.h"
+#include "common/verification/draft_thread.h"
 #include "common/verification/machine/verifier_machine.h"
 #include "common/verification/target_run.h"
 
@@ -122,15 +121,8 @@ class VerifierDriver {
   // The target's thread.
   void RunTarget();
 
-  // The draft's thread.
-  using ForDraft = std::variant<VerifierMachine::Draft, VerifierMachine::ForgetDraft>;
-  void AskDraft(ForDraft asked);
-  std::optional<ForDraft> NextForDraft();  // none: it is to stop
-  void RunDraft();
-
   VerifierMachine& machine_;
   TargetRunner runner_;
-  std::optional<DraftRunner> draft_runner_;
 
   std::map<StreamNumber, Connection> connections_;  // machine's thread only
   std::optional<MonotonicTime> timer_;              // machine's thread only
@@ -139,18 +131,14 @@ class VerifierDriver {
   Mutex mu_;
   CondVar told_something_;
   CondVar asked_target_;
-  CondVar asked_draft_;
   CondVar drained_changed_;
   std::deque<Told> told_ ABSL_GUARDED_BY(mu_);
   StreamNumber stream_number_ ABSL_GUARDED_BY(mu_) = 0;  // the last one given
   TargetRun* run_ ABSL_GUARDED_BY(mu_) = nullptr;        // to be executed
-  std::deque<ForDraft> for_draft_ ABSL_GUARDED_BY(mu_);
-  std::optional<uint64_t> drafting_for_ ABSL_GUARDED_BY(mu_);  // whose job is being executed
-  Cancellation drafting_is_moot_;
   bool drained_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread target_thread_;  // last: these start when all above exists
-  std::thread draft_thread_;
+  std::optional<DraftThread> draft_;
   std::thread machine_thread_;
 };
 
