@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "tests/base/scratch_dir.h"
 #include "tests/engine/delta_mixer.h"
 #include "tests/model/memory/naive_sequence.h"
+#include "tests/model/memory/script.h"
 #include "tests/model/random_model.h"
 
 namespace outrider {
@@ -133,7 +135,10 @@ struct Text : NaiveSequence {
 class Script {
  public:
   Script(uint32_t seed, const HybridEngine& engine, Alone& alone)
-      : random_(seed), engine_(engine), alone_(alone), texts_(4) {}
+      : choices_(seed, {.token_count = 4, .slot_count = kNodes, .depth_max = kDepthMax}),
+        engine_(engine),
+        alone_(alone),
+        texts_(4) {}
 
   void Step() {
     Text& text = texts_[Below(texts_.size())];
@@ -165,14 +170,10 @@ class Script {
     }
   }
 
-  struct Counts {
-    uint32_t rows = 0, refusals = 0, forks = 0, rereads = 0, paths = 0;
-  };
-  const Counts& counts() const { return counts_; }
+  const ScriptCounts& counts() const { return counts_; }
 
  private:
-  uint32_t Below(size_t end) { return static_cast<uint32_t>(random_() % end); }
-  TokenId AnyToken() { return static_cast<TokenId>(Below(4)); }  // few, so that ways are shared
+  uint32_t Below(size_t end) { return choices_.Below(end); }
 
   void Close(Text& text) {
     if (text.is_open) engine_->Close(text.id);
@@ -274,7 +275,7 @@ class Script {
     if (!text.is_open) text.id = OrDie(engine_->Open());
     text.is_open = true;
     const size_t room = kLengthMax - text.committed.size();
-    part.chain.resize(
+    part.chain = choices_.SomeTokens(
         std::min(rows_left, Below(std::min<size_t>(room, Below(4) == 0 ? 30 : 2) + 1)));
     const auto cells =
         static_cast<uint32_t>(std::max<size_t>(part.chain.size(), text.chain_count()));
@@ -282,53 +283,38 @@ class Script {
       ++counts_.refusals;
       return false;
     }
-    for (TokenId& token : part.chain) token = AnyToken();
-    if (!part.chain.empty()) text.PlaceChain(part.chain);
-    for (size_t i = 1; i <= part.chain.size(); ++i) {
-      const size_t end = text.committed.size() + i;
-      ways_.emplace_back(text.chain.begin(), text.chain.begin() + static_cast<ptrdiff_t>(end));
+    if (!part.chain.empty()) {
+      text.PlaceChain(part.chain);
+      for (Tokens& way : text.ChainWays()) ways_.push_back(std::move(way));
     }
     rows_left -= static_cast<uint32_t>(part.chain.size());
     std::vector<uint32_t> written;
     const uint32_t node_count = text.chain.empty() ? 0 : std::min(rows_left, Below(10));
-    for (uint32_t i = 0; i < node_count; ++i) MakeNode(part, written);
+    for (uint32_t i = 0; i < node_count; ++i) {
+      const std::optional<ScriptChoices::Node> node = choices_.PlaceNode(text, written);
+      if (!node) continue;
+      part.nodes.push_back({node->way.back(), node->parent, node->slot});
+      ways_.push_back(node->way);
+    }
     rows_left -= static_cast<uint32_t>(part.nodes.size());
     return !part.chain.empty() || !part.nodes.empty();
   }
 
-  void MakeNode(Part& part, std::vector<uint32_t>& written) {
-    Text& text = *part.text;
-    const uint32_t slot = Below(kNodes);
-    const uint32_t parent = text.AnySlot(random_);
-    NaiveNode node = text.At(parent);
-    if (node.passes(slot) || node.slots.size() == kDepthMax) return;
-    if (std::ranges::count(written, slot) > 0) return;
-    node.way.push_back(AnyToken());
-    node.slots.push_back(slot);
-    part.nodes.push_back({node.way.back(), parent, slot});
-    ways_.push_back(node.way);
-    written.insert(written.end(), node.slots.begin(), node.slots.end());
-    text.PlaceNode(slot, std::move(node));
-  }
-
   void Commit(Text& text) {
-    uint32_t end = text.AnySlot(random_);
-    if (text.At(end).chain_length != text.chain.size()) end = kChain;
-    const uint32_t chain_count =
-        end == kChain && Below(3) == 0 ? Below(text.chain_count() + 1) : text.chain_count();
+    const auto [chain_count, end] = choices_.AnyCommit(text);
     engine_->Commit(text.id, chain_count, text.At(end).slots);
     text.Commit(chain_count, end);
     if (end != kChain) ++counts_.paths;
     ASSERT_EQ(engine_->Length(text.id), text.committed.size());
   }
 
-  std::mt19937 random_;
+  ScriptChoices choices_;
   const HybridEngine& engine_;
   Alone& alone_;
   std::vector<Text> texts_;
   std::vector<RunPart> parts_;
   std::vector<Tokens> ways_;  // by row
-  Counts counts_;
+  ScriptCounts counts_;
 };
 
 TEST(RecurrentEngine, EveryRowIsThatOfItsOwnChainInAnyScript) {
@@ -338,23 +324,8 @@ TEST(RecurrentEngine, EveryRowIsThatOfItsOwnChainInAnyScript) {
                              .row_count_max = kRows,
                              .kv_bytes = 450'000});
   Alone alone;
-  Script::Counts all;
-  for (uint32_t seed = 0; seed < 4; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Script script(seed, engine, alone);
-    for (int step = 0; step < 60; ++step) {
-      SCOPED_TRACE("step " + std::to_string(step));
-      script.Step();
-      if (testing::Test::HasFailure()) return;
-    }
-    script.End();
-    const Script::Counts& counts = script.counts();
-    all.rows += counts.rows;
-    all.refusals += counts.refusals;
-    all.forks += counts.forks;
-    all.rereads += counts.rereads;
-    all.paths += counts.paths;
-  }
+  const ScriptCounts all =
+      RunScripts(4, 60, [&](uint32_t seed) { return Script(seed, engine, alone); });
   EXPECT_GT(all.rows, 800u);
   EXPECT_GT(all.refusals, 10u);
   EXPECT_GT(all.forks, 8u);

@@ -5,13 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <random>
-#include <string>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tests/model/memory/marked_memory.h"
+#include "tests/model/memory/script.h"
 
 namespace outrider {
 namespace {
@@ -28,7 +28,8 @@ struct Text : NaiveSequence {
 class Script {
  public:
   explicit Script(uint32_t seed)
-      : random_(seed),
+      : choices_(seed,
+                 {.token_count = 20, .slot_count = kLimits.node_count_max, .depth_max = kDepthMax}),
         marked_(MarkedMemory::EveryKind(), kLimits, std::array{14u, 12u, 11u, 12u, 3u}) {
     for (int i = 0; i < 4; ++i) texts_.emplace_back(marked_);
   }
@@ -51,7 +52,8 @@ class Script {
     }
   }
 
-  void ExpectNothingIsLost() {
+  // Nothing is lost.
+  void End() {
     for (Text& text : texts_) text.memory->Clear();
     const Ledger& ledger = marked_.memory->ledger();
     for (uint32_t group = 0; group < ledger.group_count(); ++group) {
@@ -59,15 +61,10 @@ class Script {
     }
   }
 
-  // How much of it has come to pass.
-  struct Counts {
-    uint32_t rows = 0, refusals = 0, forks = 0, losses = 0, paths = 0;
-  };
-  const Counts& counts() const { return counts_; }
+  const ScriptCounts& counts() const { return counts_; }
 
  private:
-  uint32_t Below(size_t end) { return static_cast<uint32_t>(random_() % end); }
-  TokenId AnyToken() { return static_cast<TokenId>(Below(20)); }
+  uint32_t Below(size_t end) { return choices_.Below(end); }
 
   static void Clear(Text& text) {
     text.memory->Clear();
@@ -129,45 +126,25 @@ class Script {
     if (text.chain.empty()) return;
     std::vector<uint32_t> written;  // slots that rows of this run need
     for (uint32_t i = std::min(marked_.batch.free_row_count(), Below(14)); i > 0; --i) {
-      AddNode(text, written);
+      const std::optional<ScriptChoices::Node> node = choices_.PlaceNode(text, written);
+      if (!node) continue;
+      marked_.batch.AddNode(*text.memory, node->way.back(), node->parent, node->slot);
+      ways_.push_back(node->way);
     }
   }
 
   void AddChain(Text& text, uint32_t count) {
-    Tokens tokens(count);
-    for (TokenId& token : tokens) token = AnyToken();
+    const Tokens tokens = choices_.SomeTokens(count);
     text.PlaceChain(tokens);
-    for (size_t end = text.committed.size(); end < text.chain.size(); ++end) {
-      ways_.emplace_back(text.chain.begin(), text.chain.begin() + static_cast<ptrdiff_t>(end) + 1);
-    }
+    for (Tokens& way : text.ChainWays()) ways_.push_back(std::move(way));
     marked_.batch.AddChain(*text.memory, tokens);
   }
 
-  // Below any node or the chain, into any slot that this run can do without.
-  void AddNode(Text& text, std::vector<uint32_t>& written) {
-    const uint32_t slot = Below(kLimits.node_count_max);
-    const uint32_t parent = text.AnySlot(random_);
-    NaiveNode node = text.At(parent);
-    if (node.passes(slot) || node.slots.size() == kDepthMax) return;
-    if (std::ranges::count(written, slot) > 0) return;
-    if (text.nodes.contains(slot) && Below(3) > 0) return;
-    node.way.push_back(AnyToken());
-    node.slots.push_back(slot);
-    marked_.batch.AddNode(*text.memory, node.way.back(), parent, slot);
-    ways_.push_back(node.way);
-    written.insert(written.end(), node.slots.begin(), node.slots.end());
-    text.PlaceNode(slot, std::move(node));
-  }
-
   void Commit(Text& text) {
-    uint32_t end = text.AnySlot(random_);
-    if (text.At(end).chain_length != text.chain.size()) end = NaiveSequence::kChain;
-    const bool by_itself = end == NaiveSequence::kChain;
-    const uint32_t chain_count =
-        by_itself && Below(3) == 0 ? Below(text.chain_count() + 1) : text.chain_count();
+    const auto [chain_count, end] = choices_.AnyCommit(text);
     text.memory->Commit(chain_count, text.At(end).slots);
     text.Commit(chain_count, end);
-    if (!by_itself) ++counts_.paths;
+    if (end != NaiveSequence::kChain) ++counts_.paths;
     ExpectSame(text);
   }
 
@@ -179,31 +156,15 @@ class Script {
     }
   }
 
-  std::mt19937 random_;
+  ScriptChoices choices_;
   MarkedMemory marked_;
   std::vector<Text> texts_;
   std::vector<Tokens> ways_;  // by row
-  Counts counts_;
+  ScriptCounts counts_;
 };
 
 TEST(SequenceMemory, EveryRowSeesItsOwnWayInAnyScript) {
-  Script::Counts all;
-  for (uint32_t seed = 0; seed < 12; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Script script(seed);
-    for (int step = 0; step < 300; ++step) {
-      SCOPED_TRACE("step " + std::to_string(step));
-      script.Step();
-      if (testing::Test::HasFailure()) return;
-    }
-    script.ExpectNothingIsLost();
-    const Script::Counts& counts = script.counts();
-    all.rows += counts.rows;
-    all.refusals += counts.refusals;
-    all.forks += counts.forks;
-    all.losses += counts.losses;
-    all.paths += counts.paths;
-  }
+  const ScriptCounts all = RunScripts(12, 300, [](uint32_t seed) { return Script(seed); });
   EXPECT_GT(all.rows, 10000u);
   EXPECT_GT(all.refusals, 100u);
   EXPECT_GT(all.forks, 150u);

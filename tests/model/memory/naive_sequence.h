@@ -56,6 +56,15 @@ struct NaiveSequence {
     chain.insert(chain.end(), tokens.begin(), tokens.end());
   }
 
+  // Down to each row of the present chain.
+  std::vector<Tokens> ChainWays() const {
+    std::vector<Tokens> ways;
+    for (size_t end = committed.size(); end < chain.size(); ++end) {
+      ways.emplace_back(chain.begin(), chain.begin() + static_cast<ptrdiff_t>(end) + 1);
+    }
+    return ways;
+  }
+
   void PlaceNode(uint32_t slot, NaiveNode node) {
     std::erase_if(nodes, [&](const auto& other) { return other.second.passes(slot); });
     nodes[slot] = std::move(node);
