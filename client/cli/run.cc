@@ -19,6 +19,7 @@
 #include "client/cli/speculation_flags.h"
 #include "client/cli/terminal_screen.h"
 #include "client/device/device.h"
+#include "client/device/price_file.h"
 #include "common/base/interrupt.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
@@ -210,6 +211,13 @@ void AddMachineFlags(CLI::App& command, RunFlags& flags) {
                   "text does not depend on it")
       ->envname("OUTRIDER_ISA");
   command
+      .add_option(
+          "--price-file", flags.device.price_file,
+          "Where to write down what passes and drafts take on this machine, so that the next "
+          "text begins with the best of them; empty: nowhere")
+      ->capture_default_str()
+      ->envname("OUTRIDER_PRICE_FILE");
+  command
       .add_flag("--verbose", flags.verbose,
                 "Say what runs: numerics id, kernels, threads, context (standard error)")
       ->envname("OUTRIDER_VERBOSE");
@@ -220,6 +228,7 @@ void AddMachineFlags(CLI::App& command, RunFlags& flags) {
 void AddRunCommand(CLI::App& app, CommandBody& chosen) {
   auto flags = std::make_shared<RunFlags>();
   flags->device.threads = std::max(1u, std::thread::hardware_concurrency());
+  flags->device.price_file = PriceFile::DefaultPath();
   CLI::App* command = app.add_subcommand("run", "Generate text with a model on this machine");
   command->footer(
       "The text goes to standard output as it is written, progress and a summary to standard\n"

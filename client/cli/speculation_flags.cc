@@ -70,8 +70,8 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
   command
       .add_option(
           "--spec-pass-nodes", flags.pass_nodes,
-          "Drafted tokens that one pass of the target checks, at the most; without it 16, or "
-          "63 of which policy auto uses as many as pay")
+          "Drafted tokens that one pass of the target checks, at the most; without it 63, of which "
+          "policies auto, ours, awaited and lever use as many as pay, and 16 for all others")
       ->check(CLI::Range(1, 255))
       ->envname("OUTRIDER_SPEC_PASS_NODES");
   command
@@ -94,7 +94,7 @@ absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
   return DraftOptions{.model = flags.draft,
                       .engine = flags.device,
                       .policy = {.kind = kind, .gamma = flags.gamma},
-                      .pass_nodes = flags.pass_nodes.value_or(kind == PolicyKind::kAuto ? 63 : 16),
+                      .pass_nodes = flags.pass_nodes.value_or(ChoosesPassSize(kind) ? 63 : 16),
                       .sketch_nodes = flags.sketch_nodes,
                       .dry = DryPolicies().at(flags.dry)};
 }

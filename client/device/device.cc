@@ -1,9 +1,14 @@
 #include "client/device/device.h"
 
+#include <limits.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "client/device/drafted_conversation.h"
+#include "client/device/price_file.h"
 #include "client/device/server_conversation.h"
 #include "client/device/target_conversation.h"
 #include "client/verifier/local_verifier.h"
@@ -12,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/engine/engine_target.h"
+#include "common/formats/models/content_hash.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/kernels.h"
 #include "common/model/model_spec.h"
@@ -267,10 +273,39 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
   session.sketch.node_count_max = options_.draft.sketch_nodes;
   session.sketch.pass_node_count_max = options_.draft.pass_nodes;
   session.sketch.takes_turns = verifier->Forecast({}).shares_processor;
+  const PriceFile prices(options_.price_file);
+  const uint64_t key = PriceKey(draft);
+  ControlSetup known_setup = setup;
+  CostModel::Assumed assumed = AssumedOf(*verifier);
+  if (const std::optional<Prices> known = prices.Find(key)) {
+    known_setup.pass_nodes = known->pass_nodes;
+    assumed.pass_ms = known->pass_ms;
+    assumed.pass_node_ms = known->row_ms;
+    assumed.knows_rows = true;
+    assumed.draft_ms = known->draft_ms;
+    assumed.draft_node_ms = known->draft_node_ms;
+  }
   return std::make_unique<DraftedConversation>(
-      std::move(session), DraftedConversation::Parts{*tokenizer_, std::move(verifier),
-                                                     std::move(drafter), draft.vocabulary_size(),
-                                                     MakeController(options_.draft.policy, setup)});
+      std::move(session),
+      DraftedConversation::Parts{
+          .tokenizer = *tokenizer_,
+          .verifier = std::move(verifier),
+          .drafter = std::move(drafter),
+          .draft_vocabulary_size = draft.vocabulary_size(),
+          .controller = MakeController(options_.draft.policy, known_setup),
+          .assumed = assumed,
+          .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); }});
+}
+
+// Whatever they depend on: the machine and what of it computes, both models, where the target is.
+uint64_t Device::PriceKey(const Draft& draft) const {
+  std::array<char, HOST_NAME_MAX + 1> host = {};
+  gethostname(host.data(), host.size() - 1);
+  const std::string text =
+      Concat(host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine,
+             "\n", options_.draft.engine, "\n", options_.server, "\n", info_.numerics_id, "\n",
+             draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind));
+  return HashBytes(std::as_bytes(std::span(text)), /*seed=*/0);
 }
 
 }  // namespace outrider

@@ -70,6 +70,9 @@ struct DeviceOptions {
   uint64_t kv_bytes = 0;
   uint32_t threads = 1;
   Isa isa = Isa::kScalar;
+  // Where it is written down what passes and drafts cost, for the next time (price_file.h). Empty:
+  // nowhere.
+  std::string price_file = {};
 
   // Whose tokenizer is used: a server tells its own only by fingerprint.
   const std::string& tokenizer_path() const {
@@ -116,6 +119,9 @@ class Device {
                                                         Draft& draft, uint32_t context,
                                                         std::unique_ptr<Verifier> verifier,
                                                         const ControlSetup& setup) const;
+
+  // What prices are known by.
+  uint64_t PriceKey(const Draft& draft) const;
 
   const DeviceOptions options_;
   const std::unique_ptr<Tokenizer> tokenizer_;

@@ -63,10 +63,25 @@ class DraftedConversation::Relay final : public SessionDriver::Observer {
 };
 
 DraftedConversation::DraftedConversation(SessionOptions options, Parts parts)
-    : options_(std::move(options)), parts_(std::move(parts)), costs_(AssumedOf(*parts_.verifier)) {}
+    : options_(std::move(options)), parts_(std::move(parts)), costs_(parts_.assumed) {}
 
 DraftedConversation::~DraftedConversation() {
-  if (driver_) driver_->Close();
+  if (!driver_) return;
+  driver_->Close();
+  KeepPrices();
+}
+
+// Fewer passes than this know little.
+void DraftedConversation::KeepPrices() const {
+  constexpr uint64_t kPassesMin = 32;
+  const CostModel::Assumed learned = costs_.Learned();
+  if (!parts_.keep || session_->stats().passes < kPassesMin || !learned.knows_rows) return;
+  const uint32_t nodes = session_->course().pass_nodes;
+  parts_.keep({.pass_ms = learned.pass_ms,
+               .row_ms = learned.pass_node_ms,
+               .draft_ms = learned.draft_ms,
+               .draft_node_ms = learned.draft_node_ms,
+               .pass_nodes = std::min(nodes, options_.sketch.pass_node_count_max)});
 }
 
 absl::StatusOr<Ending> DraftedConversation::Continue(std::span<const TokenId> tokens, bool is_reply,

@@ -2,10 +2,12 @@
 // target.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
 #include "client/device/conversation.h"
+#include "client/device/price_file.h"
 #include "client/driver/session_driver.h"
 #include "client/session/session.h"
 #include "client/verifier/verifier.h"
@@ -24,6 +26,9 @@ class DraftedConversation final : public Conversation {
     std::unique_ptr<Drafter> drafter;
     int32_t draft_vocabulary_size;
     std::unique_ptr<Controller> controller;
+    CostModel::Assumed assumed;
+    // Told in the end what passes and drafts have cost; may be null.
+    std::function<void(const Prices&)> keep;
   };
 
   // `options` without a prompt: the first Continue() has it.
@@ -40,6 +45,7 @@ class DraftedConversation final : public Conversation {
 
   absl::Status Begin(std::span<const TokenId> tokens, bool is_reply, Relay& relay);
   absl::Status GoOn(std::span<const TokenId> tokens, Relay& relay);
+  void KeepPrices() const;
 
   SessionOptions options_;
   const Parts parts_;

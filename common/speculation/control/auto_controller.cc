@@ -42,7 +42,10 @@ bool DraftsHere(AutoController::Way way) {
 }  // namespace
 
 AutoController::AutoController(const ControlSetup& setup)
-    : server_rest_(kSettling), failed_rest_(kRest), setup_(setup), size_(setup.target_is_here) {
+    : server_rest_(kSettling),
+      failed_rest_(kRest),
+      setup_(setup),
+      size_(setup.target_is_here, setup.pass_nodes) {
   course_ = CourseOf(way_);
   course_.dry.reset();  // before anything is known, as the session was opened
 }

@@ -39,6 +39,8 @@ struct Course {
 struct ControlSetup {
   bool target_is_here = false;  // in this process, and not at a server
   bool server_drafts = false;   // it has a draft of its own
+  // Drafted nodes of a pass that were best before, where that is known.
+  std::optional<uint32_t> pass_nodes = {};
 };
 
 class Controller {

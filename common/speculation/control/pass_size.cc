@@ -2,20 +2,38 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "common/speculation/costs/cost_model.h"
 
 namespace outrider {
 namespace {
 
-// Of a node that is next to the last one seen, what is supposed of its worth.
-constexpr double kFallsTo = 0.5;
+// From a node to the next best one its worth falls by no more and no less than this.
+constexpr double kFallMax = 0.5;
+constexpr double kFallMin = 0.95;
 // A draft that is further off than so says nothing.
 constexpr double kTruthMin = 0.25;
 constexpr double kTruthMax = 2;
 
+// Of the nodes that a size adds, where the one in the middle stands among all.
+double Middle(size_t size) {
+  const uint32_t before = size == 0 ? 0 : PassSize::kSizes[size - 1];
+  return (before + 1 + PassSize::kSizes[size]) / 2.0;
+}
+
 }  // namespace
+
+PassSize::PassSize(bool shares_processor, std::optional<uint32_t> known)
+    : size_(shares_processor ? kFirstShared : kFirst) {
+  if (known) {
+    const auto at_least = std::ranges::lower_bound(kSizes, *known);
+    size_ = std::min(kSizes.size() - 1, static_cast<size_t>(at_least - kSizes.begin()));
+  }
+  nodes_ = kSizes[size_];
+}
 
 void PassSize::Decided(const DraftView& draft) {
   Learn(draft);
@@ -43,8 +61,11 @@ void PassSize::Learn(const DraftView& draft) {
   }
   promised_.Add(promised);
   std::ranges::sort(paths_, std::greater());
+  auto first = paths_.cbegin();
   for (size_t i = 0; i < kSizes.size() && kSizes[i] <= paths_.size(); ++i) {
-    worth_[i].Add(paths_[kSizes[i] - 1]);
+    const auto last = paths_.cbegin() + kSizes[i];
+    worth_[i].Add(std::accumulate(first, last, 0.0) / static_cast<double>(last - first));
+    first = last;
   }
 }
 
@@ -53,19 +74,25 @@ double PassSize::Truth(const CostModel& costs) const {
   return std::clamp((costs.tokens_per_pass() - 1) / promised_.Value(), kTruthMin, kTruthMax);
 }
 
-// Of a size that no draft has had nodes for: less than that of the one before it.
 double PassSize::Worth(size_t size) const {
-  double falls = 1;
-  for (; size > 0; --size, falls *= kFallsTo) {
-    if (!worth_[size].empty()) break;
-  }
-  return worth_[size].empty() ? 1 : falls * worth_[size].Value();
+  return worth_[size].empty() ? Supposed(size) : worth_[size].Value();
+}
+
+// Nothing of what stands two sizes above all that is known.
+double PassSize::Supposed(size_t size) const {
+  if (size == 0) return 1;
+  if (worth_[size - 1].empty()) return 0;
+  const double before = worth_[size - 1].Value();
+  const double fall =
+      size == 1 ? before
+                : std::pow(before / Worth(size - 2), 1 / (Middle(size - 1) - Middle(size - 2)));
+  return before * std::pow(std::clamp(fall, kFallMax, kFallMin), Middle(size) - Middle(size - 1));
 }
 
 void PassSize::Move(double least_worth) {
-  if (size_ + 1 < kSizes.size() && Worth(size_ + 1) > least_worth * (1 + kMargin)) {
+  if (size_ + 1 < kSizes.size() && Worth(size_ + 1) > kUp * least_worth) {
     ++size_;
-  } else if (size_ > 0 && Worth(size_) < least_worth * (1 - kMargin)) {
+  } else if (size_ > 0 && Worth(size_) < kDown * least_worth) {
     --size_;
   }
 }

@@ -6,17 +6,21 @@
 //
 //   w(k) / b  >  v         v: tokens of a pass over its time, b: the price of a row (row_price.h)
 //
-// where w(k) is what the k-th best node of those the target had has been worth of late. At the k
-// where that ends a pass has most tokens for its time. What goes by between passes is no part of v:
+// where w(k) is what the k-th best node of those the target had has been worth of late, and of a size
+// the mean of those that it adds to the one before. At the k where that ends a pass has most tokens
+// for its time. What no draft has had nodes for is supposed to fall on as what is known has fallen,
+// for one size: then it is seen. What goes by between passes is no part of v:
 // a node that is left out is still in the sketch when the next pass begins, so a link and a draft
 // are waited for as often whatever R is.
 //
 // What a draft says of w is put right by what has come of it: drafted tokens that were committed,
 // over those that the passes promised.
 //
-// R is one of a few sizes, three an octave, and moves by one at a time. It moves when a row is worth
-// more or less than it costs by kMargin, so what is lost by standing still is less than that share
-// of what a few rows cost. Where all passes have been of one size nothing tells what a row costs:
+// R is one of a few sizes, three an octave, and moves by one at a time: up when the next rows are
+// worth kUp of what they cost, down when the last ones are worth less than kDown. Between the two it
+// stands still, and what that loses is less than a few percent of what a few rows cost. Both are below
+// 1 because a draft that is right stays right for a while: what is far below the root is passed more
+// often than the chances above it say, multiplied (measured: 0.25 where they say 0.17). Where all passes have been of one size nothing tells what a row costs:
 // then now and then one is half as large.
 //
 // A function of what it was told: no clock, no randomness, no allocation once its vector has grown.
@@ -25,6 +29,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/speculation/costs/recent_median.h"
@@ -35,12 +40,13 @@ namespace outrider {
 class PassSize {
  public:
   static constexpr std::array<uint32_t, 12> kSizes = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63};
-  static constexpr double kMargin = 0.15;
+  static constexpr double kUp = 0.9;
+  static constexpr double kDown = 0.8;
 
   // Where it begins, for as long as nothing is known: a row costs little of a pass that has a
   // processor of its own, and much of one on cores that compute everything else.
-  explicit PassSize(bool shares_processor)
-      : size_(shares_processor ? kFirstShared : kFirst), nodes_(kSizes[size_]) {}
+  // `known`: what was best before.
+  PassSize(bool shares_processor, std::optional<uint32_t> known);
 
   // After a verdict, whose root has not moved yet.
   void Decided(const DraftView& draft);
@@ -55,13 +61,14 @@ class PassSize {
 
   void Learn(const DraftView& draft);
   double Worth(size_t size) const;
+  double Supposed(size_t size) const;
   double Truth(const CostModel& costs) const;
   void Move(double least_worth);
 
   size_t size_;
   uint32_t nodes_;
   uint32_t unpriced_ = 0;
-  // By size: the chance that the text passes the last node of a pass so large.
+  // By size: the chance that the text passes a node that this size has and the one before has not.
   std::array<RecentMean, kSizes.size()> worth_;
   RecentMean promised_;  // by the nodes that a pass took
   std::vector<double> paths_;

@@ -19,6 +19,11 @@ void CostModel::MeasuredVerdict(uint32_t token_count, double ms) {
   interval_.Add(ms);
 }
 
+void CostModel::MeasuredDraft(uint32_t node_count, double ms) {
+  drafts_.Add({node_count - 1, 0}, ms);
+  draft_price_.Add(node_count, ms);
+}
+
 double CostModel::round_trip_ms() const {
   return round_trip_.empty() ? assumed_.round_trip_ms : round_trip_.Value();
 }
@@ -42,6 +47,23 @@ double CostModel::tokens_per_pass() const {
 double CostModel::tokens_per_ms() const {
   if (!interval_.empty() && interval_.Value() > 0) return tokens_.Value() / interval_.Value();
   return tokens_per_pass() / (round_trip_ms() + PassMs({0, 0}));
+}
+
+std::optional<double> CostModel::row_ms() const {
+  if (const std::optional<double> measured = row_price_.ms()) return measured;
+  return assumed_.knows_rows ? std::optional(assumed_.pass_node_ms) : std::nullopt;
+}
+
+CostModel::Assumed CostModel::Learned() const {
+  Assumed learned = assumed_;
+  learned.round_trip_ms = round_trip_ms();
+  learned.knows_rows = row_ms().has_value();
+  learned.pass_node_ms = row_ms().value_or(assumed_.pass_node_ms);
+  learned.pass_ms = row_price_.FirstRowMs(learned.pass_node_ms).value_or(assumed_.pass_ms);
+  learned.draft_node_ms = draft_price_.ms().value_or(assumed_.draft_node_ms);
+  learned.draft_ms = draft_price_.FirstRowMs(learned.draft_node_ms).value_or(assumed_.draft_ms);
+  learned.tokens_per_pass = tokens_per_pass();
+  return learned;
 }
 
 }  // namespace outrider

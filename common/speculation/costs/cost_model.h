@@ -26,6 +26,7 @@ class CostModel {
     double draft_ms = 8;         // of one node
     double draft_node_ms = 0.2;  // of every node besides in the same batch
     double tokens_per_pass = 2;
+    bool knows_rows = false;  // pass_node_ms was measured, in another session
   };
 
   CostModel() : CostModel(Assumed()) {}
@@ -37,7 +38,7 @@ class CostModel {
   // What a pass waited for others, once its root was known and it had growth.
   void MeasuredQueue(double ms) { queue_.Add(ms); }
   // Of a batch; one has a node.
-  void MeasuredDraft(uint32_t node_count, double ms) { drafts_.Add({node_count - 1, 0}, ms); }
+  void MeasuredDraft(uint32_t node_count, double ms);
   // A verdict: the tokens it committed, its next among them, and the time since the one before.
   void MeasuredVerdict(uint32_t token_count, double ms);
 
@@ -52,8 +53,11 @@ class CostModel {
   double tokens_per_ms() const;
   double PassMs(const PassShape& shape) const { return passes_.Estimate(shape); }
   // What another row makes a pass longer; none: not known yet.
-  std::optional<double> row_ms() const { return row_price_.ms(); }
+  std::optional<double> row_ms() const;
   double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count - 1, 0}); }
+
+  // What another session of the same models at the same place may begin with.
+  Assumed Learned() const;
 
  private:
   Assumed assumed_;
@@ -66,6 +70,7 @@ class CostModel {
   LatencyProfile passes_;
   RowPrice row_price_;
   LatencyProfile drafts_;  // by the nodes besides the first
+  RowPrice draft_price_;
 };
 
 }  // namespace outrider

@@ -27,4 +27,14 @@ std::optional<double> RowPrice::ms() const {
   return std::max(0.0, *middle);
 }
 
+std::optional<double> RowPrice::FirstRowMs(double row_ms) const {
+  const size_t kept = std::min(count_, kPassCount);
+  if (kept == 0) return std::nullopt;
+  std::array<double, kPassCount> first;
+  for (size_t i = 0; i < kept; ++i) first[i] = passes_[i].ms - row_ms * (passes_[i].rows - 1.0);
+  const auto middle = first.begin() + static_cast<ptrdiff_t>(kept / 2);
+  std::nth_element(first.begin(), middle, first.begin() + static_cast<ptrdiff_t>(kept));
+  return std::max(0.0, *middle);
+}
+
 }  // namespace outrider

@@ -22,6 +22,8 @@ class RowPrice {
 
   // Not below 0. None: too few passes have differed.
   std::optional<double> ms() const;
+  // What a pass of one row takes, if every other costs `row_ms`. None: there was no pass.
+  std::optional<double> FirstRowMs(double row_ms) const;
 
  private:
   static constexpr size_t kPassCount = 32;

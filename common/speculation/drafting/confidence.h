@@ -58,9 +58,9 @@ class Confidence {
  private:
   static constexpr double kInformationMin = 4;
 
-  double log_kappa_ = 0;
+  double log_kappa_ = -0.6;  // of drafts of a family, 0.4 to 0.7 at any temperature
   double information_ = kInformationMin;
-  double choice_count_ = 20;  // as if so many had been seen
+  double choice_count_ = 40;  // as if so many had been seen
   double miss_count_ = 1;
 };
 

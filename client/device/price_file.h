@@ -1,0 +1,66 @@
+// What passes and drafts have cost before, in a small file: so that a conversation begins with the
+// passes that the last one of its kind came to, and need not find out again.
+//
+//   PriceFile file(path);
+//   const std::optional<Prices> known = file.Find(key);
+//   ... a conversation ...
+//   file.Keep(key, prices);            // of the newest kPlaces keys
+//
+// A key names what prices depend on: machine, models, threads, server. The file is a help and no
+// more: where it cannot be read or makes no sense nothing is known, where it cannot be written
+// nothing is kept. It says nothing of any text.
+//
+// Threads: one at a time. Programs that write at once lose one another's news, never the file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace outrider {
+
+struct Prices {
+  double pass_ms;        // of the root alone
+  double row_ms;         // of every row besides
+  double draft_ms;       // of a batch of one node
+  double draft_node_ms;  // of every node besides
+  uint32_t pass_nodes;   // that passes were best with
+
+  // Work takes time. Where it is too little to be told from none, nothing is known.
+  bool IsTakingTime() const { return pass_ms > 0 && draft_ms > 0; }
+
+  bool operator==(const Prices&) const = default;
+};
+
+class PriceFile {
+ public:
+  static constexpr size_t kPlaces = 100;
+
+  // In the user's cache: $XDG_CACHE_HOME or ~/.cache. Empty where there is neither.
+  static std::string DefaultPath();
+
+  // Of an empty path nothing is known or kept.
+  explicit PriceFile(std::string path) : path_(std::move(path)) {}
+
+  std::optional<Prices> Find(uint64_t key) const;
+  void Keep(uint64_t key, const Prices& prices) const;
+
+ private:
+  struct Entry {
+    uint64_t key;
+    Prices prices;
+  };
+
+  static std::optional<Entry> Parse(std::string_view line);
+  std::vector<Entry> Read() const;
+  absl::Status Write(const std::string& text) const;
+
+  const std::string path_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,94 @@
+#include "client/device/price_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+constexpr Prices kSome = {
+    .pass_ms = 21.5, .row_ms = 1.25, .draft_ms = 0.75, .draft_node_ms = 0, .pass_nodes = 6};
+
+class PriceFileTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& text) {
+    std::filesystem::create_directories(path_.parent_path());
+    std::ofstream(path_) << text;
+  }
+  std::string Read() {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const std::filesystem::path path_ =
+      std::filesystem::path(testing::TempDir()) /
+      testing::UnitTest::GetInstance()->current_test_info()->name() / "cache" / "prices";
+  const PriceFile file_{path_};
+
+  void SetUp() override { std::filesystem::remove_all(path_.parent_path()); }
+};
+
+TEST_F(PriceFileTest, RemembersWhatItWasTold) {
+  EXPECT_EQ(file_.Find(1), std::nullopt);
+  file_.Keep(1, kSome);
+  Prices other = kSome;
+  other.pass_nodes = 12;
+  file_.Keep(0xffffffffffffffff, other);
+  EXPECT_EQ(file_.Find(1), kSome);
+  EXPECT_EQ(file_.Find(0xffffffffffffffff), other);
+  EXPECT_EQ(file_.Find(2), std::nullopt);
+  file_.Keep(1, other);
+  EXPECT_EQ(file_.Find(1), other);
+}
+
+TEST_F(PriceFileTest, ForgetsWhatIsOldest) {
+  for (uint64_t key = 0; key < PriceFile::kPlaces + 10; ++key) file_.Keep(key, kSome);
+  EXPECT_EQ(file_.Find(9), std::nullopt);
+  EXPECT_EQ(file_.Find(10), kSome);
+  EXPECT_EQ(file_.Find(PriceFile::kPlaces + 9), kSome);
+}
+
+TEST_F(PriceFileTest, BelievesNothingThatMakesNoSense) {
+  for (const char* const line :
+       {"0000000000000001 21.5 1.25 0.75 0", "0000000000000001 21.5 1.25 0.75 0 6 7",
+        "0000000000000001 -1 1.25 0.75 0 6", "0000000000000001 0 1.25 0.75 0 6",
+        "0000000000000001 21.5 1.25 0 0 6", "0000000000000001 nan 1.25 0.75 0 6",
+        "0000000000000001 inf 1.25 0.75 0 6", "0000000000000001 21.5 1e300 0.75 0 6",
+        "0000000000000001 21.5 1.25 0.75 0 0", "0000000000000001 21.5 1.25 0.75 0 99999",
+        "0000000000000001 21.5 1.25 0.75 0 -6", "000000000000000g 21.5 1.25 0.75 0 6", "1", ""}) {
+    Write(std::string("outrider prices 1\n") + line + "\n");
+    EXPECT_EQ(file_.Find(1), std::nullopt) << line;
+  }
+  Write("outrider prices 2\n0000000000000001 21.5 1.25 0.75 0 6\n");
+  EXPECT_EQ(file_.Find(1), std::nullopt);
+  Write("outrider prices 1\nnonsense\n0000000000000001 21.5 1.25 0.75 0 6\n");
+  EXPECT_EQ(file_.Find(1), kSome);
+}
+
+TEST_F(PriceFileTest, AFileOfAnySizeIsNoBurden) {
+  Write("outrider prices 1\n" + std::string(10 << 20, 'x'));
+  EXPECT_EQ(file_.Find(1), std::nullopt);
+  file_.Keep(1, kSome);
+  EXPECT_EQ(file_.Find(1), kSome);
+  EXPECT_LT(Read().size(), 200u);
+}
+
+TEST_F(PriceFileTest, WhereNothingCanBeWrittenNothingIsKept) {
+  const PriceFile nowhere("");
+  nowhere.Keep(1, kSome);
+  EXPECT_EQ(nowhere.Find(1), std::nullopt);
+  Prices nothing = kSome;
+  nothing.draft_ms = 0;
+  file_.Keep(1, nothing);
+  EXPECT_EQ(file_.Find(1), std::nullopt);
+  const PriceFile impossible("/dev/null/prices");
+  impossible.Keep(1, kSome);
+  EXPECT_EQ(impossible.Find(1), std::nullopt);
+}
+
+}  // namespace
+}  // namespace outrider
