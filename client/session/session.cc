@@ -297,7 +297,8 @@ absl::Status Session::Receive(const v1::Verdict& verdict) {
   attachment_.Progressed(now_);
   drafting_.Measure(verdict, tokens_.size(), now_);
   const TokenId next = tokens_.back();
-  tally_.Decided(verdict, leaf, tokens_, leaf && drafting_.HasGrownBelow(*leaf, next));
+  const bool is_grown = leaf && drafting_.HasGrownBelow(*leaf, next);
+  controller_.Hinted(tally_.Decided(verdict, leaf, tokens_, is_grown));
   CommitReply(tokens_, verdict.finish());
   if (!replying()) return absl::OkStatus();
   if (leaf) {

@@ -1,5 +1,7 @@
 #include "client/session/tally.h"
 
+#include <utility>
+
 namespace outrider {
 
 void Tally::Hinted(const OutcomePosterior::Hint& hint, bool is_grown) {
@@ -10,8 +12,8 @@ void Tally::Hinted(const OutcomePosterior::Hint& hint, bool is_grown) {
   hint_ = hint;
 }
 
-void Tally::Decided(const v1::Verdict& verdict, std::optional<NodeId> leaf,
-                    std::span<const TokenId> tokens, bool is_grown) {
+HintWorth Tally::Decided(const v1::Verdict& verdict, std::optional<NodeId> leaf,
+                         std::span<const TokenId> tokens, bool is_grown) {
   ++stats_.passes;
   stats_.tokens += tokens.size();
   stats_.nodes_accepted += tokens.size() - 1;
@@ -24,7 +26,9 @@ void Tally::Decided(const v1::Verdict& verdict, std::optional<NodeId> leaf,
        : was_grown_before_hint_ ? stats_.roots_grown_before_hint
                                 : stats_.roots_grown_after_hint);
   }
-  hint_.reset();
+  const bool was_of_use = is_hinted && is_grown && !was_grown_before_hint_;
+  const bool was_there = std::exchange(hint_, std::nullopt).has_value();
+  return was_of_use ? HintWorth::kDrafted : was_there ? HintWorth::kIdle : HintWorth::kNone;
 }
 
 }  // namespace outrider

@@ -9,6 +9,7 @@
 
 #include "client/session/session_options.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
+#include "common/speculation/control/controller.h"
 #include "common/speculation/drafting/outcome_posterior.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
@@ -22,8 +23,8 @@ class Tally {
   void ForgetHint() { hint_.reset(); }
   // A verdict, which commits `tokens`; of no leaf where they were drafted elsewhere. `is_grown`: the
   // new root has children.
-  void Decided(const v1::Verdict& verdict, std::optional<NodeId> leaf,
-               std::span<const TokenId> tokens, bool is_grown);
+  HintWorth Decided(const v1::Verdict& verdict, std::optional<NodeId> leaf,
+                    std::span<const TokenId> tokens, bool is_grown);
 
   // What needs no remembering is counted where it happens.
   SessionStats& stats() { return stats_; }

@@ -27,6 +27,7 @@ class Session {
 
   const Course& course() const { return controller_.course(); }
   Way way() const { return controller_.way(); }
+  void Hint(HintWorth worth) { controller_.Hinted(worth); }
 
   Way Decide(const Times& times, int verdicts = 1) {
     Way way = controller_.way();
@@ -212,6 +213,30 @@ TEST(Controller, AsksNothingOfAServerWhosePassesFollowOneAnother) {
     EXPECT_NE(session.Decide({.round_trip_ms = 60, .pass_ms = 100, .verdict_ms = 105}),
               Way::kAtServer);
   }
+}
+
+TEST(Controller, LeavesOutHintsThatNameNothingNew) {
+  Session session;
+  const auto verdicts = [&](HintWorth worth, uint32_t count) {
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      session.Hint(worth);
+      session.Decide({.round_trip_ms = 60, .pass_ms = 100});
+      if (session.course().hints) ++wanted;
+    }
+    return wanted;
+  };
+  // As long as none comes nothing is known, and one in 64 is enough.
+  EXPECT_EQ(verdicts(HintWorth::kNone, 1000), 1000u);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(verdicts(HintWorth::kDrafted, 1), 1u);
+    EXPECT_EQ(verdicts(HintWorth::kIdle, 63), 63u);
+  }
+  EXPECT_EQ(verdicts(HintWorth::kIdle, 2 * HintValue::kTrial), HintValue::kTrial - 1);
+  // Tried again, and more and more rarely.
+  EXPECT_LT(verdicts(HintWorth::kIdle, 10000), 8 * HintValue::kTrial);
+  verdicts(HintWorth::kDrafted, 20000);
+  EXPECT_EQ(verdicts(HintWorth::kDrafted, 1000), 1000u);
 }
 
 TEST(Controller, LeavesTheDryPolicyAsItWasOpenedUntilTheFirstVerdict) {

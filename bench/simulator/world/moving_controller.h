@@ -18,6 +18,7 @@ class MovingController final : public Controller {
       : moved_(std::move(moved)), verdicts_(verdicts), course_(moved_->course()) {}
 
   const Course& course() const override { return course_; }
+  void Hinted(HintWorth worth) override { moved_->Hinted(worth); }
   void Decided(const DraftView& draft) override {
     moved_->Decided(draft);
     course_ = moved_->course();

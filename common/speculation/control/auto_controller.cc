@@ -61,11 +61,13 @@ Course AutoController::CourseOf(Way way) {
     const bool at_server = way == Way::kAtServer;
     return {.placement = at_server ? Placement::kServer : Placement::kTargetAlone,
             .growth = &nothing_,
+            .hints = false,
             .dry = Dry::kAlone};
   }
   return {.placement = setup_.target_is_here ? Placement::kLocal : Placement::kSplit,
           .growth = way == Way::kAwait ? &awaited_ : &ours_,
           .pass_nodes = size_.nodes(),
+          .hints = hints_.wanted(),
           .dry = way == Way::kGoOn ? Dry::kAlone : Dry::kWait};
 }
 

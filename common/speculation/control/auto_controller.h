@@ -28,7 +28,8 @@
 // verdicts, and kept if text came sooner; from one trial that came to nothing to the next it is twice
 // as long.
 //
-// How many nodes a pass takes is chosen beside it (pass_size.h).
+// How many nodes a pass takes is chosen beside it (pass_size.h), and whether hints are worth their
+// messages (hint_value.h).
 //
 // A function of what it was told: no clock, no randomness, no allocation once its vectors have
 // grown.
@@ -37,6 +38,7 @@
 #include <cstdint>
 
 #include "common/speculation/control/controller.h"
+#include "common/speculation/control/hint_value.h"
 #include "common/speculation/control/pass_size.h"
 #include "common/speculation/costs/cost_model.h"
 #include "common/speculation/policies/ours_policy.h"
@@ -63,6 +65,7 @@ class AutoController final : public Controller {
   explicit AutoController(const ControlSetup& setup);
 
   const Course& course() const override { return course_; }
+  void Hinted(HintWorth worth) override { hints_.Add(worth); }
   void Decided(const DraftView& draft) override;
 
   // After a verdict that `costs` has been told of: the way from here on.
@@ -96,6 +99,7 @@ class AutoController final : public Controller {
 
   const ControlSetup setup_;
   PassSize size_;
+  HintValue hints_;
   OursPolicy ours_{/*ahead=*/true};
   OursPolicy awaited_{/*ahead=*/false};
   RestingPolicy nothing_;

@@ -43,11 +43,21 @@ struct ControlSetup {
   std::optional<uint32_t> pass_nodes = {};
 };
 
+// What hints had done for a verdict when it came.
+enum class HintWorth : uint8_t {
+  kNone,     // none had come
+  kIdle,     // nothing: the last was wrong, or what it named was drafted or not all the same
+  kDrafted,  // below the new root was drafted what a hint had named first
+};
+
 class Controller {
  public:
   virtual ~Controller() = default;
 
   virtual const Course& course() const = 0;
+
+  // Before Decided(), of the same verdict.
+  virtual void Hinted(HintWorth /*worth*/) {}
 
   // A verdict, which the view's costs have been told of; its root has not moved yet, and the policy
   // has learned from it.
