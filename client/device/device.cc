@@ -272,7 +272,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
   session.dry_policy = options_.draft.dry;
   session.sketch.node_count_max = options_.draft.sketch_nodes;
   session.sketch.pass_node_count_max = options_.draft.pass_nodes;
-  session.sketch.takes_turns = verifier->Forecast({}).shares_processor;
+  session.sketch.takes_turns = draft.on_host_processor() && verifier->Forecast({}).shares_processor;
   const PriceFile prices(options_.price_file);
   const uint64_t key = PriceKey(draft);
   ControlSetup known_setup = setup;

@@ -46,6 +46,8 @@ class Draft {
   absl::StatusOr<std::unique_ptr<Drafter>> NewDrafter(const SamplingOptions& sampling);
 
   int32_t vocabulary_size() const { return vocabulary_size_; }
+  // Whether it computes on the processor that everything else here runs on.
+  bool on_host_processor() const { return engine_ == nullptr || engine_->info().on_host_processor; }
   // Of its model; 0: it has none.
   uint64_t content_hash() const { return engine_ == nullptr ? 0 : engine_->info().content_hash; }
 
