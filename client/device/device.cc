@@ -297,13 +297,14 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
           .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); }});
 }
 
-// Whatever they depend on: the machine and what of it computes, both models, where the target is.
+// Whatever they depend on: the machine and what of it computes, both models, whether the target is
+// here. Not which server has it: addresses change, and a model is mostly served by machines alike.
 uint64_t Device::PriceKey(const Draft& draft) const {
   std::array<char, HOST_NAME_MAX + 1> host = {};
   gethostname(host.data(), host.size() - 1);
   const std::string text =
       Concat(host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine,
-             "\n", options_.draft.engine, "\n", options_.server, "\n", info_.numerics_id, "\n",
+             "\n", options_.draft.engine, "\n", options_.server.empty(), "\n", info_.numerics_id, "\n",
              draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind));
   return HashBytes(std::as_bytes(std::span(text)), /*seed=*/0);
 }
