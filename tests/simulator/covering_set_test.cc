@@ -235,8 +235,10 @@ TEST(Misled, ALyingExitIsHeardAndNeverRight) {
     SCOPED_TRACE(PolicyName(policy));
     const SessionStats honest = StatsOf(policy, "good", "0.3:0.8,0.8:0.9");
     const SessionStats lying = StatsOf(policy, "good", "lying:0.3,0.8");
-    EXPECT_GT(honest.hints_right, honest.passes / 2);
-    EXPECT_GT(lying.hints, lying.passes / 2);
+    // Auto hears none where it drafts nothing, or where they have been of no use.
+    const uint64_t rare = policy == PolicyKind::kAuto ? 8 : 2;
+    EXPECT_GT(honest.hints_right, honest.passes / rare);
+    EXPECT_GT(lying.hints, lying.passes / rare);
     EXPECT_EQ(lying.hints_right, 0u);
   }
 }

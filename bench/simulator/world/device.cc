@@ -7,13 +7,22 @@
 #include "bench/simulator/world/moving_controller.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/speculation/control/fixed_controller.h"
 
 namespace outrider {
 
 namespace {
 
+// A policy that is named has passes of the size that the scenario says, so that policies can be compared.
+std::unique_ptr<Controller> StayingController(const SimulatedDevice::Options& options) {
+  if (options.policy.kind != PolicyKind::kAuto) {
+    return std::make_unique<FixedController>(MakePolicy(options.policy), Placement::kSplit);
+  }
+  return MakeController(options.policy, {.server_drafts = options.server_drafts});
+}
+
 std::unique_ptr<Controller> ControllerOf(const SimulatedDevice::Options& options) {
-  auto controller = MakeController(options.policy, {.server_drafts = options.server_drafts});
+  auto controller = StayingController(options);
   if (!options.moves_every) return controller;
   return std::make_unique<MovingController>(std::move(controller), *options.moves_every);
 }

@@ -44,8 +44,10 @@ void PassSize::Decided(const DraftView& draft) {
     Move(*row_ms * draft.costs.tokens_per_pass() / draft.costs.recent_pass_ms() /
          Truth(draft.costs));
     nodes_ = kSizes[size_];
-  } else if (++unpriced_ % kProbeEvery == 0) {
-    nodes_ = std::max(1U, nodes_ / 2);
+  } else {
+    ++unpriced_;
+    const uint32_t every = unpriced_ < kProbesFirst ? 2 : kProbeEvery;
+    if (unpriced_ % every == 0) nodes_ = std::max(1U, nodes_ / 2);
   }
 }
 

@@ -21,7 +21,7 @@
 // stands still, and what that loses is less than a few percent of what a few rows cost. Both are below
 // 1 because a draft that is right stays right for a while: what is far below the root is passed more
 // often than the chances above it say, multiplied (measured: 0.25 where they say 0.17). Where all passes have been of one size nothing tells what a row costs:
-// then now and then one is half as large.
+// then some are half as large.
 //
 // A function of what it was told: no clock, no randomness, no allocation once its vector has grown.
 #pragma once
@@ -56,8 +56,10 @@ class PassSize {
  private:
   static constexpr size_t kFirst = 7;        // 16
   static constexpr size_t kFirstShared = 3;  // 4
-  // Verdicts without a price, from one pass of half the size to the next.
+  // Verdicts without a price, from one pass of half the size to the next: of the first ones every
+  // other is, since what they cost is little beside a wrong size for long.
   static constexpr uint32_t kProbeEvery = 8;
+  static constexpr uint32_t kProbesFirst = 10;
 
   void Learn(const DraftView& draft);
   double Worth(size_t size) const;
