@@ -304,8 +304,8 @@ uint64_t Device::PriceKey(const Draft& draft) const {
   gethostname(host.data(), host.size() - 1);
   const std::string text =
       Concat(host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine,
-             "\n", options_.draft.engine, "\n", options_.server.empty(), "\n", info_.numerics_id, "\n",
-             draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind));
+             "\n", options_.draft.engine, "\n", options_.server.empty(), "\n", info_.numerics_id,
+             "\n", draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind));
   return HashBytes(std::as_bytes(std::span(text)), /*seed=*/0);
 }
 
