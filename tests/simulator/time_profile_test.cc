@@ -29,13 +29,27 @@ TEST(TimeProfile, IsStraightBetweenPointsFlatBeforeAndStraightBehind) {
   EXPECT_EQ(profile.At(12), Milliseconds(40));
 }
 
+TEST(TimeProfile, AShapeHasAName) {
+  EXPECT_EQ(Profile("cpu").At(1), Milliseconds(22));
+  EXPECT_EQ(Profile("cpu").At(16), Milliseconds(42));
+  EXPECT_EQ(Profile("gpu").At(64), Milliseconds(28));
+  EXPECT_EQ(TimeProfile::ShapeIn("gpu:7"), "gpu");
+  EXPECT_EQ(TimeProfile::ShapeIn("20"), "");
+}
+
+TEST(TimeProfile, AShapeIsScaledToTheTimeOfOne) {
+  EXPECT_EQ(Profile("cpu:11").At(1), Milliseconds(11));
+  EXPECT_EQ(Profile("cpu:11").At(32), Milliseconds(35));
+  EXPECT_EQ(Profile("draft:1.2").At(8), Milliseconds(1.8));
+}
+
 TEST(TimeProfile, ATimeIsNeverNegative) {
   EXPECT_EQ(Profile("1:10,2:1").At(100), Duration(0));
 }
 
 TEST(TimeProfile, RefusesWhatIsNoProfile) {
-  for (const std::string_view text :
-       {"", "x", "1:2:3", "-1", "1:5,1:6", "2:5,1:6", "nan", "1:", ",", "1e300"}) {
+  for (const std::string_view text : {"", "x", "1:2:3", "-1", "1:5,1:6", "2:5,1:6",
+                                      "cpu:", "cpu:5:6", "tpu:5", "nan", "1:", ",", "1e300"}) {
     EXPECT_FALSE(TimeProfile::Parse(text).ok()) << text;
   }
 }

@@ -1,7 +1,9 @@
 // How long a batch takes, by how many rows are in it: measured points and straight lines between.
 //
-//   TimeProfile::Parse("20")                       20 ms, whatever the count
 //   TimeProfile::Parse("1:17.9,8:30.7,64:258.8")   the FSD paper's A100; beyond 64 as from 8 to 64
+//   TimeProfile::Parse("cpu")                      measured here, as are gpu and draft
+//   TimeProfile::Parse("cpu:20")                   of that shape, and one row takes 20 ms
+//   TimeProfile::Parse("20")                       flat: 20 ms, whatever the count
 //
 // Below the first point the first holds; beyond the last the last line goes on.
 #pragma once
@@ -25,9 +27,14 @@ class TimeProfile {
   // Milliseconds. InvalidArgument unless counts rise and times are finite and not negative.
   static absl::StatusOr<TimeProfile> Parse(std::string_view text);
 
+  // The name of the shape in a text such as "cpu:20"; empty where there is none.
+  static std::string_view ShapeIn(std::string_view text);
+
   Duration At(double count) const;
 
  private:
+  static absl::StatusOr<TimeProfile> ParsePoints(std::string_view text);
+
   explicit TimeProfile(std::vector<Point> points) : points_(std::move(points)) {}
 
   std::vector<Point> points_;  // one or more, counts rising
