@@ -84,6 +84,7 @@ Figures FiguresOf(Simulation& simulation) {
   figures.passes_per_token = Ratio(passes, tokens);
   figures.rows_per_pass =
       Ratio(static_cast<double>(host.rows()), static_cast<double>(host.passes()));
+  figures.rows_per_token = Ratio(static_cast<double>(host.rows()), tokens);
   figures.ready_share =
       Ratio(static_cast<double>(host.ready_passes()), static_cast<double>(host.passes()));
   figures.grown_by_draft = Ratio(static_cast<double>(total.roots_grown_unhinted), passes);

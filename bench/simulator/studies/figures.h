@@ -22,7 +22,8 @@ struct Figures {
 
   double passes_per_token = 0;
   double rows_per_pass = 0;  // roots and drafted nodes
-  double ready_share = 0;    // of passes that began, with growth, the moment the root was known
+  double rows_per_token = 0;
+  double ready_share = 0;  // of passes that began, with growth, the moment the root was known
   // Of passes, those whose verdict found children below the new root already: by the draft alone,
   // by the draft with a hint to confirm it, and only after a hint.
   double grown_by_draft = 0;
