@@ -31,8 +31,8 @@ struct RunFlags {
 };
 
 std::string SettingOf(const ScenarioFlags& flags) {
-  return Concat("round trip ", Fixed(flags.rtt_ms, 0), " ms, a pass ", flags.target_ms,
-                " ms, a batch of the draft ", flags.draft_ms, " ms, draft ", flags.draft);
+  return Concat("round trip ", Fixed(flags.rtt_ms, 0), " ms, a pass ", flags.target_time,
+                " ms, a batch of the draft ", flags.draft_time, " ms, draft ", flags.draft);
 }
 
 absl::Status DrawTimeline(const Journal& journal, const Simulation& simulation,
@@ -53,6 +53,7 @@ void Print(const Figures& figures) {
                     {"first token after", Fixed(figures.first_ms, 1), "ms"},
                     {"passes per token", Fixed(figures.passes_per_token, 3), ""},
                     {"rows per pass", Fixed(figures.rows_per_pass, 1), ""},
+                    {"rows per token", Fixed(figures.rows_per_token, 2), ""},
                     {"passes ready at once", Fixed(100 * figures.ready_share, 1), "%"},
                     {"passes hinted right", Fixed(100 * figures.hinted_share, 1), "%"},
                     {"drafted per token", Fixed(figures.expanded_per_token, 2), "nodes"},

@@ -54,10 +54,21 @@ void ScenarioFlags::AddTo(CLI::App& command) {
       ->check(CLI::Range(0.0, 0.9));
   add(kLink, "--handshakes", handshakes, "Round trips before a connection carries a byte");
   constexpr const char* kTarget = "Target";
-  add(kTarget, "--target", target_ms,
-      "Time of a pass: MS, or ROWS:MS,.. measured, as in 1:17.9,8:30.7");
-  add(kTarget, "--prompt-token", prompt_token_ms, "Time of a prompt's token, ms")
+  add(kTarget, "--target", target_time,
+      "Time of a pass: cpu:MS or gpu:MS, measured shapes in which one row takes MS; ROWS:MS,.. as "
+      "in "
+      "1:17.9,8:30.7; MS, flat");
+  command
+      .add_option(
+          "--prompt-token", prompt_token_ms,
+          "Time of a prompt's token, ms, besides that of a pass; it is a row like others if "
+          "nothing is said")
+      ->group(kTarget)
       ->check(CLI::NonNegativeNumber);
+  command
+      .add_flag("--one-processor", one_processor,
+                "Draft and target take turns on one, in one process; there is no link")
+      ->group(kTarget);
   add(kTarget, "--server-draft-time", server_draft_ms,
       "Of a token of the server's own draft, ms, to which policy auto may leave drafting; 0: none")
       ->check(CLI::NonNegativeNumber);
@@ -68,15 +79,23 @@ void ScenarioFlags::AddTo(CLI::App& command) {
   add(kDraft, "--draft", draft,
       "How often the target's choice has each rank: 0.7,0.12,.. (SHARE@.. ;SHARE@.. for easy and "
       "hard places), or perfect, good, bad, adversarial, none");
-  add(kDraft, "--draft-time", draft_ms, "Time of a batch: MS, or NODES:MS,..");
+  add(kDraft, "--draft-time", draft_time,
+      "Time of a batch: draft:MS, measured, one node takes MS; NODES:MS,..; MS, flat");
   add(kDraft, "--trace", trace,
       "Recorded tokens, drafts and exits instead (bench/simulator/sources/trace.h)");
   command.add_flag("--clairvoyant", clairvoyant, "The draft knows where it is right: the bound")
       ->group(kDraft);
   constexpr const char* kPolicy = "Policy";
-  add(kPolicy, "--policy", policy, "chain, fsd, llmcad, edgellm, lever, awaited, ours, auto");
+  add(kPolicy, "--policy", policy,
+      "chain, fsd, llmcad, edgellm, lever, awaited, ours, auto; baselines: ahead (a chain that "
+      "drafts "
+      "on while it waits), server (drafting is left to the server)");
   add(kPolicy, "--gamma", gamma, "Tokens in a row, of chain and fsd");
-  add(kPolicy, "--nodes", pass_nodes, "Drafted nodes of a pass (R)");
+  command
+      .add_option(
+          "--nodes", pass_nodes,
+          "Drafted nodes of a pass (R); 16. Policy auto chooses how many, up to so many; 63")
+      ->group(kPolicy);
   add(kPolicy, "--sketch", sketch_nodes, "Drafted nodes altogether");
   add(kPolicy, "--batch", batch_nodes, "Nodes the draft runs at once");
   add(kPolicy, "--in-flight", batches, "Batches that the draft is asked for at a time");
@@ -85,7 +104,7 @@ void ScenarioFlags::AddTo(CLI::App& command) {
   add(kSessions, "--keys", keys,
       "Whose they are: so many of the first key, so many of the next, as in 1,7; each its own");
   add(kSessions, "--greedy", greedy,
-      "The first one wants 63 nodes a pass, and its batches take MS, or NODES:MS,..");
+      "The first one wants 63 nodes a pass, and its batches take so long");
   add(kSessions, "--stagger", stagger_ms, "From one's start to the next one's, ms");
   add(kSessions, "--tokens", tokens, "Tokens of a reply")->check(CLI::PositiveNumber);
   add(kSessions, "--temperature", temperature,
@@ -100,15 +119,17 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   if (kilobytes_per_second > 0) scenario.link.bytes_per_second = kilobytes_per_second * 1000;
   scenario.link.loss = loss;
   scenario.link.handshakes = handshakes;
-  OUTRIDER_ASSIGN_OR_RETURN(scenario.pass_time, TimeProfile::Parse(target_ms));
-  scenario.prompt_token_time = Milliseconds(prompt_token_ms);
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.pass_time, TimeProfile::Parse(target_time));
+  if (prompt_token_ms) scenario.prompt_token_time = Milliseconds(*prompt_token_ms);
+  scenario.one_processor = one_processor;
   if (server_draft_ms > 0) scenario.server_draft_time = Milliseconds(server_draft_ms);
   OUTRIDER_ASSIGN_OR_RETURN(scenario.skill, DraftSkill::Parse(draft));
   if (clairvoyant) scenario.skill = scenario.skill.Clairvoyant();
-  OUTRIDER_ASSIGN_OR_RETURN(scenario.draft_time, TimeProfile::Parse(draft_ms));
-  OUTRIDER_ASSIGN_OR_RETURN(scenario.policy.kind, ParsePolicyKind(policy));
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.draft_time, TimeProfile::Parse(draft_time));
+  OUTRIDER_RETURN_IF_ERROR(SetPolicy(scenario));
   scenario.policy.gamma = gamma;
-  scenario.sketch.pass_node_count_max = pass_nodes;
+  scenario.sketch.pass_node_count_max =
+      pass_nodes.value_or(scenario.policy.kind == PolicyKind::kAuto ? 63 : 16);
   scenario.sketch.node_count_max = sketch_nodes;
   scenario.sketch.batch_node_count_max = batch_nodes;
   if (batches == 0) return InvalidArgument("--in-flight 0: the draft would be asked for nothing");
@@ -117,14 +138,33 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   scenario.session_count = sessions;
   OUTRIDER_ASSIGN_OR_RETURN(scenario.sessions_of_key, ParseKeys(keys, sessions));
   if (!greedy.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(TimeProfile draft_time, TimeProfile::Parse(greedy));
-    scenario.greed = {kGreedyNodes, std::move(draft_time)};
+    OUTRIDER_ASSIGN_OR_RETURN(TimeProfile batch_time, TimeProfile::Parse(greedy));
+    scenario.greed = {kGreedyNodes, std::move(batch_time)};
   }
   scenario.stagger = Milliseconds(stagger_ms);
   scenario.max_tokens = tokens;
   scenario.sampling.temperature = temperature;
   scenario.seed = seed;
   return scenario;
+}
+
+absl::Status ScenarioFlags::SetPolicy(Scenario& scenario) const {
+  if (policy == kAhead) {
+    scenario.policy.kind = PolicyKind::kChain;
+    scenario.baseline = Baseline::kAhead;
+    return absl::OkStatus();
+  }
+  if (policy == kAtServer) {
+    if (server_draft_ms <= 0) {
+      return InvalidArgument("--policy server: the server has no draft; give it one, with ",
+                             "--server-draft-time");
+    }
+    scenario.policy.kind = PolicyKind::kChain;
+    scenario.baseline = Baseline::kAtServer;
+    return absl::OkStatus();
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.policy.kind, ParsePolicyKind(policy));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<World>> ScenarioFlags::ToWorld() const {

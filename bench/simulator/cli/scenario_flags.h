@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -14,23 +15,28 @@ class App;
 
 namespace outrider {
 
+// Policies that only the simulator has (Baseline).
+inline constexpr const char* kAhead = "ahead";
+inline constexpr const char* kAtServer = "server";
+
 struct ScenarioFlags {
   double rtt_ms = 60;
   double jitter_ms = 0;
   double kilobytes_per_second = 0;  // 0: no limit
   double loss = 0;
   uint32_t handshakes = 0;
-  std::string target_ms = "20";
-  double prompt_token_ms = 0;
+  std::string target_time = "cpu:20";  // TimeProfile, as are draft_time and greedy
+  std::optional<double> prompt_token_ms;
   double server_draft_ms = 0;  // 0: the server has no draft
+  bool one_processor = false;
   std::string exits = "none";
   std::string draft = "good";
-  std::string draft_ms = "8";
+  std::string draft_time = "draft:0.6";
   bool clairvoyant = false;
   std::string trace;
   std::string policy = "ours";
   uint32_t gamma = 4;
-  uint32_t pass_nodes = 16;
+  std::optional<uint32_t> pass_nodes;
   uint32_t sketch_nodes = 256;
   uint32_t batch_nodes = 8;
   uint32_t batches = 1;
@@ -48,6 +54,9 @@ struct ScenarioFlags {
   // InvalidArgument naming the flag.
   absl::StatusOr<Scenario> ToScenario() const;
   absl::StatusOr<std::unique_ptr<World>> ToWorld() const;
+
+ private:
+  absl::Status SetPolicy(Scenario& scenario) const;
 };
 
 }  // namespace outrider

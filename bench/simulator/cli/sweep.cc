@@ -45,10 +45,16 @@ absl::StatusOr<Range> ParseRange(const std::string& text) {
 std::string LabelOf(const std::string& axis) {
   if (axis == "rtt") return "round trip, ms";
   if (axis == "jitter") return "mean extra delay of a packet, ms";
-  if (axis == "target") return "time of a pass, ms";
-  if (axis == "draft-time") return "time of a batch of the draft, ms";
+  if (axis == "target") return "time of a pass of one row, ms";
+  if (axis == "draft-time") return "time of a batch of one node of the draft, ms";
   if (axis == "acceptance") return "how often the draft's first choice is the target's";
   return axis;
+}
+
+// Of the same shape, if it has a name; flat, if not.
+std::string WithTimeOfOne(const std::string& time, double ms) {
+  const std::string_view shape = TimeProfile::ShapeIn(time);
+  return shape.empty() ? Fixed(ms, 3) : Concat(shape, ":", Fixed(ms, 3));
 }
 
 absl::Status SetAxis(ScenarioFlags& flags, const std::string& axis, double value) {
@@ -57,9 +63,9 @@ absl::Status SetAxis(ScenarioFlags& flags, const std::string& axis, double value
   } else if (axis == "jitter") {
     flags.jitter_ms = value;
   } else if (axis == "target") {
-    flags.target_ms = Fixed(value, 3);
+    flags.target_time = WithTimeOfOne(flags.target_time, value);
   } else if (axis == "draft-time") {
-    flags.draft_ms = Fixed(value, 3);
+    flags.draft_time = WithTimeOfOne(flags.draft_time, value);
   } else if (axis == "acceptance") {
     flags.draft = Fixed(value, 4);
   } else if (axis == "sessions") {
@@ -75,7 +81,7 @@ Chart ChartOf(const SweepFlags& sweep) {
   const ScenarioFlags& flags = sweep.scenario;
   return {.title = "Time per token",
           .subtitle = Concat("unless swept: round trip ", Fixed(flags.rtt_ms, 0), " ms, a pass ",
-                             flags.target_ms, " ms, a batch of the draft ", flags.draft_ms,
+                             flags.target_time, " ms, a batch of the draft ", flags.draft_time,
                              " ms, draft ", flags.draft),
           .x_label = LabelOf(sweep.axis),
           .y_label = "ms per token",

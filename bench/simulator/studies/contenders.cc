@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "bench/simulator/world/time_profile.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 namespace {
@@ -28,12 +30,48 @@ ScenarioFlags TargetAlone(ScenarioFlags flags) {
   return flags;
 }
 
-ScenarioFlags OnServer(ScenarioFlags flags, uint32_t gamma) {
+ScenarioFlags Ahead(ScenarioFlags flags, uint32_t gamma) {
+  flags = Chain(std::move(flags), gamma);
+  flags.policy = kAhead;
+  return flags;
+}
+
+// A server that has no draft is given the device's.
+ScenarioFlags WithServerDraft(ScenarioFlags flags) {
+  if (flags.server_draft_ms > 0) return flags;
+  const absl::StatusOr<TimeProfile> time = TimeProfile::Parse(flags.draft_time);
+  if (time.ok()) flags.server_draft_ms = ToMilliseconds(time->At(1));
+  return flags;
+}
+
+// The device at the server, with the server's draft where it has one.
+ScenarioFlags OnServer(ScenarioFlags flags) {
   flags.rtt_ms = 0;
   flags.jitter_ms = 0;
   flags.loss = 0;
   flags.kilobytes_per_second = 0;
-  return Chain(std::move(flags), gamma);
+  if (flags.server_draft_ms > 0) flags.draft_time = Fixed(flags.server_draft_ms, 4);
+  flags.server_draft_ms = 0;
+  return flags;
+}
+
+ScenarioFlags ServersDraft(ScenarioFlags flags) {
+  flags = WithPolicy(WithServerDraft(std::move(flags)), kAtServer);
+  flags.exits = "none";
+  flags.dry = "alone";
+  return flags;
+}
+
+// Both models at the server.
+void AddCoLocated(const ScenarioFlags& flags, std::vector<Contender>& contenders) {
+  contenders.push_back({"the server's draft", ServersDraft(flags)});
+  for (const uint32_t gamma : {2, 4, 8}) {
+    contenders.push_back({Concat("both on the server, ", gamma), Chain(OnServer(flags), gamma)});
+  }
+  for (const char* policy : {"awaited", kOurs}) {
+    contenders.push_back(
+        {Concat("both on the server, ", policy), WithPolicy(OnServer(flags), policy)});
+  }
 }
 
 }  // namespace
@@ -41,13 +79,14 @@ ScenarioFlags OnServer(ScenarioFlags flags, uint32_t gamma) {
 std::vector<Contender> ContendersOf(const ScenarioFlags& flags) {
   std::vector<Contender> contenders;
   contenders.push_back({"target alone", TargetAlone(flags)});
-  for (const uint32_t gamma : {2, 4, 8}) {
-    contenders.push_back({Concat("both on the server, ", gamma), OnServer(flags, gamma)});
-  }
+  if (!flags.one_processor) AddCoLocated(flags, contenders);
   for (const uint32_t gamma : {2, 4, 6, 8}) {
     contenders.push_back({Concat("chain ", gamma), Chain(flags, gamma)});
   }
-  for (const char* policy : {"fsd", "llmcad", "edgellm", "lever", "awaited", kOurs}) {
+  for (const uint32_t gamma : {4, 8}) {
+    contenders.push_back({Concat("chain ", gamma, ", drafts on"), Ahead(flags, gamma)});
+  }
+  for (const char* policy : {"fsd", "llmcad", "edgellm", "lever", "awaited", kOurs, kAuto}) {
     contenders.push_back({policy, WithPolicy(flags, policy)});
   }
   if (flags.exits != "none") {
@@ -77,6 +116,7 @@ std::vector<Contender> AblationsOf(const ScenarioFlags& flags) {
   ScenarioFlags waiting = ours;
   waiting.dry = "wait";
   ablations.push_back({"without passes at a dry root", waiting});
+  ablations.push_back({kAuto, WithPolicy(flags, kAuto)});
   return ablations;
 }
 

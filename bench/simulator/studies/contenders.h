@@ -15,14 +15,18 @@ struct Contender {
   ScenarioFlags flags;
 };
 
-// The baselines of ARCHITECTURE.md ("How it is measured"), every policy, ours, and ours with a draft
-// that knows where it is right. All with the link, target, draft, exits and sessions of `flags`.
+// The target alone; both models at the server, where the server drafts or the device stands there,
+// with chains and trees; chains, those that draft on among them; every policy, `auto` as users get
+// it, and ours with a draft that knows where it is right. All with the link, target, draft, exits
+// and sessions of `flags`. A server that has no draft is given the device's where it needs one. In
+// one process there is no server.
 std::vector<Contender> ContendersOf(const ScenarioFlags& flags);
 
-// Ours, and ours without this or that: what is owed to whom.
+// Ours, and ours without this or that: what is owed to whom; and auto.
 std::vector<Contender> AblationsOf(const ScenarioFlags& flags);
 
 inline constexpr const char* kOurs = "ours";
+inline constexpr const char* kAuto = "auto";
 
 // Runs it.
 absl::StatusOr<Figures> Measure(const ScenarioFlags& flags);

@@ -4,21 +4,33 @@
 #include <utility>
 #include <variant>
 
+#include "bench/simulator/world/ahead_chain_policy.h"
 #include "bench/simulator/world/moving_controller.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/speculation/control/fixed_controller.h"
+#include "common/speculation/policies/resting_policy.h"
 
 namespace outrider {
 
 namespace {
 
-// A policy that is named has passes of the size that the scenario says, so that policies can be compared.
+// A policy that is named has passes of the size that the scenario says, so that policies can be
+// compared.
 std::unique_ptr<Controller> StayingController(const SimulatedDevice::Options& options) {
-  if (options.policy.kind != PolicyKind::kAuto) {
-    return std::make_unique<FixedController>(MakePolicy(options.policy), Placement::kSplit);
+  const Placement here = options.target_is_here ? Placement::kLocal : Placement::kSplit;
+  if (options.baseline == Baseline::kAtServer) {
+    return std::make_unique<FixedController>(std::make_unique<RestingPolicy>(), Placement::kServer);
   }
-  return MakeController(options.policy, {.server_drafts = options.server_drafts});
+  if (options.baseline == Baseline::kAhead) {
+    return std::make_unique<FixedController>(
+        std::make_unique<AheadChainPolicy>(options.policy.gamma), here);
+  }
+  if (options.policy.kind != PolicyKind::kAuto) {
+    return std::make_unique<FixedController>(MakePolicy(options.policy), here);
+  }
+  return MakeController(options.policy, {.target_is_here = options.target_is_here,
+                                         .server_drafts = options.server_drafts});
 }
 
 std::unique_ptr<Controller> ControllerOf(const SimulatedDevice::Options& options) {
@@ -161,8 +173,17 @@ void SimulatedDevice::Do(const Session::CancelDraft& action) {
 void SimulatedDevice::DraftFirst() {
   const size_t node_count = batches_.front().node_count;
   const Duration time = options_.draft_time.At(static_cast<double>(node_count));
-  Note(Journal::Kind::kDraft, time, node_count, {});
-  events_.After(time, [this] {
+  const MonotonicTime end =
+      parts_.shared == nullptr ? events_.now() + time : parts_.shared->Take(time);
+  if (parts_.journal != nullptr) {
+    parts_.journal->Add({Journal::Kind::kDraft,
+                         parts_.number,
+                         end - time,
+                         end,
+                         static_cast<uint32_t>(node_count),
+                         {}});
+  }
+  events_.At(end, [this] {
     const Batch drafted = std::move(batches_.front());
     batches_.pop_front();
     if (!batches_.empty()) DraftFirst();

@@ -30,6 +30,7 @@
 #include "bench/simulator/world/frames.h"
 #include "bench/simulator/world/journal.h"
 #include "bench/simulator/world/link.h"
+#include "bench/simulator/world/processor.h"
 #include "bench/simulator/world/time_profile.h"
 #include "client/session/session.h"
 #include "common/speculation/control/controllers.h"
@@ -48,11 +49,18 @@ struct Turn {
   std::vector<TokenId> tokens;
 };
 
+// Ways to decode that are there to be compared with, and that nobody is offered.
+enum class Baseline {
+  kAhead,     // a chain that drafts on while it waits (ahead_chain_policy.h)
+  kAtServer,  // drafting is left to the server, from the first token to the last
+};
+
 class SimulatedDevice {
  public:
   struct Options {
     SessionOptions session;
     PolicyOptions policy;
+    std::optional<Baseline> baseline;                    // in place of the policy
     TimeProfile draft_time = TimeProfile::Constant({});  // by nodes of a batch
     CostModel::Assumed assumed;
     std::vector<Turn> turns;
@@ -63,6 +71,7 @@ class SimulatedDevice {
     // Leaves drafting to the server after so many verdicts, takes it back after as many, and so on,
     // whatever the policy. Nothing: as the policy has it.
     std::optional<uint32_t> moves_every;
+    bool target_is_here = false;  // in the same process, on the same processor
     uint64_t seed = 0;
   };
 
@@ -74,8 +83,9 @@ class SimulatedDevice {
     const Chooser& chooser;
     // A connection whose device end is to be `listener`.
     std::function<Connection&(Connection::Listener& listener)> dial;
-    Journal* journal = nullptr;  // none: nothing is written down
-    size_t number = 0;           // in the journal
+    Journal* journal = nullptr;   // none: nothing is written down
+    size_t number = 0;            // in the journal
+    Processor* shared = nullptr;  // with the target; none: the drafter has its own
   };
 
   // Tokens that were shown together.

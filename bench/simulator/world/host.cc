@@ -12,7 +12,12 @@
 namespace outrider {
 
 Host::Host(EventQueue& events, Options options, Parts parts)
-    : events_(events), options_(std::move(options)), parts_(parts), draw_(options_.seed) {
+    : events_(events),
+      options_(std::move(options)),
+      parts_(parts),
+      draw_(options_.seed),
+      target_processor_(events),
+      draft_processor_(events) {
   Begin();
 }
 
@@ -29,7 +34,8 @@ void Host::Begin() {
         return std::make_unique<SyntheticDrafter>(parts_.drafts(drafting_for_));
       },
       config.context_length);
-  draft_free_at_ = {};
+  target_processor_.Clear();
+  draft_processor_.Clear();
   machine_ = std::make_unique<VerifierMachine>(
       config, VerifierMachine::Parts{parts_.tokenizer, [this] { return draw_.Bits(); }});
 }
@@ -142,30 +148,38 @@ void Host::Do(const VerifierMachine::RunTarget& action) {
     if (work.has_pass) rows += 1 + work.nodes.size();
   }
   runner_->Execute(run);
-  run.prompt_time = static_cast<int64_t>(prompt_tokens) * options_.prompt_token_time;
-  run.pass_time = rows == 0
-                      ? Duration(0)
-                      : Scaled(options_.pass_time.At(static_cast<double>(rows)), pass_time_factor_);
-  const Duration time = run.prompt_time + run.pass_time;
+  const Duration time = TimeOf(rows, prompt_tokens);
+  if (rows > 0) {
+    const double share = static_cast<double>(rows) / static_cast<double>(rows + prompt_tokens);
+    run.pass_time = Scaled(time, share);
+  }
+  run.prompt_time = time - run.pass_time;
   busy_ += time;
+  const MonotonicTime end =
+      (parts_.shared == nullptr ? target_processor_ : *parts_.shared).Take(time);
   for (const TargetWork& work : run.works) {
-    if (work.has_pass) CountPass(work, events_.now() + time);
+    if (work.has_pass) CountPass(work, end);
   }
   if (parts_.journal != nullptr && rows > 0) {
-    parts_.journal->Add({Journal::Kind::kRun,
-                         run.works.size(),
-                         events_.now(),
-                         events_.now() + time,
-                         static_cast<uint32_t>(rows),
-                         {}});
+    parts_.journal->Add(
+        {Journal::Kind::kRun, run.works.size(), end - time, end, static_cast<uint32_t>(rows), {}});
   }
-  CountParts(run, rows, prompt_tokens);
-  FindHints(run, run.prompt_time, run.pass_time);
-  Later(time, [this] { Tell(VerifierMachine::TargetDone{}); });
+  CountParts(run, rows, prompt_tokens, end);
+  FindHints(run, end - time, time);
+  Later(end - events_.now(), [this] { Tell(VerifierMachine::TargetDone{}); });
 }
 
-void Host::CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens) {
-  const MonotonicTime end = events_.now() + run.prompt_time + run.pass_time;
+// What closes and commits alone takes no time.
+Duration Host::TimeOf(uint64_t rows, uint64_t prompt_tokens) const {
+  if (rows + prompt_tokens == 0) return Duration(0);
+  const uint64_t like_rows =
+      options_.prompt_token_time ? std::max<uint64_t>(1, rows) : rows + prompt_tokens;
+  return Scaled(options_.pass_time.At(static_cast<double>(like_rows)), pass_time_factor_) +
+         static_cast<int64_t>(prompt_tokens) * options_.prompt_token_time.value_or(Duration(0));
+}
+
+void Host::CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens,
+                      MonotonicTime end) {
   for (const TargetWork& work : run.works) {
     const auto stream = machine_->StreamOf(work.session);
     if (!stream) continue;
@@ -184,16 +198,16 @@ void Host::CountPass(const TargetWork& work, MonotonicTime end) {
   before->second = end;
 }
 
-void Host::FindHints(const TargetRun& run, Duration before_passes, Duration passes) {
+// All rows of a run go through a layer together.
+void Host::FindHints(const TargetRun& run, MonotonicTime begin, Duration time) {
   const std::span<const double> depths = parts_.exits.depths();
   for (const TargetWork& work : run.works) {
     if (!work.has_pass || !work.status.ok()) continue;
     for (uint32_t exit = 0; exit < depths.size(); ++exit) {
       const Exits::Hint hint =
           parts_.exits.Guess(exit, RootOf(*work.history), work.nodes, work.outcome);
-      const Duration into_pass(
-          static_cast<int64_t>(depths[exit] * static_cast<double>(passes.count())));
-      Later(before_passes + into_pass, [this, exit, hint, session = work.session] {
+      const MonotonicTime at = begin + Scaled(time, depths[exit]);
+      Later(at - events_.now(), [this, exit, hint, session = work.session] {
         Tell(VerifierMachine::HintFound{session, exit, hint.outcome, hint.probability});
       });
     }
@@ -206,9 +220,10 @@ void Host::Do(const VerifierMachine::Draft& action) {
     drafting_for_ = streams_[*stream]->device;
   }
   const auto chain = draft_runner_->Execute(action.job);
-  draft_free_at_ = std::max(draft_free_at_, events_.now()) +
-                   static_cast<int64_t>(chain.size()) * *options_.draft_token_time;
-  Later(draft_free_at_ - events_.now(),
+  const MonotonicTime end =
+      (parts_.shared == nullptr ? draft_processor_ : *parts_.shared)
+          .Take(static_cast<int64_t>(chain.size()) * *options_.draft_token_time);
+  Later(end - events_.now(),
         [this, session = action.job.session, drafted = std::vector(chain.begin(), chain.end())] {
           Tell(VerifierMachine::Drafted{session, drafted});
         });

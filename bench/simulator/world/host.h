@@ -1,9 +1,10 @@
 // The server of a simulation: the real verifier machine, with streams of bytes on one side and a
 // synthetic target in virtual time on the other.
 //
-// A run takes as long as its prompt tokens, and the rows of its passes, say; hints come when their
-// layers are done. A draft of its own, if it has one, is at one session's chain after the other's,
-// beside the target. The host can be restarted (everything it knows is gone, and for a while nobody
+// A run takes as long as its rows say, those of passes and the prompts' tokens: the weights are read
+// once for all of them, and for a prompt alone, too. Hints come when their layers are done. A draft
+// of its own, if it has one, is at one session's chain after the other's, beside the target or, where
+// they share a processor, before or after its runs. The host can be restarted (everything it knows is gone, and for a while nobody
 // answers) and drained.
 //
 // Threads: one. A host outlives the events it has scheduled.
@@ -25,6 +26,7 @@
 #include "bench/simulator/world/frames.h"
 #include "bench/simulator/world/journal.h"
 #include "bench/simulator/world/link.h"
+#include "bench/simulator/world/processor.h"
 #include "bench/simulator/world/time_profile.h"
 #include "common/base/clock.h"
 #include "common/text/tokenizer.h"
@@ -39,7 +41,8 @@ class Host {
   struct Options {
     VerifierConfig config;
     TimeProfile pass_time = TimeProfile::Constant({});  // by rows: roots and drafted nodes
-    Duration prompt_token_time{0};
+    // Of a prompt's token, beside what a run takes without it. Nothing: it is a row like others.
+    std::optional<Duration> prompt_token_time = {};
     std::optional<Duration> draft_token_time = {};  // of its own draft; none: it has none
     uint64_t seed = 0;
   };
@@ -50,7 +53,8 @@ class Host {
     const Exits& exits;
     // What the draft here proposes for a device's session.
     std::function<const Drafts&(size_t device)> drafts = {};
-    Journal* journal = nullptr;  // none: nothing is written down
+    Journal* journal = nullptr;   // none: nothing is written down
+    Processor* shared = nullptr;  // with whoever else has it; none: target and draft have their own
   };
 
   Host(EventQueue& events, Options options, Parts parts);
@@ -111,9 +115,10 @@ class Host {
   void Do(const VerifierMachine::ForgetDraft& action) { draft_runner_->Forget(action.session); }
   void Do(const VerifierMachine::SetTimer& action);
   void Do(const VerifierMachine::Drained&) { drained_ = true; }
-  void CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens);
+  void CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens, MonotonicTime end);
   void CountPass(const TargetWork& work, MonotonicTime end);
-  void FindHints(const TargetRun& run, Duration before_passes, Duration passes);
+  Duration TimeOf(uint64_t rows, uint64_t prompt_tokens) const;
+  void FindHints(const TargetRun& run, MonotonicTime begin, Duration time);
 
   // Does something later, unless the host has been restarted by then.
   template <typename Action>
@@ -128,6 +133,8 @@ class Host {
   double pass_time_factor_ = 1;
   const Parts parts_;
   Draw draw_;
+  Processor target_processor_;
+  Processor draft_processor_;
   FakeClock clock_;  // stands still: a run takes no time of its own
 
   uint64_t life_ = 0;  // counts restarts
@@ -137,7 +144,6 @@ class Host {
   std::unique_ptr<TargetRunner> runner_;
   std::unique_ptr<DraftRunner> draft_runner_;
   size_t drafting_for_ = 0;  // whose job is being executed
-  MonotonicTime draft_free_at_{};
   std::unique_ptr<VerifierMachine> machine_;
   std::vector<VerifierMachine::Action> actions_;
   std::vector<std::unique_ptr<Stream>> streams_;  // by number, of all lives

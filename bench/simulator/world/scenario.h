@@ -63,17 +63,22 @@ struct Scenario {
 
   // The target.
   TimeProfile pass_time = TimeProfile::Constant(Milliseconds(20));
-  Duration prompt_token_time{0};
+  std::optional<Duration> prompt_token_time;  // Host::Options
   uint32_t pass_nodes_max = 63;
   std::optional<uint32_t> sessions_in_memory;  // nothing: all of them
   uint32_t rows_max = 64;                      // of a run
   // Of a token of the server's own draft, which is as good as the devices'; nothing: it has none.
   std::optional<Duration> server_draft_time;
 
+  // Target and draft share a processor, in one process, and take turns: what one does, the other
+  // waits for. There is no link then, whatever `link` says.
+  bool one_processor = false;
+
   // The draft.
   DraftSkill skill = *DraftSkill::Parse("good");
   TimeProfile draft_time = TimeProfile::Constant(Milliseconds(8));
   PolicyOptions policy;
+  std::optional<Baseline> baseline;  // in place of the policy
   Sketcher::Options sketch;
   CostModel::Assumed assumed;
 

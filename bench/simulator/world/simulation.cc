@@ -48,13 +48,18 @@ bool Simulation::Run(Duration time_max) {
 }
 
 void Simulation::Apply(const Change& change) {
-  LinkShape shape = scenario_.link;
+  LinkShape shape = link();
   shape.delay = Scaled(shape.delay, change.link_delay);
   for (const std::unique_ptr<Connection>& connection : connections_) connection->Reshape(shape);
   host_->ScalePasses(change.pass_time);
   for (const Seat& seat : seats_) {
     if (change.skill && seat.skilled != nullptr) seat.skilled->Become(*change.skill);
   }
+}
+
+const LinkShape& Simulation::link() const {
+  static const LinkShape kNone;
+  return scenario_.one_processor ? kNone : scenario_.link;
 }
 
 size_t Simulation::KeyNumberOf(size_t device) const {
@@ -73,7 +78,7 @@ Connection& Simulation::Dial(size_t device, Connection::Listener& listener,
   const uint32_t dial = seats_[device].dials++;
   const std::optional<LinkShape> shape = shape_plan_ ? shape_plan_(device, dial) : std::nullopt;
   connections_.push_back(std::make_unique<Connection>(
-      events_, shape.value_or(scenario_.link),
+      events_, shape.value_or(link()),
       SeedOf(scenario_, kLinkBits, static_cast<uint64_t>(device) << 20 | dial),
       cut_plan_ ? cut_plan_(device, dial) : std::nullopt));
   Connection& connection = *connections_.back();
@@ -159,7 +164,8 @@ void Simulation::AddHost() {
                     .draft_token_time = scenario_.server_draft_time,
                     .seed = SeedOf(scenario_, kHostBits, 0)},
       Host::Parts{world_.tokenizer(), world_.text(), world_.exits(),
-                  [this](size_t i) -> const Drafts& { return *seats_[i].drafts; }, journal_});
+                  [this](size_t i) -> const Drafts& { return *seats_[i].drafts; }, journal_,
+                  shared_processor()});
 }
 
 void Simulation::AddDevice(size_t i) {
@@ -186,12 +192,18 @@ void Simulation::AddDevice(size_t i) {
   options.session.sketch = scenario_.sketch;
   options.session.link = scenario_.patience;
   options.policy = scenario_.policy;
+  options.baseline = scenario_.baseline;
   options.draft_time = scenario_.draft_time;
+  options.assumed = scenario_.assumed;
   if (scenario_.greed && i == 0) {
     options.session.sketch.pass_node_count_max = scenario_.greed->pass_nodes;
     options.draft_time = scenario_.greed->draft_time;
   }
-  options.assumed = scenario_.assumed;
+  if (scenario_.one_processor) {
+    options.target_is_here = true;
+    options.session.sketch.takes_turns = true;
+    options.assumed.round_trip_ms = 0;
+  }
   options.turns = scenario_.turns;
   options.alone_time = scenario_.alone_time;
   options.server_drafts = scenario_.server_draft_time.has_value();
@@ -204,7 +216,7 @@ void Simulation::AddDevice(size_t i) {
                              [this, i](Connection::Listener& listener) -> Connection& {
                                return Dial(i, listener, KeyOf(i));
                              },
-                             journal_, i}));
+                             journal_, i, shared_processor()}));
 }
 
 }  // namespace outrider

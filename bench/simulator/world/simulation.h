@@ -73,6 +73,8 @@ class Simulation {
     uint32_t dials = 0;
   };
 
+  const LinkShape& link() const;
+  Processor* shared_processor() { return scenario_.one_processor ? &processor_ : nullptr; }
   std::vector<TokenId> PromptOf(size_t i) const;
   uint32_t length_max() const;
   SamplingOptions SamplingOf(size_t i) const;
@@ -84,6 +86,7 @@ class Simulation {
   const Scenario& scenario_;
   Journal* const journal_;
   EventQueue events_;
+  Processor processor_{events_};  // where there is one for all
   const MonotonicTime begin_;
   CutPlan cut_plan_;
   ShapePlan shape_plan_;
