@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -20,36 +22,61 @@ struct RegretFlags {
   std::vector<double> round_trips = {0, 20, 60, 120, 300};
   std::vector<double> passes = {5, 20, 50, 100};
   std::vector<double> acceptances = {0.5, 0.7, 0.85, 0.95};
-  double draft_ms = 1;
+  std::vector<double> drafts = {1, 3, 5, 10};
+  uint32_t random = 200;
   uint32_t tokens = 1500;
+  double above_percent = 5;
 };
 
-absl::Status PrintShift(const RegretFlags& flags, Shift shift) {
-  std::vector<std::vector<std::string>> rows = {{"RTT", "T_q", "right", "auto", "best", "", "%"}};
-  double sum = 0;
-  double worst = 0;
-  for (const double round_trip : flags.round_trips) {
-    for (const double pass : flags.passes) {
-      for (const double acceptance : flags.acceptances) {
-        OUTRIDER_ASSIGN_OR_RETURN(
-            const Regret regret,
-            RegretAt({round_trip, pass, acceptance, flags.draft_ms}, shift, flags.tokens));
-        rows.push_back({Fixed(round_trip, 0), Fixed(pass, 0), Fixed(acceptance, 2),
-                        Fixed(regret.controlled_ms, 2), Fixed(regret.best_ms, 2),
-                        std::string(regret.best), Fixed(100 * regret.value(), 1)});
-        sum += regret.value();
-        worst = std::max(worst, regret.value());
+std::vector<Conditions> Grid(const RegretFlags& flags) {
+  std::vector<Conditions> grid;
+  for (const double draft : flags.drafts) {
+    for (const double round_trip : flags.round_trips) {
+      for (const double pass : flags.passes) {
+        for (const double acceptance : flags.acceptances) {
+          grid.push_back({round_trip, pass, acceptance, draft});
+        }
       }
     }
   }
-  std::printf("%s\n%smean %.1f %%, worst %.1f %%\n\n", std::string(NameOf(shift)).c_str(),
-              Table(rows).c_str(), 100 * sum / static_cast<double>(rows.size() - 1), 100 * worst);
+  return grid;
+}
+
+// Runs all, and prints those that are worse than is asked for.
+absl::Status PrintPoints(const RegretFlags& flags, std::string_view title,
+                         std::span<const Conditions> points, Shift shift) {
+  std::vector<std::vector<std::string>> rows = {
+      {"RTT", "T_q", "right", "draft", "auto", "best", "", "%"}};
+  double sum = 0;
+  double worst = 0;
+  for (const Conditions& met : points) {
+    OUTRIDER_ASSIGN_OR_RETURN(const Regret regret, RegretAt(met, shift, flags.tokens));
+    sum += regret.value();
+    worst = std::max(worst, regret.value());
+    if (100 * regret.value() <= flags.above_percent) continue;
+    rows.push_back({Fixed(met.round_trip_ms, 1), Fixed(met.pass_ms, 1), Fixed(met.acceptance, 2),
+                    Fixed(met.draft_ms, 1), Fixed(regret.controlled_ms, 2),
+                    Fixed(regret.best_ms, 2), std::string(regret.best),
+                    Fixed(100 * regret.value(), 1)});
+  }
+  std::printf("%s: %zu points, mean %.1f %%, worst %.1f %%; above %.1f %%: %zu\n",
+              std::string(title).c_str(), points.size(),
+              100 * sum / static_cast<double>(points.size()), 100 * worst, flags.above_percent,
+              rows.size() - 1);
+  if (rows.size() > 1) std::fputs(Table(rows).c_str(), stdout);
+  std::fputs("\n", stdout);
+  std::fflush(stdout);
   return absl::OkStatus();
 }
 
 absl::Status PrintRegrets(const RegretFlags& flags) {
-  for (const Shift shift : kShifts) OUTRIDER_RETURN_IF_ERROR(PrintShift(flags, shift));
-  return absl::OkStatus();
+  const std::vector<Conditions> grid = Grid(flags);
+  for (const Shift shift : kShifts) {
+    OUTRIDER_RETURN_IF_ERROR(PrintPoints(flags, NameOf(shift), grid, shift));
+  }
+  if (flags.random == 0) return absl::OkStatus();
+  return PrintPoints(flags, "between the grid's points", RandomConditions(flags.random),
+                     Shift::kNone);
 }
 
 }  // namespace
@@ -64,7 +91,9 @@ void AddRegretCommand(CLI::App& app, CommandBody& chosen) {
   add("--rtt", flags->round_trips, "Round trips, ms")->delimiter(',');
   add("--target", flags->passes, "Times of a pass, ms")->delimiter(',');
   add("--right", flags->acceptances, "How often the draft's first guess is right")->delimiter(',');
-  add("--draft-time", flags->draft_ms, "Time of a batch, ms");
+  add("--draft-time", flags->drafts, "Times of a batch, ms")->delimiter(',');
+  add("--random", flags->random, "Points between the grid's, where nothing changes");
+  add("--above", flags->above_percent, "Points that are worse than so many percent are printed");
   add("--tokens", flags->tokens, "Of a reply; what shifts does so half-way");
   command->callback([flags, &chosen] { chosen = [flags] { return PrintRegrets(*flags); }; });
 }

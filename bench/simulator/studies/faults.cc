@@ -21,8 +21,14 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::array<std::string_view, kFaultCount> kNames = {
-    "cut up", "cut down", "silent cut", "unreachable", "slow answer", "restart",
-    "drain",  "eviction", "stall",      "ahead",       "thief",       "replay"};
+    "cut up",   "cut down", "silent cut", "unreachable", "slow answer", "restart", "drain",
+    "eviction", "stall",    "ahead",      "thief",       "stranger",    "replay"};
+
+// How often another simulation is tried where a fault has come to nothing.
+constexpr uint64_t kAttemptsMax = 16;
+
+// Of all seeds, those in which auto has the tokens to try its choices.
+constexpr double kLongReplies = 0.05;
 
 // What a trial may take of virtual time. Patience with servers that are away is two minutes.
 constexpr Duration kTimeMax = std::chrono::hours(2);
@@ -52,6 +58,17 @@ std::vector<Turn> TurnsOf(Draw& draw, uint32_t prompt_length, uint32_t max_token
     length += static_cast<uint32_t>(turn.tokens.size());
   }
   return turns;
+}
+
+// One reply by policy auto, so long that it gives drafting up, has the server draft, and comes back.
+void MakeLong(Draw& draw, Scenario& scenario) {
+  scenario.policy.kind = PolicyKind::kAuto;
+  scenario.moves_every.reset();
+  if (draw.Happens(0.5)) scenario.server_draft_time = milliseconds(2);
+  scenario.session_count = 1;
+  scenario.turns.clear();
+  scenario.ends_at_end_token = false;
+  scenario.max_tokens = 300 + static_cast<uint32_t>(draw.Below(200));
 }
 
 Scenario RandomScenario(Draw& draw, bool sampled) {
@@ -92,6 +109,7 @@ Scenario RandomScenario(Draw& draw, bool sampled) {
     scenario.server_draft_time = milliseconds(2);
     scenario.moves_every = 1 + static_cast<uint32_t>(draw.Below(6));
   }
+  if (draw.Happens(kLongReplies)) MakeLong(draw, scenario);
   scenario.seed = draw.Bits();
   return scenario;
 }
@@ -99,8 +117,12 @@ Scenario RandomScenario(Draw& draw, bool sampled) {
 // Somebody with a token that should be of no use.
 class Intruder final : public Connection::Listener {
  public:
+  explicit Intruder(Journal* journal) : journal_(journal) {}
+
   void Attack(Simulation& simulation, const std::string& key, const std::string& token) {
     const SimulatedDevice& victim = simulation.device(0);
+    victim_ = &victim;
+    events_ = &simulation.events();
     connection_ = &simulation.Dial(0, *this, key);
     v1::ClientMessage message;
     v1::Resume& resume = *message.mutable_resume();
@@ -108,6 +130,15 @@ class Intruder final : public Connection::Listener {
     resume.set_token(token);
     resume.set_length(static_cast<uint32_t>(victim.session().committed().size()));
     resume.set_attempt(std::numeric_limits<uint32_t>::max());  // only the token is wrong
+    if (journal_ != nullptr) {
+      journal_->Sent(*connection_, End::kDevice,
+                     {Journal::Kind::kUp,
+                      0,
+                      events_->now(),
+                      {},
+                      0,
+                      Concat("an intruder: ", message.ShortDebugString())});
+    }
     connection_->Write(End::kDevice, FrameOf(FrameKind::kMessage, message.SerializeAsString()));
   }
 
@@ -119,9 +150,11 @@ class Intruder final : public Connection::Listener {
       OUTRIDER_CHECK(
           message.ParseFromArray(frame->content.data(), static_cast<int>(frame->content.size())),
           "bytes on the link are as they were written");
+      if (journal_ != nullptr) journal_->Received(*connection_, End::kServer, events_->now());
       const bool is_refusal =
           message.has_fault() && message.fault().kind() == v1::Fault::UNKNOWN_SESSION;
       (is_refusal ? refused_ : admitted_) = true;
+      met_victim_ = !victim_->done();
     }
   }
   void OnRoom() override {}
@@ -129,18 +162,24 @@ class Intruder final : public Connection::Listener {
 
   bool attacked() const { return connection_ != nullptr; }
   bool refused() const { return refused_ && !admitted_; }
+  // There still was something to get at when it was refused.
+  bool met_victim() const { return refused() && met_victim_; }
 
  private:
+  Journal* const journal_;
+  const SimulatedDevice* victim_ = nullptr;
+  const EventQueue* events_ = nullptr;
   Connection* connection_ = nullptr;
   FrameReader frames_;
   bool refused_ = false;
   bool admitted_ = false;
+  bool met_victim_ = false;
 };
 
 class Trial {
  public:
   Trial(const World& world, Scenario scenario, Fault fault, Draw& draw, Journal* journal)
-      : fault_(fault), draw_(draw), scenario_(std::move(scenario)) {
+      : fault_(fault), draw_(draw), scenario_(std::move(scenario)), intruder_(journal) {
     AdaptScenario();
     simulation_ = std::make_unique<Simulation>(world, scenario_, journal);
     PlanCuts();
@@ -153,6 +192,7 @@ class Trial {
       return absl::DeadlineExceededError("it does not come to an end");
     }
     OUTRIDER_RETURN_IF_ERROR(CheckTexts(*simulation_));
+    happened_ = WasSeen();
     if (intruder_.attacked()) {
       while (!intruder_.refused() && simulation_->events().RunNext()) {
       }
@@ -161,13 +201,50 @@ class Trial {
     return CheckNothingIsLeft();
   }
 
-  bool happened() const {
-    const auto is_cut = [](const auto& connection) { return connection->is_cut(); };
-    return happened_ || intruder_.attacked() ||
-           std::ranges::any_of(simulation_->connections(), is_cut);
-  }
+  // And made a difference, as far as Run() has come.
+  bool happened() const { return happened_ || intruder_.met_victim(); }
 
  private:
+  // By what it did to the sessions: a fault that nobody noticed has not been tried.
+  bool WasSeen() const {
+    const SimulatedDevice& device = simulation_->device(0);
+    const auto is_cut = [](const auto& connection) { return connection->is_cut(); };
+    const bool dialled_after_cut =
+        device.dial_count() > 1 && std::ranges::any_of(simulation_->connections(), is_cut);
+    switch (fault_) {
+      case Fault::kCutUp:
+      case Fault::kCutDown:
+      case Fault::kSilentCut:
+        return dialled_after_cut;
+      case Fault::kUnreachable:
+        return dialled_after_cut && dialled_in_vain_;
+      case Fault::kSlowAnswer:
+        return slow_dial_ && device.dial_count() > *slow_dial_ + 1;
+      case Fault::kRestart:
+      case Fault::kDrain:
+        return HasReopened();
+      case Fault::kEviction:
+        return simulation_->host().machine().stats().evictions > 0;
+      case Fault::kStall:
+        return held_up_;
+      case Fault::kAhead:
+        return device.written_alone() > 0;
+      case Fault::kThief:
+      case Fault::kStranger:
+      case Fault::kReplay:
+        return intruder_.met_victim();
+    }
+    OUTRIDER_CHECK(false, "every fault does something");
+  }
+
+  // A session of the server that is gone was given to the one that came after it.
+  bool HasReopened() const {
+    for (size_t i = 0; i < simulation_->device_count(); ++i) {
+      if (simulation_->device(i).session().stats().reopenings > 0) return true;
+    }
+    return false;
+  }
+
   // Some time while the text is written, or shortly after.
   Duration SomeTime() {
     const double tokens =
@@ -189,6 +266,8 @@ class Trial {
     patience.silence_max = seconds(5);
     patience.first_patience = std::chrono::minutes(2);
     if (fault_ == Fault::kAhead) scenario_.alone_time = milliseconds(5 + draw_.Below(50));
+    // A reply that goes on for a while after the token that was used up.
+    if (fault_ == Fault::kReplay) scenario_.max_tokens += 150;
     if (fault_ == Fault::kStall)
       scenario_.link.window_bytes = 64 + static_cast<uint32_t>(draw_.Below(400));
     if (fault_ == Fault::kEviction) {
@@ -220,6 +299,7 @@ class Trial {
         where = cut;
         away_until_ = now + away;
       } else if (LeavesAway(fault_) && now < away_until_) {
+        dialled_in_vain_ = true;
         where = Cut{End::kDevice, 0};
       }
       return where;
@@ -232,6 +312,7 @@ class Trial {
       case Fault::kRestart:
       case Fault::kStall:
       case Fault::kThief:
+      case Fault::kStranger:
         return false;
       default:
         return true;
@@ -248,7 +329,6 @@ class Trial {
     switch (fault_) {
       case Fault::kRestart:
         events.At(at, [this, down = milliseconds(draw_.Below(10'000))] {
-          happened_ = true;
           simulation_->host().Restart(down);
         });
         return;
@@ -256,16 +336,12 @@ class Trial {
         PlanDrain(at);
         return;
       case Fault::kStall:
-        events.At(at, [this] {
-          happened_ = true;
-          simulation_->device(0).Read(false);
-        });
-        events.At(at + milliseconds(draw_.Below(60'000)),
-                  [this] { simulation_->device(0).Read(true); });
+        events.At(at, [this, until = at + milliseconds(draw_.Below(60'000))] { Stall(until); });
         return;
       case Fault::kThief:
+      case Fault::kStranger:
       case Fault::kReplay:
-        events.At(at, [this] { Attack(); });
+        events.At(at, [this] { AttackWhenItCan(); });
         return;
       default:
         return;
@@ -281,7 +357,7 @@ class Trial {
     if (slow_dial > 0) CutFirst({End::kServer, SomeByte(End::kServer)}, slow_dial, Duration{});
     simulation_->SetShapes([this, slow, slow_dial](size_t device, uint32_t dial) {
       if (device != 0 || dial != slow_dial) return std::optional<LinkShape>();
-      happened_ = true;
+      slow_dial_ = slow_dial;
       return std::optional<LinkShape>(slow);
     });
   }
@@ -289,24 +365,52 @@ class Trial {
   void PlanDrain(MonotonicTime at) {
     const Duration grace = milliseconds(draw_.Below(3'000));
     const Duration down = milliseconds(draw_.Below(5'000));
-    simulation_->events().At(at, [this, grace] {
-      happened_ = true;
-      simulation_->host().Drain(grace);
-    });
+    simulation_->events().At(at, [this, grace] { simulation_->host().Drain(grace); });
     simulation_->events().At(at + grace + milliseconds(100),
                              [this, down] { simulation_->host().Restart(down); });
   }
 
-  // Once there is something to steal.
-  void Attack() {
-    const SimulatedDevice& victim = simulation_->device(0);
-    const std::span<const std::string> tokens = victim.resume_tokens();
-    if (fault_ == Fault::kThief && !tokens.empty()) {
-      return intruder_.Attack(*simulation_, "a thief", tokens.back());
+  // Until the server has noticed, the device reads nothing.
+  void Stall(MonotonicTime until) {
+    simulation_->device(0).Read(false);
+    LookForStall(until);
+  }
+
+  void LookForStall(MonotonicTime until) {
+    for (const std::unique_ptr<Connection>& connection : simulation_->connections()) {
+      held_up_ = held_up_ || connection->is_held_up(End::kServer);
     }
+    EventQueue& events = simulation_->events();
+    if (events.now() >= until) return simulation_->device(0).Read(true);
+    events.After(kLook, [this, until] { LookForStall(until); });
+  }
+
+  // Once there is something to steal.
+  void AttackWhenItCan() {
+    const SimulatedDevice& victim = simulation_->device(0);
+    if (victim.done()) return;
+    const std::span<const std::string> tokens = victim.resume_tokens();
+    const std::string own_key = simulation_->KeyOf(0);
     // A token is used up when the device has spoken on the stream that brought the next one.
-    if (tokens.size() < 2 || victim.attached_for() < seconds(1)) return;
-    intruder_.Attack(*simulation_, simulation_->KeyOf(0), tokens[tokens.size() - 2]);
+    const bool is_used_up = tokens.size() > 1 && victim.spoken_for() >= seconds(1);
+    if (fault_ == Fault::kReplay ? !is_used_up : tokens.empty()) {
+      return simulation_->events().After(kLook, [this] { AttackWhenItCan(); });
+    }
+    switch (fault_) {
+      case Fault::kThief:
+        return intruder_.Attack(*simulation_, own_key, Forged(tokens.back()));
+      case Fault::kStranger:
+        return intruder_.Attack(*simulation_, "a stranger", tokens.back());
+      default:
+        return intruder_.Attack(*simulation_, own_key, tokens[tokens.size() - 2]);
+    }
+  }
+
+  // Right but for one bit.
+  std::string Forged(std::string token) {
+    char& byte = token[draw_.Below(token.size())];
+    byte = static_cast<char>(byte ^ (1 << draw_.Below(8)));
+    return token;
   }
 
   // Every session is closed in the end, and takes everything with it.
@@ -324,12 +428,17 @@ class Trial {
     return absl::OkStatus();
   }
 
+  static constexpr Duration kLook = milliseconds(50);
+
   const Fault fault_;
   Draw& draw_;
   Scenario scenario_;
   std::unique_ptr<Simulation> simulation_;
   Intruder intruder_;
   MonotonicTime away_until_{};
+  bool dialled_in_vain_ = false;
+  std::optional<uint32_t> slow_dial_;  // once it has been dialled
+  bool held_up_ = false;
   bool happened_ = false;
 };
 
@@ -354,7 +463,18 @@ FaultTrials::Result FaultTrials::Run(uint64_t seed, Journal* journal) const {
 }
 
 FaultTrials::Result FaultTrials::Run(uint64_t seed, Fault fault, Journal* journal) const {
-  Draw draw(seed, 2);
+  Result result{fault, false, {}};
+  for (uint64_t attempt = 0; attempt < kAttemptsMax && !result.happened; ++attempt) {
+    if (journal != nullptr) *journal = Journal();
+    result = Try(seed, attempt, fault, journal);
+    if (!result.status.ok()) break;
+  }
+  return result;
+}
+
+FaultTrials::Result FaultTrials::Try(uint64_t seed, uint64_t attempt, Fault fault,
+                                     Journal* journal) const {
+  Draw draw(seed, 2 + attempt);
   const size_t world = draw.Below(worlds_.size());
   Scenario scenario = RandomScenario(draw, world % 2 == 1);
   Trial trial(*worlds_[world], std::move(scenario), fault, draw, journal);

@@ -6,6 +6,9 @@
 //   trials.Run(4711, &journal);      // the one that failed, written down
 //
 // A seed decides everything: policy, draft, exits, link, sampling, sessions, turns, and the fault.
+// Where a fault has come to nothing (a cut at a byte that was never written, a restart after the
+// end) another simulation is tried, up to 16 of them; it has happened when it was seen in what the
+// sessions did.
 #pragma once
 
 #include <array>
@@ -29,13 +32,14 @@ enum class Fault {
   kRestart,      // the server loses all it knows
   kDrain,        // the server stops in good order, and another one starts
   kEviction,     // memory for one session, and several want it
-  kStall,        // the device stops reading
+  kStall,        // the device stops reading, until the server is held up
   kAhead,        // cut, and the device writes on alone
-  kThief,        // somebody else uses the session's own token
+  kThief,        // the device's key, and a token that is wrong in one bit
+  kStranger,     // another key, and the session's own token
   kReplay,       // the device's key with a token that was used up
 };
 
-inline constexpr size_t kFaultCount = 12;
+inline constexpr size_t kFaultCount = 13;
 
 std::string_view NameOf(Fault fault);
 
@@ -43,8 +47,8 @@ class FaultTrials {
  public:
   struct Result {
     Fault fault;
-    bool happened;  // a cut at a byte that was never written does not
-    absl::Status status;
+    bool happened;        // and was seen
+    absl::Status status;  // of all that was tried
   };
 
   FaultTrials();
@@ -54,6 +58,8 @@ class FaultTrials {
   Result Run(uint64_t seed, Fault fault, Journal* journal = nullptr) const;
 
  private:
+  Result Try(uint64_t seed, uint64_t attempt, Fault fault, Journal* journal) const;
+
   // Greedy and sampled, with three kinds of exits each.
   std::array<std::unique_ptr<World>, 6> worlds_;
 };

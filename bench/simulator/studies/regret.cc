@@ -1,9 +1,11 @@
 #include "bench/simulator/studies/regret.h"
 
 #include <array>
+#include <cmath>
 #include <memory>
 
 #include "bench/simulator/studies/lossless.h"
+#include "bench/simulator/world/chance.h"
 #include "bench/simulator/world/simulation.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -13,6 +15,7 @@ namespace {
 
 constexpr uint32_t kVerdictsBefore = 20;
 constexpr double kWorseAcceptance = 0.5;
+constexpr uint64_t kPointSeed = 1;
 
 struct Choice {
   std::string_view name;
@@ -95,6 +98,24 @@ absl::StatusOr<double> TokenMs(const World& world, Scenario scenario, const Choi
 }
 
 }  // namespace
+
+// Even in the logarithm, but for chances: between 1 and 2 ms lies as much as between 50 and 100.
+std::vector<Conditions> RandomConditions(uint32_t count) {
+  std::vector<Conditions> points;
+  for (uint32_t i = 0; i < count; ++i) {
+    Draw draw(kPointSeed, i);
+    const auto between = [&](double least, double most) {
+      return least * std::pow(most / least, draw.Uniform());
+    };
+    Conditions met;
+    met.round_trip_ms = between(1, 301) - 1;
+    met.pass_ms = between(5, 100);
+    met.draft_ms = between(1, 10);
+    met.acceptance = 0.5 + 0.45 * draw.Uniform();
+    points.push_back(met);
+  }
+  return points;
+}
 
 std::string_view NameOf(Shift shift) {
   switch (shift) {

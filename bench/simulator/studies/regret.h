@@ -21,6 +21,10 @@ struct Conditions {
   double draft_ms = 1;  // of a batch
 };
 
+// Anywhere in what the grid of `simulate regret` spans: round trips of 0 to 300 ms, passes of 5 to
+// 100, batches of 1 to 10, drafts right in 0.5 to 0.95. The same ones every time.
+std::vector<Conditions> RandomConditions(uint32_t count);
+
 // What happens to it half-way through the reply.
 enum class Shift { kNone, kRoundTripThreefold, kPassThreefold, kDraftWorse };
 inline constexpr std::array kShifts = {Shift::kNone, Shift::kRoundTripThreefold,

@@ -137,6 +137,7 @@ void SimulatedDevice::Do(const Session::OpenStream& action) {
 
 void SimulatedDevice::Do(const Session::Send& action) {
   Connection& connection = *Find(action.stream).connection;
+  if (attached_ == action.stream && !spoken_at_) spoken_at_ = events_.now();
   if (parts_.journal != nullptr && connection.open(End::kDevice)) {
     parts_.journal->Sent(connection, End::kDevice,
                          {Journal::Kind::kUp,
@@ -268,7 +269,7 @@ void SimulatedDevice::LookAt(Session::StreamNumber stream, const v1::ServerMessa
     return;
   }
   attached_ = stream;
-  attached_at_ = events_.now();
+  spoken_at_.reset();
   ++alone_;
 }
 
@@ -288,6 +289,7 @@ void SimulatedDevice::WriteAlone() {
       options_.session.stops.at_end_of_generation && parts_.tokenizer.IsEndOfGeneration(token);
   const v1::Finish finish = ends ? v1::FINISH_END_TOKEN : v1::FINISH_NONE;
   Note(Journal::Kind::kNote, {}, 1, Concat("writes ", token, " alone"));
+  ++written_alone_;
   Tell(Session::WroteAlone{{&token, 1}, finish});
   events_.After(*options_.alone_time, [this, alone = alone_] {
     if (alone == alone_) WriteAlone();

@@ -122,10 +122,11 @@ class SimulatedDevice {
   // What a thief would like to have: the session's name, and every token for a Resume it was given.
   const std::string& session_name() const { return session_name_; }
   std::span<const std::string> resume_tokens() const { return resume_tokens_; }
-  // Of the stream it is attached to, since it is; zero when it is not.
-  Duration attached_for() const {
-    return attached_ ? events_.now() - attached_at_ : Duration::zero();
+  // Since it first said something on the stream it is attached to; zero when it has not.
+  Duration spoken_for() const {
+    return attached_ && spoken_at_ ? events_.now() - *spoken_at_ : Duration::zero();
   }
+  uint32_t written_alone() const { return written_alone_; }  // tokens
   uint32_t dial_count() const { return static_cast<uint32_t>(streams_.size()); }
   uint64_t batch_count() const { return batch_count_; }
   uint64_t bytes_up() const;
@@ -194,7 +195,8 @@ class SimulatedDevice {
 
   // Writing alone.
   std::optional<Session::StreamNumber> attached_;
-  MonotonicTime attached_at_{};
+  std::optional<MonotonicTime> spoken_at_;  // on the stream it is attached to
+  uint32_t written_alone_ = 0;
   uint64_t alone_ = 0;  // counts attachments and their ends
   std::string session_name_;
   std::vector<std::string> resume_tokens_;

@@ -111,8 +111,7 @@ void Connection::EndAt(End end) {
 void Connection::OfferRoom(End from) {
   Side& side = at(from);
   const bool has_left = side.left <= events_.now();
-  const bool window_is_open = side.written - side.taken < shape_.window_bytes;
-  if (!side.owes_room || !side.open || !has_left || !window_is_open) return;
+  if (!side.owes_room || !side.open || !has_left || !IsWindowOpen(side)) return;
   side.owes_room = false;
   side.listener->OnRoom();
 }

@@ -91,6 +91,11 @@ class Connection {
   void Read(End end, bool reads);
 
   bool is_cut() const { return is_cut_; }
+  // Would write more, and has to wait until the other end reads.
+  bool is_held_up(End from) const {
+    const Side& side = at(from);
+    return side.open && side.owes_room && !IsWindowOpen(side);
+  }
   bool open(End end) const { return at(end).open; }
   uint64_t bytes_written(End from) const { return at(from).written; }
 
@@ -115,6 +120,9 @@ class Connection {
   Side& at(End end) { return sides_[static_cast<size_t>(end)]; }
   const Side& at(End end) const { return sides_[static_cast<size_t>(end)]; }
 
+  bool IsWindowOpen(const Side& side) const {
+    return side.written - side.taken < shape_.window_bytes;
+  }
   void SendPacket(End from, std::string packet);
   MonotonicTime ArrivalOf(Side& side, size_t bytes);
   void Arrive(End to, std::string_view bytes);
