@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -79,6 +80,19 @@ std::string Summary(const SessionStats& session) {
   return text;
 }
 
+// Of growth that was drafted before its verdict came.
+void PrintAnswers(const AnswerTimes& answers) {
+  if (answers.count() == 0) return;
+  const auto ms = [](Duration time) {
+    return Fixed(std::chrono::duration<double, std::milli>(time).count(), 3);
+  };
+  std::fprintf(stderr,
+               "growth followed its verdict at once %llu times, in %s ms (median), %s (99 of 100), "
+               "%s (all)\n",
+               static_cast<unsigned long long>(answers.count()), ms(answers.Quantile(0.5)).c_str(),
+               ms(answers.Quantile(0.99)).c_str(), ms(answers.max()).c_str());
+}
+
 void PrintSummary(const ConversationStats& stats) {
   std::string text = Concat("prompt: ", stats.prompt_tokens, " tokens");
   if (stats.computed_tokens > 0) {
@@ -127,6 +141,7 @@ absl::Status Write(const RunFlags& flags, const Tokenizer& tokenizer, Conversati
                                                  tokenizer, conversation, screen)
                                        : RunPrompt(flags, tokenizer, conversation, screen));
   PrintSummary(conversation.stats());
+  if (flags.verbose) PrintAnswers(conversation.stats().answers);
   if (ending != Ending::kContextFull) return absl::OkStatus();
   return ResourceExhausted("the context of ", conversation.context_length(),
                            " tokens is full before the text has ended; give a larger --context, or "
@@ -151,9 +166,12 @@ absl::Status Run(RunFlags flags) {
     OUTRIDER_RETURN_IF_ERROR(device->Load(bars.progress()));
   }
   if (flags.verbose) PrintDetails(device->info(), flags.device);
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Conversation> conversation,
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Conversation> conversation,
                             device->Converse(flags.conversation));
-  return Write(flags, device->tokenizer(), *conversation);
+  const absl::Status written = Write(flags, device->tokenizer(), *conversation);
+  conversation.reset();
+  OUTRIDER_RETURN_IF_ERROR(device->WriteTrace());
+  return written;
 }
 
 void AddSamplingFlags(CLI::App& command, SamplingOptions& sampling) {
@@ -218,8 +236,14 @@ void AddMachineFlags(CLI::App& command, RunFlags& flags) {
       ->capture_default_str()
       ->envname("OUTRIDER_PRICE_FILE");
   command
+      .add_option("--trace", flags.device.trace_file,
+                  "Where to write down what happened when (passes, drafts, messages, text), as a "
+                  "trace that chrome://tracing and ui.perfetto.dev draw")
+      ->envname("OUTRIDER_TRACE");
+  command
       .add_flag("--verbose", flags.verbose,
-                "Say what runs: numerics id, kernels, threads, context (standard error)")
+                "Say what runs (numerics id, kernels, threads, context), and how long growth took "
+                "to follow its verdicts (standard error)")
       ->envname("OUTRIDER_VERBOSE");
 }
 

@@ -1,5 +1,11 @@
 #include "client/cli/terminal_screen.h"
 
+#include <limits.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 
@@ -7,12 +13,33 @@
 #include "common/base/status.h"
 
 namespace outrider {
+namespace {
+
+// What a pipe that is ready takes without waiting.
+constexpr size_t kPieceBytes = PIPE_BUF;
+constexpr int kLookAroundMs = 50;
+
+// Waits for whoever reads, but not after Ctrl-C. An error is no reason to stop writing: the text goes
+// where the user has sent it, and may be wanted for what is counted.
+void Show(std::string_view text) {
+  while (!text.empty()) {
+    pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+    if (poll(&output, 1, kLookAroundMs) <= 0) {
+      if (Interrupted()) return;
+      continue;
+    }
+    const ssize_t written = write(STDOUT_FILENO, text.data(), std::min(text.size(), kPieceBytes));
+    if (written < 0 && errno != EINTR && errno != EAGAIN) return;
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+}  // namespace
 
 void TerminalScreen::OnText(std::string_view text) {
   EndReply();  // the prompt has been read
   text_ += text;
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  Show(text);
 }
 
 void TerminalScreen::OnPromptProgress(uint32_t processed, uint32_t total) {

@@ -1,5 +1,5 @@
 // What a user at a terminal sees of a conversation: the text on standard output, progress and
-// reports on standard error. Ctrl-C ends a reply.
+// reports on standard error. Ctrl-C ends a reply, and text that nobody reads by then is not shown.
 #pragma once
 
 #include <optional>

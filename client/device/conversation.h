@@ -5,9 +5,11 @@
 //   OUTRIDER_ASSIGN_OR_RETURN(const Ending next, conversation->Append(turn, observer));
 //
 // Whoever writes it (a target here, a session with a draft beside a verifier, a server alone) is its
-// own affair; the text is the same. What goes on is told to an observer, on the thread that called.
+// own affair; the text is the same. What goes on is told to an observer.
 //
-// Threads: one call at a time. Conversations of one device may each have a thread of their own.
+// Threads: one call at a time. Conversations of one device may each have a thread of their own. An
+//          observer is told on the thread that called, or on one of the conversation's, which may
+//          wait while the text is written on; and it has heard all of a reply when that returns.
 // Errors:  InvalidArgument or ResourceExhausted for tokens that cannot be gone on with; otherwise
 //          what ended it, and then nothing more can be said in this conversation.
 #pragma once
@@ -21,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/driver/answer_times.h"
 #include "client/session/session_options.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/speculation/control/controller.h"
@@ -52,6 +55,7 @@ struct ConversationStats {
   Placement placement = Placement::kTargetAlone;
   uint64_t passes = 0;                       // of a server that writes by itself
   std::optional<SessionStats> session = {};  // of a draft here
+  AnswerTimes answers = {};                  // of growth to verdicts
 };
 
 class Conversation {
@@ -67,7 +71,8 @@ class Conversation {
     virtual void OnPromptProgress(uint32_t /*processed*/, uint32_t /*total*/) {}
     // Something the user should know of; the conversation goes on.
     virtual void OnReport(const absl::Status& /*status*/) {}
-    // Asked several times a second: whether the reply is to end where it is.
+    // Asked several times a second, on the thread that called, whatever the others wait for: whether
+    // the reply is to end where it is.
     virtual bool Interrupted() { return false; }
   };
 

@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/engine/engine_target.h"
+#include "common/engine/traced_target.h"
 #include "common/formats/models/content_hash.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/kernels.h"
@@ -74,6 +75,7 @@ class LocalDevice final : public Device {
 
   absl::Status Load(const LoadProgress& progress) override {
     OUTRIDER_RETURN_IF_ERROR(LoadTarget(progress));
+    if (trace_ != nullptr) target_ = std::make_unique<TracedTarget>(std::move(target_), *trace_);
     const TargetInfo& target = target_->info();
     info_ = {target.model_name, target.numerics_id.ToString(), target.context_length};
     if (options_.draft.model.empty()) return absl::OkStatus();
@@ -133,7 +135,7 @@ class LocalDevice final : public Device {
 
   std::unique_ptr<ModelFile> model_;  // until it is loaded
   const std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<EngineTarget> target_;
+  std::unique_ptr<Target> target_;
   Mutex turn_;                    // at a target that writes alone
   std::unique_ptr<Draft> draft_;  // null: it does
   std::unique_ptr<VerifierMachine> machine_;
@@ -220,6 +222,10 @@ absl::Status CheckPlacement(const DeviceOptions& options) {
     return InvalidArgument("--place ", name, " drafts nothing here; leave out --draft ",
                            options.draft.model, ", or take --place device");
   }
+  if (!drafts_here && !options.trace_file.empty()) {
+    return InvalidArgument("--trace ", options.trace_file, ": with --place ", name,
+                           " there is nothing to trace on this device; leave it out");
+  }
   if (options.tokenizer.empty() && !options.draft.is_model()) {
     return InvalidArgument(
         drafts_here ? Concat("--draft ", options.draft.model) : Concat("--place ", name),
@@ -236,9 +242,20 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(DeviceOptions options) {
     return InvalidArgument("a device has a model or a server, and not both");
   }
   OUTRIDER_RETURN_IF_ERROR(CheckDry(options.draft));
-  if (!options.model.empty()) return LocalDevice::Open(std::move(options));
-  OUTRIDER_RETURN_IF_ERROR(CheckPlacement(options));
-  return RemoteDevice::Open(std::move(options));
+  if (options.model.empty()) OUTRIDER_RETURN_IF_ERROR(CheckPlacement(options));
+  std::unique_ptr<ChromeTrace> trace;
+  if (!options.trace_file.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(trace, ChromeTrace::Create(options.trace_file));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                            options.model.empty() ? RemoteDevice::Open(std::move(options))
+                                                  : LocalDevice::Open(std::move(options)));
+  device->trace_ = std::move(trace);
+  return device;
+}
+
+absl::Status Device::WriteTrace() {
+  return trace_ == nullptr ? absl::OkStatus() : trace_->Write();
 }
 
 absl::Status Device::Check(const ConversationOptions& asked) const {
@@ -294,6 +311,9 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
           .draft_vocabulary_size = draft.vocabulary_size(),
           .controller = MakeController(options_.draft.policy, known_setup),
           .assumed = assumed,
+          .trace = trace_ == nullptr
+                       ? nullptr
+                       : std::make_unique<SessionTrace>(*trace_, setup.target_is_here),
           .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); }});
 }
 

@@ -32,6 +32,7 @@
 #include "client/device/conversation.h"
 #include "client/device/draft.h"
 #include "client/verifier/verifier.h"
+#include "common/base/chrome_trace.h"
 #include "common/kernels/isa.h"
 #include "common/model/weights/resident_weights.h"
 #include "common/speculation/control/controller.h"
@@ -73,6 +74,9 @@ struct DeviceOptions {
   // Where it is written down what passes and drafts cost, for the next time (price_file.h). Empty:
   // nowhere.
   std::string price_file = {};
+  // Where it is written down what happened when, in Chrome's trace format (base/chrome_trace.h): of all
+  // conversations, runs of a target here, drafts, messages and text. Empty: nowhere.
+  std::string trace_file = {};
 
   // Whose tokenizer is used: a server tells its own only by fingerprint.
   const std::string& tokenizer_path() const {
@@ -104,6 +108,9 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Conversation>> Converse(
       const ConversationOptions& asked) = 0;
 
+  // To trace_file, when all conversations have ended.
+  absl::Status WriteTrace();
+
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const DeviceInfo& info() const { return info_; }
 
@@ -126,6 +133,7 @@ class Device {
   const DeviceOptions options_;
   const std::unique_ptr<Tokenizer> tokenizer_;
   DeviceInfo info_;
+  std::unique_ptr<ChromeTrace> trace_;  // null: nobody asked for one
 };
 
 }  // namespace outrider

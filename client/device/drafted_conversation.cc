@@ -32,12 +32,15 @@ Ending EndingOf(v1::Finish finish) {
 // Hands on what a session tells of one reply, and takes its times.
 class DraftedConversation::Relay final : public SessionDriver::Observer {
  public:
-  explicit Relay(Conversation::Observer& observer)
-      : observer_(observer), begin_(RealClock().Now()) {}
+  // `trace` may be null.
+  Relay(Conversation::Observer& observer, SessionTrace* trace)
+      : observer_(observer), trace_(trace), begin_(RealClock().Now()) {}
 
   void OnText(std::string_view text) override {
-    if (!first_text_) first_text_ = RealClock().Now();
+    const MonotonicTime begin = RealClock().Now();
+    if (!first_text_) first_text_ = begin;
     observer_.OnText(text);
+    if (trace_ != nullptr) trace_->Shown(text.size(), begin, RealClock().Now());
   }
   void OnTokens(std::span<const TokenId> tokens) override { observer_.OnTokens(tokens); }
   void OnPromptProgress(uint32_t processed, uint32_t total) override {
@@ -57,13 +60,16 @@ class DraftedConversation::Relay final : public SessionDriver::Observer {
 
  private:
   Conversation::Observer& observer_;
+  SessionTrace* const trace_;
   const MonotonicTime begin_;
   std::optional<MonotonicTime> first_text_;
   uint32_t read_ = 0;
 };
 
 DraftedConversation::DraftedConversation(SessionOptions options, Parts parts)
-    : options_(std::move(options)), parts_(std::move(parts)), costs_(parts_.assumed) {}
+    : options_(std::move(options)), parts_(std::move(parts)), costs_(parts_.assumed) {
+  if (parts_.trace) traced_drafter_.emplace(*parts_.drafter, *parts_.trace);
+}
 
 DraftedConversation::~DraftedConversation() {
   if (!driver_) return;
@@ -86,7 +92,7 @@ void DraftedConversation::KeepPrices() const {
 
 absl::StatusOr<Ending> DraftedConversation::Continue(std::span<const TokenId> tokens, bool is_reply,
                                                      Observer& observer) {
-  Relay relay(observer);
+  Relay relay(observer, parts_.trace.get());
   const uint64_t written = session_ ? session_->stats().tokens : 0;
   const absl::Status status = session_ ? GoOn(tokens, relay) : Begin(tokens, is_reply, relay);
   relay.AddTo(stats_);
@@ -105,12 +111,13 @@ absl::Status DraftedConversation::Begin(std::span<const TokenId> tokens, bool is
   OUTRIDER_ASSIGN_OR_RETURN(
       session_,
       Session::Create(options_, {parts_.tokenizer, *parts_.controller, costs_, RandomBits}));
+  Drafter& drafter = traced_drafter_ ? *traced_drafter_ : *parts_.drafter;
   driver_ = std::make_unique<SessionDriver>(
-      *session_, *parts_.drafter,
+      *session_, drafter,
       TokenHistory::Options{.vocabulary_size = parts_.draft_vocabulary_size,
                             .capacity = size_t{options_.length_max} + 1,
                             .counts_tokens = options_.sampling.penalizes()},
-      *parts_.verifier);
+      *parts_.verifier, parts_.trace.get());
   stats_.prompt_tokens += tokens.size();
   return driver_->Run(Session::Start{}, relay);
 }
@@ -131,6 +138,7 @@ ConversationStats DraftedConversation::stats() const {
   ConversationStats stats = stats_;
   stats.placement = parts_.controller->course().placement;
   if (session_) stats.session = session_->stats();
+  if (driver_) stats.answers = driver_->answer_times();
   return stats;
 }
 

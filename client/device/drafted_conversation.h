@@ -4,11 +4,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "client/device/conversation.h"
 #include "client/device/price_file.h"
 #include "client/driver/session_driver.h"
+#include "client/driver/session_trace.h"
+#include "client/driver/traced_drafter.h"
 #include "client/session/session.h"
 #include "client/verifier/verifier.h"
 #include "common/speculation/control/controller.h"
@@ -27,6 +30,7 @@ class DraftedConversation final : public Conversation {
     int32_t draft_vocabulary_size;
     std::unique_ptr<Controller> controller;
     CostModel::Assumed assumed;
+    std::unique_ptr<SessionTrace> trace;  // may be null
     // Told in the end what passes and drafts have cost; may be null.
     std::function<void(const Prices&)> keep;
   };
@@ -50,6 +54,7 @@ class DraftedConversation final : public Conversation {
   SessionOptions options_;
   const Parts parts_;
   CostModel costs_;
+  std::optional<TracedDrafter> traced_drafter_;
   ConversationStats stats_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<SessionDriver> driver_;  // last: its threads use all of the above

@@ -15,9 +15,11 @@ constexpr Duration kLookAround = std::chrono::milliseconds(50);
 }  // namespace
 
 SessionDriver::SessionDriver(Session& session, Drafter& drafter,
-                             const TokenHistory::Options& history, Verifier& verifier)
+                             const TokenHistory::Options& history, Verifier& verifier,
+                             SessionTrace* trace)
     : session_(session),
       verifier_(verifier),
+      trace_(trace),
       worker_(drafter, history,
               [this](uint64_t batch, std::span<const std::span<const Proposal>> children,
                      const absl::Status& status) {
@@ -34,7 +36,8 @@ SessionDriver::~SessionDriver() {
 
 absl::Status SessionDriver::Run(const Session::Event& event, Observer& observer) {
   if (end_) return *end_;
-  observer_ = &observer;
+  told_.Begin(observer);
+  is_observed_ = true;
   finish_ = v1::FINISH_NONE;
   Handle(event);
   while (session_.replying() && !end_) {
@@ -43,7 +46,8 @@ absl::Status SessionDriver::Run(const Session::Event& event, Observer& observer)
       Handle(Session::UserTruncate{static_cast<uint32_t>(session_.committed().size())});
     }
   }
-  observer_ = nullptr;
+  is_observed_ = false;
+  told_.Finish();
   return end_.value_or(absl::OkStatus());
 }
 
@@ -56,7 +60,7 @@ void SessionDriver::Close() {
 // --- other threads ---
 
 void SessionDriver::OnMessage(uint64_t stream, v1::ServerMessage&& message) {
-  Post(Message{stream, std::move(message)});
+  Post(Message{stream, std::move(message), RealClock().Now()});
 }
 
 void SessionDriver::OnWritten(uint64_t stream) {
@@ -97,10 +101,7 @@ void SessionDriver::Pump(MonotonicTime until) {
     timer_.reset();
     return Handle(Session::TimerFired{});
   }
-  if (auto* const message = std::get_if<Message>(&*mail)) {
-    Handle(Session::Received{message->stream, message->message});
-    return verifier_.Read(message->stream);
-  }
+  if (auto* const message = std::get_if<Message>(&*mail)) return Receive(*message);
   if (auto* const written = std::get_if<Session::Written>(&*mail)) return Handle(*written);
   if (auto* const down = std::get_if<Session::StreamDown>(&*mail)) return Handle(*down);
   if (auto* const drafted = std::get_if<Session::Drafted>(&*mail)) {
@@ -109,12 +110,25 @@ void SessionDriver::Pump(MonotonicTime until) {
   }
 }
 
+void SessionDriver::Receive(const Message& message) {
+  const size_t committed = session_.committed().size();
+  if (message.message.has_verdict()) verdict_arrived_ = message.arrived;
+  Handle(Session::Received{message.stream, message.message});
+  verdict_arrived_.reset();
+  if (trace_ != nullptr) {
+    trace_->Received(message.message, session_.committed().size() - committed, message.arrived,
+                     RealClock().Now());
+  }
+  verifier_.Read(message.stream);
+}
+
 void SessionDriver::Handle(const Session::Event& event) {
   actions_.clear();
   session_.Handle(event, RealClock().Now(), actions_);
   for (const Session::Action& action : actions_) {
     std::visit([this](const auto& which) { Do(which); }, action);
   }
+  if (std::exchange(has_told_, false)) told_.Wake();
 }
 
 void SessionDriver::Do(const Session::OpenStream& action) {
@@ -126,7 +140,15 @@ void SessionDriver::Do(const Session::OpenStream& action) {
 }
 
 void SessionDriver::Do(const Session::Send& action) {
-  verifier_.Send(action.stream, *action.message);
+  v1::ClientMessage& message = *action.message;
+  const bool is_answer = verdict_arrived_ && message.grow().tokens_size() > 0;
+  const auto node_count = static_cast<size_t>(message.grow().tokens_size());
+  if (trace_ != nullptr) trace_->Sent(message, RealClock().Now());
+  verifier_.Send(action.stream, message);
+  if (!is_answer) return;
+  const MonotonicTime sent = RealClock().Now();
+  answer_times_.Add(sent - *verdict_arrived_);
+  if (trace_ != nullptr) trace_->Answered(node_count, *verdict_arrived_, sent);
 }
 
 void SessionDriver::Do(const Session::CloseStream& action) {
@@ -143,13 +165,15 @@ void SessionDriver::Do(const Session::CancelDraft& action) {
 
 void SessionDriver::Do(const Session::Commit& action) {
   if (action.finish != v1::FINISH_NONE) finish_ = action.finish;
-  if (observer_ == nullptr) return;
-  if (!action.tokens.empty()) observer_->OnTokens(action.tokens);
-  if (!action.text.empty()) observer_->OnText(action.text);
+  if (!is_observed_ || (action.tokens.empty() && action.text.empty())) return;
+  told_.Commit(action.tokens, action.text);
+  has_told_ = true;
 }
 
 void SessionDriver::Do(const Session::Progress& action) {
-  if (observer_ != nullptr) observer_->OnPromptProgress(action.processed, action.total);
+  if (!is_observed_) return;
+  told_.Progress(action.processed, action.total);
+  has_told_ = true;
 }
 
 void SessionDriver::Do(const Session::SetTimer& action) {
@@ -157,7 +181,9 @@ void SessionDriver::Do(const Session::SetTimer& action) {
 }
 
 void SessionDriver::Do(const Session::Report& action) {
-  if (observer_ != nullptr) observer_->OnReport(action.status);
+  if (!is_observed_) return;
+  told_.Report(action.status);
+  has_told_ = true;
 }
 
 void SessionDriver::Do(const Session::End& action) {

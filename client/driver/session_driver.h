@@ -1,4 +1,4 @@
-// Runs a session: the machine on the caller's thread, the drafter and the verifier on theirs.
+// Runs a session: the machine on the caller's thread; drafter, verifier and observer on theirs.
 //
 //   SessionDriver driver(session, drafter, history_options, verifier);
 //   OUTRIDER_RETURN_IF_ERROR(driver.Run(Session::Start{}, observer));          // the first reply
@@ -7,22 +7,29 @@
 //
 // Between replies the machine stands still; what comes meanwhile waits.
 //
+// With a trace it writes down what comes, what goes, and when (session_trace.h). How long growth takes
+// to answer a verdict is always counted (answer_times.h).
+//
 // Queues:  events that wait for the machine: the batches that were drafted, and of every stream what
-//          a verifier gives unread, an answer to what was written, and its end.
-// Threads: everything from one thread, on which the observer is called, too.
+//          a verifier gives unread, an answer to what was written, and its end. What the observer
+//          has not heard waits apart (observer_thread.h), and nothing waits for it but the end of
+//          Run().
+// Threads: everything from one thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "client/driver/answer_times.h"
 #include "client/driver/draft_worker.h"
+#include "client/driver/observer_thread.h"
+#include "client/driver/session_trace.h"
 #include "client/session/session.h"
 #include "client/verifier/verifier.h"
 #include "common/base/monotonic_time.h"
@@ -32,25 +39,15 @@ namespace outrider {
 
 class SessionDriver final : private Verifier::Listener {
  public:
-  // What the user sees of a reply.
-  class Observer {
-   public:
-    virtual ~Observer() = default;
+  using Observer = ReplyObserver;
 
-    virtual void OnText(std::string_view text) = 0;
-    virtual void OnTokens(std::span<const TokenId> /*tokens*/) {}
-    virtual void OnPromptProgress(uint32_t processed, uint32_t total) = 0;
-    virtual void OnReport(const absl::Status& status) = 0;
-    // Asked several times a second: whether the reply is to end where it is.
-    virtual bool Interrupted() = 0;
-  };
-
-  // All must outlive it.
+  // All must outlive it. `trace` may be null.
   SessionDriver(Session& session, Drafter& drafter, const TokenHistory::Options& history,
-                Verifier& verifier);
+                Verifier& verifier, SessionTrace* trace = nullptr);
   ~SessionDriver() override;
 
-  // Tells the session of `event`, a Start or the user's, and runs it until no reply is running.
+  // Tells the session of `event`, a Start or the user's, and runs it until no reply is running and
+  // the observer has heard all of it.
   // An error is the end of the session.
   absl::Status Run(const Session::Event& event, Observer& observer);
 
@@ -60,10 +57,13 @@ class SessionDriver final : private Verifier::Listener {
   // How the reply that ran last ended; FINISH_NONE when it was interrupted or refused.
   v1::Finish finish() const { return finish_; }
 
+  const AnswerTimes& answer_times() const { return answer_times_; }
+
  private:
   struct Message {
     uint64_t stream;
     v1::ServerMessage message;
+    MonotonicTime arrived;
   };
   using Mail = std::variant<Message, Session::Written, Session::StreamDown, Session::Drafted>;
 
@@ -74,6 +74,7 @@ class SessionDriver final : private Verifier::Listener {
 
   std::optional<Mail> AwaitMail(MonotonicTime until);
   void Pump(MonotonicTime until);
+  void Receive(const Message& message);
   void Handle(const Session::Event& event);
 
   void Do(const Session::OpenStream& action);
@@ -90,7 +91,11 @@ class SessionDriver final : private Verifier::Listener {
   // The caller's thread.
   Session& session_;
   Verifier& verifier_;
-  Observer* observer_ = nullptr;  // while a reply is running
+  SessionTrace* const trace_;  // may be null
+  AnswerTimes answer_times_;
+  std::optional<MonotonicTime> verdict_arrived_;  // that of the event at hand
+  bool is_observed_ = false;                      // while a reply is running
+  bool has_told_ = false;                         // of the event at hand
   std::vector<Session::Action> actions_;
   std::optional<MonotonicTime> timer_;
   std::optional<absl::Status> end_;
@@ -100,7 +105,8 @@ class SessionDriver final : private Verifier::Listener {
   CondVar mailed_;
   std::deque<Mail> mail_ ABSL_GUARDED_BY(mu_);
   uint64_t streams_open_ ABSL_GUARDED_BY(mu_) = 0;  // whose OnDown() has not come
-  DraftWorker worker_;                              // last: its thread posts mail
+  ObserverThread told_;
+  DraftWorker worker_;  // last: its thread posts mail
 };
 
 }  // namespace outrider

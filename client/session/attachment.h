@@ -121,7 +121,7 @@ class Attachment {
   void SayFarewell(MonotonicTime now);
 
   // Null: there is none, or one is being written.
-  const v1::ClientMessage* Next() { return link_.has_stream() ? queue_.Next() : nullptr; }
+  v1::ClientMessage* Next() { return link_.has_stream() ? queue_.Next() : nullptr; }
   void Written() { queue_.Written(); }
 
   void CheckInvariants() const;

@@ -9,9 +9,9 @@ v1::ClientMessage& SendQueue::Slot() {
   return at(count_++);
 }
 
-const v1::ClientMessage* SendQueue::Next() {
+v1::ClientMessage* SendQueue::Next() {
   if (writing_ || empty()) return nullptr;
-  const v1::ClientMessage* const message = &at(0);
+  v1::ClientMessage* const message = &at(0);
   first_ = (first_ + 1) % kCapacity;
   --count_;
   writing_ = true;

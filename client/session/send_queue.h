@@ -1,6 +1,7 @@
 // Messages that wait for the stream to take them, one at a time.
 //
-// Memory: a ring of messages. A place that held growth keeps its memory for more of it, so steady
+// Memory: a ring of messages. Whoever sends one may take what it has, and leave what he had for the
+//         one before: growth that was sent is memory for more of it, nothing is copied, and steady
 //         traffic does not allocate.
 #pragma once
 
@@ -29,7 +30,7 @@ class SendQueue {
 
   // The first message, which counts as being written until Written(); it stays until something is
   // added. Null when there is none, or one is being written already.
-  const v1::ClientMessage* Next();
+  v1::ClientMessage* Next();
   void Written() { writing_ = false; }
 
   // Forgets growth that is not being written: what it grows from is about to go.

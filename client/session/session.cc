@@ -514,7 +514,7 @@ void Session::SendGrowth() {
 }
 
 void Session::Flush() {
-  const v1::ClientMessage* const message = attachment_.Next();
+  v1::ClientMessage* const message = attachment_.Next();
   if (message == nullptr) return;
   tally_.stats().bytes_up += message->ByteSizeLong();
   Act(Send{attachment_.link().stream(), message});

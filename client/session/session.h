@@ -121,10 +121,11 @@ class Session {
   struct OpenStream {
     StreamNumber stream;
   };
-  // Not before Written has answered the one before it.
+  // Not before Written has answered the one before it. What is in the message may be taken, and
+  // something else left there.
   struct Send {
     StreamNumber stream;
-    const v1::ClientMessage* message;
+    v1::ClientMessage* message;
   };
   struct CloseStream {
     StreamNumber stream;

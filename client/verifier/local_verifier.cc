@@ -53,9 +53,9 @@ class LocalVerifier::Stream final : public VerifierDriver::Stream {
 
   // The session's thread, which holds the verifier's mutex. (Clang cannot tell that a stream's
   // verifier is the one whose map it was found in, so this is not annotated.)
-  void SendUp(const v1::ClientMessage& message) {
+  void SendUp(v1::ClientMessage& message) {
     OUTRIDER_CHECK(up_state_ == Up::kNone, "one message is written at a time");
-    up_ = message;
+    up_.Swap(&message);
     up_state_ = Up::kWaiting;
     if (is_asked_) HandOver();
   }
@@ -106,7 +106,7 @@ void LocalVerifier::Open(uint64_t stream, Listener& listener) {
   driver_.Open(number, std::move(opened), options_.key);
 }
 
-void LocalVerifier::Send(uint64_t stream, const v1::ClientMessage& message) {
+void LocalVerifier::Send(uint64_t stream, v1::ClientMessage& message) {
   MutexLock lock(mu_);
   const auto found = streams_.find(stream);
   if (found != streams_.end()) found->second->SendUp(message);

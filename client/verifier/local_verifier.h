@@ -35,7 +35,7 @@ class LocalVerifier final : public Verifier {
   ~LocalVerifier() override;  // every stream is down
 
   void Open(uint64_t stream, Listener& listener) override;
-  void Send(uint64_t stream, const v1::ClientMessage& message) override;
+  void Send(uint64_t stream, v1::ClientMessage& message) override;
   void Read(uint64_t stream) override;
   void Close(uint64_t stream) override;
   RunForecast Forecast(const RunShape& shape) const override;

@@ -70,9 +70,9 @@ class RemoteVerifier::Stream final
     StartCall();
   }
 
-  void Send(const v1::ClientMessage& message) {
+  void Send(v1::ClientMessage& message) {
     if (!Hold()) return;
-    up_ = message;
+    up_.Swap(&message);
     StartWrite(&up_);
     RemoveHold();
   }
@@ -218,7 +218,7 @@ void RemoteVerifier::Open(uint64_t stream, Listener& listener) {
   opened->Start();
 }
 
-void RemoteVerifier::Send(uint64_t stream, const v1::ClientMessage& message) {
+void RemoteVerifier::Send(uint64_t stream, v1::ClientMessage& message) {
   if (const auto found = Find(stream)) found->Send(message);
 }
 

@@ -35,7 +35,7 @@ class RemoteVerifier final : public Verifier {
   absl::StatusOr<v1::DescribeResponse> Describe();
 
   void Open(uint64_t stream, Listener& listener) override;
-  void Send(uint64_t stream, const v1::ClientMessage& message) override;
+  void Send(uint64_t stream, v1::ClientMessage& message) override;
   void Read(uint64_t stream) override;
   void Close(uint64_t stream) override;
   // A reply that is written at the server. `on_response` is called for every message of it, on this

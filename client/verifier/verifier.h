@@ -56,8 +56,9 @@ class Verifier {
 
   // Begins a stream. `listener` must outlive its OnDown().
   virtual void Open(uint64_t stream, Listener& listener) = 0;
-  // Not before OnWritten() has answered the one before it. A stream that is down drops it.
-  virtual void Send(uint64_t stream, const v1::ClientMessage& message) = 0;
+  // Not before OnWritten() has answered the one before it. The message is taken, and has what was
+  // sent before in return: nothing is copied. A stream that is down drops it.
+  virtual void Send(uint64_t stream, v1::ClientMessage& message) = 0;
   // A message was taken in: another may come.
   virtual void Read(uint64_t stream) = 0;
   virtual void Close(uint64_t stream) = 0;

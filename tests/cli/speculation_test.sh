@@ -43,6 +43,14 @@ for variant in '--spec-pass-nodes 1' '--spec-sketch-nodes 2' '--spec-dry alone -
   equals "$text" "$(run --prompt 'Lily had a' --max-tokens 60 $variant)"
 done
 
+# A trace has runs of the target, batches of the drafter, messages and text; and changes none of it.
+traced() { outrider run --model stories.gguf --draft stories.gguf --prompt 'Lily had a' --max-tokens 60 "$@" 2>summary.txt; }
+equals "$text" "$(traced --trace trace.json)"
+for name in run batch open growth verdict text; do contains "$(cat trace.json)" "\"name\":\"$name\""; done
+contains "$(outrider run --model stories.gguf --prompt x --max-tokens 4 --trace alone.json 2>/dev/null; cat alone.json)" '"name":"run"'
+fails 1 '/nowhere/trace.json: cannot be written' outrider run --model stories.gguf --prompt x --trace /nowhere/trace.json
+fails 1 '--trace t.json: with --place target there is nothing to trace' outrider run --server localhost:1 --place target --tokenizer stories.gguf --trace t.json --prompt x
+
 # A stop text and a full context end it as they end the target alone.
 equals 'Once upon a time, there was a little girl named Lily' "$(run --prompt '' --stop . --stop xyz)"
 ends_at 24 run --prompt 'Once upon a time' --context 24
@@ -54,6 +62,19 @@ text=$(printf 'Hello there\nAnd again\n' | chat)
 for draft in "$DATA/models/llama" ngram; do
   equals "$text" "$(printf 'Hello there\nAnd again\n' | chat --draft "$draft")"
 done
+
+# Ctrl-C ends a text that nobody reads, too: what is shown of it waits for a reader, and nothing else does.
+mkfifo unread
+exec 3<>unread
+head -c 65536 /dev/zero >&3
+"$OUTRIDER" run --model stories.gguf --draft damaged.gguf --prompt '' --temperature 1 --stop 'never said' --verbose \
+  >&3 2>summary.txt &
+pid=$!
+for _ in $(seq 500); do grep -q 'numerics id' summary.txt && break; sleep 0.01; done
+kill -INT $pid
+wait $pid || contains "$(cat summary.txt)" 'tokens is full before the text has ended'
+contains "$(cat summary.txt)" 'peak memory:'
+exec 3<&-
 
 fails 1 'cannot reach a verifier at 127.0.0.1:1' outrider run --server 127.0.0.1:1 --draft stories.gguf --prompt x
 fails 1 'give host:port' outrider run --server nonsense --draft stories.gguf --prompt x

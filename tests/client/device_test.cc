@@ -1,6 +1,7 @@
 // The device as a library, used as a stranger would use it: nothing but its header.
 #include "client/device/device.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -22,10 +23,11 @@ class Page final : public Conversation::Observer {
   void OnText(std::string_view text) override { text_ += text; }
   void OnTokens(std::span<const TokenId> tokens) override {
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    token_count_ = tokens_.size();
   }
   void OnPromptProgress(uint32_t processed, uint32_t) override { read_ = processed; }
   void OnReport(const absl::Status& status) override { reports_.push_back(status); }
-  bool Interrupted() override { return tokens_.size() >= token_count_max_; }
+  bool Interrupted() override { return token_count_ >= token_count_max_; }
 
   void InterruptAfter(size_t tokens) { token_count_max_ = tokens; }
   const std::string& text() const { return text_; }
@@ -35,6 +37,7 @@ class Page final : public Conversation::Observer {
  private:
   std::string text_;
   std::vector<TokenId> tokens_;
+  std::atomic<size_t> token_count_ = 0;  // asked for on another thread
   uint32_t read_ = 0;
   std::vector<absl::Status> reports_;
   size_t token_count_max_ = SIZE_MAX;

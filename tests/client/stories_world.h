@@ -95,12 +95,16 @@ inline Written Alone(const std::vector<TokenId>& prompt, const SamplingOptions& 
 
 class Screen final : public SessionDriver::Observer {
  public:
-  void OnText(std::string_view text) override { text_ += text; }
+  void OnText(std::string_view text) override {
+    text_ += text;
+    has_text_ = true;
+  }
   void OnPromptProgress(uint32_t, uint32_t) override {}
   void OnReport(const absl::Status& status) override { reports_.push_back(status); }
-  bool Interrupted() override { return interrupted_ && !text_.empty(); }
+  bool Interrupted() override { return interrupted_ && has_text_; }
 
   void Interrupt() { interrupted_ = true; }
+  // Between replies.
   std::string Take() { return std::exchange(text_, {}); }
   const std::vector<absl::Status>& reports() const { return reports_; }
 
@@ -108,6 +112,7 @@ class Screen final : public SessionDriver::Observer {
   std::string text_;
   std::vector<absl::Status> reports_;
   bool interrupted_ = false;
+  std::atomic<bool> has_text_ = false;
 };
 
 inline SamplingOptions Sampled(uint64_t seed) {

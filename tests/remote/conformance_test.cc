@@ -98,7 +98,7 @@ class Verifying {
   virtual ~Verifying() = default;
 
   virtual void Open(uint64_t stream) = 0;
-  virtual void Send(uint64_t stream, const v1::ClientMessage& message) = 0;
+  virtual void Send(uint64_t stream, v1::ClientMessage message) = 0;
   // What comes next on this stream: a message, or the status that it ended with.
   virtual std::variant<v1::ServerMessage, absl::Status> Await(uint64_t stream) = 0;
   virtual void Close(uint64_t stream) = 0;
@@ -116,7 +116,7 @@ class BehindVerifier : public Verifying, private Verifier::Listener {
     verifier().Open(stream, *this);
   }
 
-  void Send(uint64_t stream, const v1::ClientMessage& message) override {
+  void Send(uint64_t stream, v1::ClientMessage message) override {
     {
       MutexLock lock(mu_);
       Inbox& inbox = inboxes_.at(stream);
@@ -261,7 +261,7 @@ class AtTheSimulatorsHost final : public Verifying {
     lines_[stream] = std::make_unique<Line>(events_);
     host_.Accept(lines_[stream]->connection, "", 0);
   }
-  void Send(uint64_t stream, const v1::ClientMessage& message) override {
+  void Send(uint64_t stream, v1::ClientMessage message) override {
     lines_.at(stream)->connection.Write(End::kDevice,
                                         FrameOf(FrameKind::kMessage, message.SerializeAsString()));
   }

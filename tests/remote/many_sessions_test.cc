@@ -53,14 +53,16 @@ TEST(ManySessionsTest, TwoHundredAreTwoHundredAndNoMore) {
   const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
   for (uint64_t stream = 1; stream <= kSessions; ++stream) {
     verifier->Open(stream, answers);
-    verifier->Send(stream, Waiting(stream));
+    v1::ClientMessage open = Waiting(stream);
+    verifier->Send(stream, open);
   }
   answers.Await(kSessions);
   EXPECT_EQ(answers.opened, kSessions);
   EXPECT_EQ(answers.refused, 0u);
 
   verifier->Open(kSessions + 1, answers);
-  verifier->Send(kSessions + 1, Waiting(kSessions + 1));
+  v1::ClientMessage open = Waiting(kSessions + 1);
+  verifier->Send(kSessions + 1, open);
   answers.Await(kSessions + 1);
   EXPECT_EQ(answers.refused, 1u);
   for (uint64_t stream = 1; stream <= kSessions + 1; ++stream) verifier->Close(stream);

@@ -62,27 +62,31 @@ class MortalServer {
   std::thread reviver_;  // last: it starts when all above exists
 };
 
-// Kills the server whenever so much more text has come.
+// Kills the server whenever so many more tokens have come, while the session stands still: Interrupted() is asked after
+// every event, on the session's thread.
 class Killer final : public SessionDriver::Observer {
  public:
-  Killer(MortalServer& server, size_t letters) : server_(server), letters_(letters) {}
+  Killer(MortalServer& server, const Session& session, size_t tokens)
+      : server_(server), session_(session), begin_(session.committed().size()), tokens_(tokens) {}
 
-  void OnText(std::string_view text) override {
-    text_ += text;
-    if (text_.size() < letters_ * (kills_ + 1)) return;
-    ++kills_;
-    server_.Kill();
-  }
+  void OnText(std::string_view text) override { text_ += text; }
   void OnPromptProgress(uint32_t, uint32_t) override {}
   void OnReport(const absl::Status&) override {}
-  bool Interrupted() override { return false; }
+  bool Interrupted() override {
+    if (session_.committed().size() - begin_ < tokens_ * (kills_ + 1)) return false;
+    ++kills_;
+    server_.Kill();
+    return false;
+  }
 
   const std::string& text() const { return text_; }
   size_t kills() const { return kills_; }
 
  private:
   MortalServer& server_;
-  const size_t letters_;
+  const Session& session_;
+  const size_t begin_;
+  const size_t tokens_;
   std::string text_;
   size_t kills_ = 0;
 };
@@ -99,8 +103,9 @@ void ExpectTheTextOfTheTargetAlone(const SamplingOptions& sampling) {
   MortalServer server;
   const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
   DraftedSession drafted(options, Damaged(), PolicyKind::kOurs, *verifier);
-  // A verdict brings several letters, so that some of the kills asked for fall together.
-  Killer killer(server, alone.text.size() / (kKills + 4));
+  // A verdict brings several tokens, so that some of the kills asked for fall together.
+  Killer killer(server, drafted.session(),
+                (alone.tokens.size() - options.prompt.size()) / (kKills + 4));
   const absl::Status status = drafted.driver().Run(Session::Start{}, killer);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(killer.text(), alone.text);

@@ -1,0 +1,61 @@
+// How long growth that was drafted before its verdict takes to follow it: from when the verdict comes
+// on the transport's thread until the growth is with the transport.
+//
+// Memory:  a count for each eighth of an octave of nanoseconds, so a quantile is told to a part in
+//          eight; no more however many there are.
+// Threads: as a vector.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/monotonic_time.h"
+
+namespace outrider {
+
+class AnswerTimes {
+ public:
+  void Add(Duration time) {
+    time = std::max(time, Duration::zero());
+    ++counts_[PlaceOf(static_cast<uint64_t>(time.count()))];
+    ++count_;
+    max_ = std::max(max_, time);
+  }
+
+  uint64_t count() const { return count_; }
+  Duration max() const { return max_; }
+  // No more than this, for such a share of them: 0.5 is the median. Zero when there are none.
+  Duration Quantile(double share) const {
+    uint64_t seen = 0;
+    for (size_t place = 0; place < counts_.size(); ++place) {
+      seen += counts_[place];
+      if (seen > 0 && static_cast<double>(seen) >= share * static_cast<double>(count_)) {
+        return std::min(EndOf(place), max_);
+      }
+    }
+    return max_;
+  }
+
+ private:
+  // Eighths of an octave: the three bits below the highest. What is less than eight has no octave.
+  static size_t PlaceOf(uint64_t ns) {
+    if (ns < 8) return ns;
+    const auto shift = static_cast<size_t>(std::bit_width(ns)) - 4;
+    return 8 * (shift + 1) + ((ns >> shift) & 7);
+  }
+  // The longest that has this place.
+  static Duration EndOf(size_t place) {
+    if (place < 8) return Duration(place);
+    const size_t shift = place / 8 - 1;
+    return Duration(((uint64_t{8} + place % 8 + 1) << shift) - 1);
+  }
+
+  std::array<uint64_t, 8 * 62> counts_ = {};
+  uint64_t count_ = 0;
+  Duration max_ = {};
+};
+
+}  // namespace outrider

@@ -1,0 +1,48 @@
+#include "client/driver/answer_times.h"
+
+#include <chrono>
+
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+
+TEST(AnswerTimes, OfNoneAreZero) {
+  const AnswerTimes times;
+  EXPECT_EQ(times.count(), 0u);
+  EXPECT_EQ(times.Quantile(0.5), Duration::zero());
+  EXPECT_EQ(times.max(), Duration::zero());
+}
+
+TEST(AnswerTimes, QuantilesAreWithinAnEighth) {
+  AnswerTimes times;
+  for (int i = 1; i <= 1000; ++i) times.Add(microseconds(i));
+  EXPECT_EQ(times.count(), 1000u);
+  EXPECT_EQ(times.max(), microseconds(1000));
+  for (const double share : {0.01, 0.25, 0.5, 0.9, 0.99}) {
+    const auto exact = nanoseconds(static_cast<int64_t>(share * 1'000'000));
+    EXPECT_GE(times.Quantile(share), exact) << share;
+    EXPECT_LE(times.Quantile(share), exact + exact / 8 + nanoseconds(1)) << share;
+  }
+  EXPECT_EQ(times.Quantile(1), microseconds(1000));
+}
+
+TEST(AnswerTimes, TakeAnyTime) {
+  AnswerTimes times;
+  times.Add(Duration(-5));
+  times.Add(Duration(0));
+  times.Add(Duration(7));
+  times.Add(Duration(8));
+  times.Add(Duration::max());
+  EXPECT_EQ(times.count(), 5u);
+  EXPECT_EQ(times.Quantile(0.4), Duration(0));
+  EXPECT_EQ(times.Quantile(0.6), Duration(7));
+  EXPECT_EQ(times.Quantile(0.8), Duration(8));
+  EXPECT_EQ(times.Quantile(1), Duration::max());
+}
+
+}  // namespace
+}  // namespace outrider
