@@ -32,10 +32,11 @@ struct ActivationRows {
 static inline ActivationRows SomeRows(const ActivationRows& x, uint32_t first, uint32_t count) {
   ActivationRows rows = x;
   rows.row_count = count;
-  rows.values += first * x.value_stride;
-  rows.quants += first * x.quant_stride;
-  if (x.scales != nullptr) rows.scales += first;  // floats have none, and no stride of zero either
-  rows.sums += first * x.sum_stride;
+  // A kind that these are not of has neither a pointer nor a stride of zero to be multiplied with.
+  if (x.values != nullptr) rows.values += first * x.value_stride;
+  if (x.quants != nullptr) rows.quants += first * x.quant_stride;
+  if (x.scales != nullptr) rows.scales += first;
+  if (x.sums != nullptr) rows.sums += first * x.sum_stride;
   return rows;
 }
 

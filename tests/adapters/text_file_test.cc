@@ -50,7 +50,7 @@ TEST(TextFile, WhatCannotBeReadIsSaid) {
   EXPECT_THAT(Complaint(dir.File("latin1")), HasSubstr("byte 3 of the text is no UTF-8"));
 
   std::string text;
-  for (int i = 0; i < 100000; ++i) text += std::to_string(i * i) + "\n";
+  for (int64_t i = 0; i < 100000; ++i) text += std::to_string(i * i) + "\n";
   WriteGzip(dir.File("packed"), text);
   std::string bytes = ReadFile(dir.File("packed"));
   for (const size_t length : {bytes.size() / 2, bytes.size() - 4, bytes.size() - 9}) {

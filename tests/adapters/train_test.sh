@@ -18,7 +18,7 @@ fails 1 'cannot open' adapters train-tokenizer none.txt --out x.gguf
 fails 1 'holds no text' adapters train-tokenizer /dev/null --out x.gguf
 
 # Where it was made without libtorch it says so, and that is all there is to test.
-if adapters train-lm 2>&1 | grep -q 'made without libtorch'; then exit 0; fi
+said=$(adapters train-lm 2>&1) || [[ "$said" != *'made without libtorch'* ]] || exit 0
 
 recipe=(train-lm "$TEXT" --validation "$TEXT" --tokenizer tokenizer.gguf --embedding 64 --layers 2 --heads 2 --context 64
   --learning-rate 4e-3 --threads 1)

@@ -237,7 +237,7 @@ TEST(TokenizerJson, ReadsWhatAPostProcessorPutsAround) {
   processor["single"] = {bos, bos, text};
   file["post_processor"] = processor;
   EXPECT_THAT(Outcome(Read(file)), HasSubstr("two special tokens on one side"));
-  processor["single"] = {bos};
+  processor["single"] = json::array({bos});
   file["post_processor"] = processor;
   EXPECT_THAT(Outcome(Read(file)), HasSubstr("TemplateProcessing without a text"));
   processor["single"] = {bos, text};
