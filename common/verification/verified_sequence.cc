@@ -311,19 +311,26 @@ v1::Finish VerifiedSequence::finish() const {
   return history_.size() > limits_.context_length ? v1::FINISH_LENGTH : v1::FINISH_NONE;
 }
 
-double VerifiedSequence::Promise() const {
+double VerifiedSequence::Promise(uint32_t node_count) const {
   std::array<uint32_t, kDoubtCount> counts{};
   for (const Sketch::Node& node : sketch_.nodes()) {
     if (node.doubt < kDoubtCount) ++counts[node.doubt];
   }
   double promise = 0;
-  uint32_t left = pass_nodes_wanted_;
+  uint32_t left = std::min(node_count, pass_nodes_wanted_);
   for (uint32_t doubt = 0; doubt < kDoubtCount && left > 0; ++doubt) {
     const uint32_t taken = std::min(left, counts[doubt]);
     promise += taken * std::exp2(-0.5 * doubt);
     left -= taken;
   }
   return promise;
+}
+
+uint32_t VerifiedSequence::NodesOfChance(double least) const {
+  const double doubt_max = least > 0 ? -2 * std::log2(least) : HUGE_VAL;
+  const auto nodes = std::ranges::count_if(
+      sketch_.nodes(), [&](const Sketch::Node& node) { return node.doubt <= doubt_max; });
+  return std::min(static_cast<uint32_t>(nodes), pass_nodes_wanted_);
 }
 
 std::span<const DraftedNode> VerifiedSequence::BeginPass(uint32_t node_count_max) {

@@ -89,9 +89,13 @@ class VerifiedSequence {
   v1::Finish finish() const;  // of the reply; FINISH_NONE: it is running, or waits for an Append
   bool has_growth() const { return node_count() > 0; }  // below the root
   uint32_t node_count() const { return static_cast<uint32_t>(sketch_.nodes().size()); }
-  // Drafted tokens that a pass over all it may take would commit, if its device is right about
-  // them.
-  double Promise() const;
+  // Drafted tokens that a pass over the best `node_count` would commit, if its device is right about
+  // them; by default over all it may take.
+  double Promise(uint32_t node_count) const;
+  double Promise() const { return Promise(pass_nodes_wanted_); }
+  // Of the nodes it may take, those that the text passes with so much of a chance, by what its device
+  // says.
+  uint32_t NodesOfChance(double least) const;
   // Nothing more comes before the root moves: the device has said so, or no pass could take it.
   bool told_to_go() const { return told_to_go_ || history_.size() == limits_.context_length; }
 

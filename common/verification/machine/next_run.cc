@@ -1,6 +1,7 @@
 #include "common/verification/machine/next_run.h"
 
 #include <chrono>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -27,6 +28,7 @@ TargetRun* NextRun::Begin(MonotonicTime now) {
   run_.closed.clear();
   run_.closed.swap(to_close_);
   running_ = true;
+  if (run_count_ > 0) row_worth_.Ran(now - begun_at_, std::exchange(committed_, 0));
   begun_at_ = now;
   ++run_count_;
   return &run_;

@@ -19,6 +19,7 @@
 
 #include "common/base/monotonic_time.h"
 #include "common/speculation/costs/moving_average.h"
+#include "common/verification/machine/row_worth.h"
 #include "common/verification/machine/scheduler.h"
 #include "common/verification/target_run.h"
 
@@ -46,6 +47,9 @@ class NextRun {
   void Close(SequenceId sequence) { to_close_.push_back(sequence); }
   TargetRun* Begin(MonotonicTime now);
 
+  // A pass of the run that has ended has committed so many.
+  void Committed(uint32_t tokens) { committed_ += tokens; }
+
   // Everybody has paid for its part. What is returned stays until the next Add().
   std::span<TargetWork> End();
 
@@ -55,6 +59,8 @@ class NextRun {
   Duration pass_time() const { return run_.pass_time; }
   // What passes take; none: not known yet.
   std::optional<double> pass_seconds() const { return pass_seconds_.value(); }
+  // What a drafted node has to promise to be worth its row (row_worth.h).
+  double LeastChance() const { return row_worth_.LeastChance(scheduler_.row_seconds()); }
   uint64_t run_count() const { return run_count_; }
   uint64_t prompt_token_count() const { return prompt_token_count_; }
 
@@ -67,6 +73,8 @@ class NextRun {
   TargetRun run_;
   std::vector<SequenceId> to_close_;
   MovingAverage pass_seconds_;
+  RowWorth row_worth_;
+  uint32_t committed_ = 0;  // since the newest run began
   uint64_t run_count_ = 0;
   uint64_t prompt_token_count_ = 0;
   // Of the run that is being put together.

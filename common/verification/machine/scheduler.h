@@ -32,6 +32,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -80,6 +81,11 @@ class Scheduler {
   void Charge(uint64_t session, Duration time);
   // What a run took of so many rows: tokens of prompts, roots and nodes.
   void LearnRunTime(uint32_t rows, Duration time) { run_time_.Learn(rows, time); }
+  // What a row takes; 0: not known yet.
+  double row_seconds() const {
+    const std::optional<RunTime::Line> line = run_time_.line();
+    return line ? line->row_seconds : 0;
+  }
 
  private:
   // `used` and `served` are time used as compared with others of the kind; no totals.

@@ -41,8 +41,17 @@ void SessionRuns::Consider(VerifierSession& session) {
   state_.run.Consider({.session = session.number,
                        .prompt_tokens = prompt_tokens,
                        .wants_pass = starts,
-                       .node_count = std::min(sequence.pass_nodes_wanted(), sequence.node_count()),
+                       .node_count = NodesWorthTheirRows(session),
                        .can_wait = start.can_wait});
+}
+
+// One who is alone chooses for himself what pays.
+uint32_t SessionRuns::NodesWorthTheirRows(const VerifierSession& session) const {
+  const VerifiedSequence& sequence = *session.sequence;
+  if (state_.sessions.size() == 1) {
+    return std::min(sequence.pass_nodes_wanted(), sequence.node_count());
+  }
+  return sequence.NodesOfChance(state_.run.LeastChance() / session.record.truth());
 }
 
 void SessionRuns::BeginWork(const Scheduler::Share& share) {
@@ -54,6 +63,7 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
       state_.moment.now, work);
   if (!share.has_pass) return;
   work.has_pass = true;
+  session.promised = sequence.Promise(share.node_count);
   work.nodes = sequence.BeginPass(share.node_count);
   work.chooser = &sequence.chooser();
   work.history = &sequence.history();
@@ -121,6 +131,8 @@ void SessionRuns::EndPass(VerifierSession& session, const TargetWork& work) {
   session.at_target.PassCommitted(commit, static_cast<uint32_t>(length));
   session.idle_since = state_.moment.now;
   session.pace.Yielded(node_count, tokens);
+  session.record.Passed(session.promised, tokens - 1);
+  state_.run.Committed(tokens);
   attachments_.RootKnown(session);
   ++counts_.passes;
   counts_.pass_nodes += node_count;

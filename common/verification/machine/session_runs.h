@@ -45,6 +45,7 @@ class SessionRuns {
 
  private:
   void Consider(VerifierSession& session);
+  uint32_t NodesWorthTheirRows(const VerifierSession& session) const;
   void BeginWork(const Scheduler::Share& share);
   void BeginFork(VerifierSession& session);
   void EndWork(TargetWork& work);

@@ -22,6 +22,7 @@
 #include "common/verification/machine/callers.h"
 #include "common/verification/machine/deadlines.h"
 #include "common/verification/machine/draft_here.h"
+#include "common/verification/machine/row_worth.h"
 #include "common/verification/machine/sequence_at_target.h"
 #include "common/verification/machine/session_identity.h"
 #include "common/verification/machine/session_pace.h"
@@ -58,6 +59,8 @@ struct VerifierSession {
   SessionPace pace;
   SequenceAtTarget at_target;
   DraftHere draft;
+  DraftRecord record;
+  double promised = 0;  // of the running pass
   VerifierStream* stream = nullptr;
   bool hidden = false;
   MonotonicTime idle_since{};  // detached, or without anything to write

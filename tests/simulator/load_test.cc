@@ -1,0 +1,58 @@
+// Many sessions at one target: drafting must not cost them more than it brings.
+#include <memory>
+#include <string_view>
+
+#include "bench/simulator/studies/figures.h"
+#include "bench/simulator/studies/lossless.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+Figures With(uint32_t session_count, std::string_view pass_time, PolicyKind policy,
+             std::string_view skill, uint32_t token_count = 500) {
+  const std::unique_ptr<World> world = *World::Create({.vocabulary_size = 1000, .seed = 1});
+  Scenario scenario;
+  scenario.pass_time = *TimeProfile::Parse(pass_time);
+  scenario.policy.kind = policy;
+  scenario.skill = *DraftSkill::Parse(skill);
+  scenario.session_count = session_count;
+  scenario.max_tokens = token_count;
+  if (policy == PolicyKind::kAuto) scenario.sketch.pass_node_count_max = 63;
+  if (skill == "none") scenario.dry_policy = v1::DRY_POLICY_ALONE;
+  Simulation simulation(*world, scenario);
+  EXPECT_TRUE(simulation.Run());
+  EXPECT_TRUE(CheckTexts(simulation).ok()) << CheckTexts(simulation);
+  return FiguresOf(simulation);
+}
+
+// As two cores have it: 24 rows cost as much as three runs of one.
+TEST(Load, WhereRowsAreDearManySessionsDraftNextToNothing) {
+  const Figures alone = With(24, "cpu:20", PolicyKind::kOurs, "none");
+  for (const PolicyKind policy : {PolicyKind::kOurs, PolicyKind::kAuto}) {
+    const Figures drafted = With(24, "cpu:20", policy, "good");
+    EXPECT_LT(drafted.token_ms, 1.07 * alone.token_ms) << PolicyName(policy);
+    EXPECT_LT(drafted.rows_per_token, 1.1) << PolicyName(policy);
+  }
+}
+
+TEST(Load, WhereRowsAreCheapDraftingGainsForAll) {
+  const Figures alone = With(24, "gpu:20", PolicyKind::kOurs, "none");
+  const Figures drafted = With(24, "gpu:20", PolicyKind::kAuto, "good");
+  EXPECT_LT(drafted.token_ms, 0.85 * alone.token_ms);
+}
+
+TEST(Load, FewSessionsDraftWhatPaysForAll) {
+  const Figures alone = With(4, "cpu:20", PolicyKind::kOurs, "none");
+  const Figures drafted = With(4, "cpu:20", PolicyKind::kAuto, "good");
+  EXPECT_LT(drafted.token_ms, 0.9 * alone.token_ms);
+}
+
+// A draft that is sure of what is never right gets rows until that is known, and then next to none.
+TEST(Load, WhoPromisesWhatNeverComesGetsNoRowsForIt) {
+  const Figures drafted = With(8, "cpu:20", PolicyKind::kOurs, "adversarial", 2000);
+  EXPECT_LT(drafted.rows_per_token, 1.4);
+}
+
+}  // namespace
+}  // namespace outrider
