@@ -1,0 +1,65 @@
+#include "server/server_flags.h"
+
+#include "CLI/CLI.hpp"
+#include "common/base/status.h"
+#include "common/torch/load_engine.h"
+
+namespace outrider {
+namespace {
+
+// Empty for a good one, as CLI11 wants it.
+std::string CheckDeviceFlag(const std::string& device) {
+  return std::string(Message(CheckDevice(device)));
+}
+
+}  // namespace
+
+void AddServerFlags(CLI::App& app, ServerFlags& flags) {
+  app.add_option("--model", flags.model, "The target: a .gguf file or a Hugging Face directory")
+      ->envname("OUTRIDER_MODEL")
+      ->required();
+  app.add_option("--device", flags.device,
+                 "What computes: cpu, torch (libtorch on this processor) or torch:cuda (on a GPU; "
+                 "torch:cuda:1 is the second). libtorch's tokens have a numerics id of their own "
+                 "and are not the same to the bit in every batch")
+      ->envname("OUTRIDER_DEVICE")
+      ->check(CLI::Validator(CheckDeviceFlag, "", "device"))
+      ->capture_default_str();
+  app.add_option("--draft", flags.draft,
+                 "A small model of the target's family, for devices that leave drafting to the "
+                 "server (outrider run --place server)")
+      ->envname("OUTRIDER_DRAFT");
+  app.add_option("--listen", flags.listen, "Where devices connect: host:port; port 0: any free one")
+      ->envname("OUTRIDER_LISTEN")
+      ->capture_default_str();
+  app.add_option("--context", flags.context,
+                 "Tokens of one session, prompt and reply (default: the model's, 4096 at the most)")
+      ->envname("OUTRIDER_CONTEXT");
+  app.add_option("--sessions", flags.sessions,
+                 "Sessions whose keys and values are in memory at a time")
+      ->envname("OUTRIDER_SESSIONS")
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  app.add_option(
+         "--kv-memory", flags.kv_memory,
+         "What keys and values of all sessions may take, as in 900MiB; when it is lent out, "
+         "new sessions are refused until some is free (default: all sessions at their "
+         "longest)")
+      ->envname("OUTRIDER_KV_MEMORY")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  app.add_option("--pass-nodes", flags.pass_nodes, "Drafted tokens of one pass, at the most")
+      ->envname("OUTRIDER_PASS_NODES")
+      ->check(CLI::Range(1u, 255u))
+      ->capture_default_str();
+  app.add_option("--threads", flags.threads, "Threads that compute")
+      ->envname("OUTRIDER_THREADS")
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  app.add_option("--isa", flags.isa, "Instruction set, in place of the best this processor has")
+      ->envname("OUTRIDER_ISA");
+  app.add_option("--drain-seconds", flags.drain_seconds, "What sessions have left after SIGTERM")
+      ->envname("OUTRIDER_DRAIN_SECONDS")
+      ->capture_default_str();
+}
+
+}  // namespace outrider
