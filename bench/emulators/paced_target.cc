@@ -1,0 +1,34 @@
+#include "bench/emulators/paced_target.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "common/base/clock.h"
+
+namespace outrider {
+namespace {
+
+size_t RowCount(std::span<const Reading> readings, std::span<const Pass> passes) {
+  size_t count = 0;
+  for (const Reading& reading : readings) count += reading.tokens.size();
+  for (const Pass& pass : passes) count += 1 + pass.nodes.size();
+  return count;
+}
+
+}  // namespace
+
+void PacedTarget::Run(std::span<Reading> readings, std::span<const Pass> passes,
+                      std::span<PassResult> results) {
+  const auto rows = static_cast<double>(RowCount(readings, passes));
+  const MonotonicTime deadline = RealClock().Now() + pace_.At(rows);
+  target_.Run(readings, passes, results);
+  const Duration late = RealClock().Now() - deadline;
+  ++lateness_.run_count;
+  if (late > Duration::zero()) {
+    ++lateness_.late_count;
+    lateness_.most = std::max(lateness_.most, late);
+  }
+  std::this_thread::sleep_until(deadline);
+}
+
+}  // namespace outrider
