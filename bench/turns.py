@@ -1,15 +1,20 @@
-"""Ways to write the same texts, turn by turn, and what came of them: the part that bench/local and bench/split share.
+"""Ways to write the same texts, turn by turn, and what came of them: the part that bench/local, bench/split and bench/busy share.
 
-Every round takes the next prompt and writes it on in every way, one after the other; who comes first moves on from round
+A setting is what stays as it is while ways take turns: target, pace, round trip, draft. In it every task has its rounds;
+each takes the task's next prompt and writes it on in every way, one after the other. Who comes first moves on from round
 to round, so that whatever else the machine does hits all alike. All ways have to write the same text.
 """
 
 import csv
+import dataclasses
+import pathlib
 import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
+TASKS = pathlib.Path(__file__).resolve().parent / "tasks"
 PROMPTS = ("Once upon a time, in a small village by the sea, there",
            "The old man looked at the river and said",
            "Lily had a red ball. She",
@@ -21,6 +26,22 @@ class Failed(Exception):
     pass
 
 
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    target: str
+    draft: str
+    pace: str = ""  # of a target that is paced, by emulators/paced_server.cc
+    round_trip_ms: str = ""  # of a target behind a link
+
+    def title(self):
+        words = [name_of(self.target)]
+        if self.pace:
+            words[0] += f" paced {self.pace} ms"
+        if self.round_trip_ms:
+            words.append(f"round trip {self.round_trip_ms} ms")
+        return ", ".join(words + [name_of(self.draft)])
+
+
 class Written:
     """A text that `outrider run` has written, and what it says of that."""
 
@@ -29,27 +50,63 @@ class Written:
         if run.returncode != 0:
             raise Failed((run.stderr.strip().splitlines() or ["no word of why"])[-1])
         self.text = run.stdout
-        self.speed = float(re.search(r"generated: \d+ tokens, ([\d.]+) tokens/s", run.stderr)[1])
+        generated = re.search(r"generated: (\d+) tokens, ([\d.]+) tokens/s", run.stderr)
+        self.tokens = int(generated[1])
+        self.speed = float(generated[2])
         passes = re.search(r"passes: (\d+) \(([\d.]+) tokens each of ([\d.]+) drafted\)", run.stderr)
         self.tokens_per_pass = float(passes[2]) if passes else 1.0
         self.rows_per_token = (1 + float(passes[3])) / float(passes[2]) if passes else 1.0
         up = re.search(r"up ([\d.]+) (B|KiB|MiB)", run.stderr)
         self.bytes_up = float(up[1]) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[up[2]] if up else 0.0
 
+    @property
+    def bytes_per_token(self):
+        return self.bytes_up / self.tokens
+
+
+# --- options ---
 
 def add_arguments(parser, rounds, tokens):
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--tokens", type=int, default=tokens)
     parser.add_argument("--temperature", type=float, default=0.8)
-    parser.add_argument("--prompts", help="a prompt a line; by default five of our own")
+    prompts = parser.add_mutually_exclusive_group()
+    prompts.add_argument("--prompts", help="a prompt a line; by default five of our own")
+    prompts.add_argument("--tasks", help=f"of bench/tasks: {', '.join(task_names())}, or all")
     parser.add_argument("--csv")
 
 
-def prompts_of(options):
-    if not options.prompts:
-        return PROMPTS
-    with open(options.prompts) as file:
-        return [line for line in file.read().splitlines() if line]
+def task_names():
+    return sorted(path.stem for path in TASKS.glob("*.txt"))
+
+
+def tasks_of(options):
+    """{task: prompts}"""
+    if not options.prompts and not options.tasks:
+        return {"openings": PROMPTS}
+    if options.prompts:
+        paths = [pathlib.Path(options.prompts)]
+    else:
+        paths = [TASKS / f"{name}.txt" for name in (task_names() if options.tasks == "all" else listed([options.tasks]))]
+    try:
+        return {path.stem: [line for line in path.read_text(encoding="utf-8").splitlines() if line] for path in paths}
+    except OSError as error:
+        sys.exit(f"{error.filename}: {error.strerror}; tasks are {', '.join(task_names())}")
+
+
+def listed(arguments):
+    """What was given several times, or with commas."""
+    return [word for argument in arguments for word in argument.split(",")]
+
+
+def name_of(model):
+    return pathlib.Path(model).name
+
+
+def ways_of(options, ways, draft):
+    """`ways` are those of a draft that is a model; what an ngram says has no tree."""
+    chosen = (options.ways or ("alone,chain8,auto" if draft == "ngram" else ways)).split(",")
+    return chosen if "alone" in chosen else ["alone", *chosen]
 
 
 def chain_or_policy(way):
@@ -62,9 +119,24 @@ def writing(options, prompt, seed):
             "--temperature", str(options.temperature)]
 
 
+def described(options):
+    tasks = ", ".join(f"{task} ({len(prompts)} prompts)" for task, prompts in tasks_of(options).items())
+    return (f"{options.tokens} tokens, temperature {options.temperature}, {options.rounds} rounds of {tasks}, "
+            "every way by turns; all texts are compared")
+
+
+# --- measuring ---
+
 def measure(title, commands, options):
-    """{way: [Written by round]}; commands[way](prompt, seed) is what to run."""
-    prompts = prompts_of(options)
+    """{task: {way: [Written by round]}}; commands[way](prompt, seed) is what to run."""
+    # What runs find out about prices is for the next ones of this setting, and no others.
+    with tempfile.TemporaryDirectory() as directory:
+        prices = ["--price-file", f"{directory}/prices"]
+        return {task: measure_task(f"{title}, {task}", prompts, commands, prices, options)
+                for task, prompts in tasks_of(options).items()}
+
+
+def measure_task(title, prompts, commands, more_words, options):
     ways = list(commands)
     written = {way: [] for way in ways}
     for turn in range(options.rounds):
@@ -72,7 +144,7 @@ def measure(title, commands, options):
         for way in ways[turn % len(ways):] + ways[:turn % len(ways)]:
             print(f"\r{title}: round {turn + 1} of {options.rounds}, {way}\033[K", end="", file=sys.stderr)
             try:
-                written[way].append(Written(commands[way](prompt, turn)))
+                written[way].append(Written(commands[way](prompt, turn) + more_words))
             except Failed as why:
                 sys.exit(f"\n{title}: {way}: {why}")
         if len({runs[-1].text for runs in written.values()}) != 1:
@@ -81,47 +153,66 @@ def measure(title, commands, options):
     return written
 
 
+# --- what came of it ---
+
 def ratios(runs, others):
     return [run.speed / other.speed for run, other in zip(runs, others)]
 
 
-def report(title, written, rows):
-    """Prints a table, adds to `rows`, and returns the median ratio to `alone` by way."""
-    print(f"\n{title}")
-    print(f"{'':24} tokens/s   of alone (least to largest)   tokens a pass   rows a token   bytes up a token")
-    medians = {}
-    for way, runs in written.items():
-        of_alone = ratios(runs, written["alone"])
-        medians[way] = statistics.median(of_alone)
+def report(setting, written, rows):
+    """Prints a table of all tasks together, with a column for each, and adds to `rows`."""
+    of_alone = {task: {way: ratios(runs, by_way["alone"]) for way, runs in by_way.items()}
+                for task, by_way in written.items()}
+    ways = list(next(iter(written.values())))
+    pooled = {way: [ratio for by_way in of_alone.values() for ratio in by_way[way]] for way in ways}
+    columns = list(written) if len(written) > 1 else []
+    print(f"\n{setting.title()}")
+    print(f"{'':24} tokens/s   of alone (least to largest)" + "".join(f"{task:>13}" for task in columns)
+          + "   tokens a pass   rows a token   bytes up a token")
+    for way in ways:
+        runs = [run for by_way in written.values() for run in by_way[way]]
         middle = {name: statistics.median(getattr(run, name) for run in runs)
-                  for name in ("speed", "tokens_per_pass", "rows_per_token", "bytes_up")}
-        print(f"{way:24} {middle['speed']:8.1f}   {medians[way]:8.2f} ({min(of_alone):.2f} to {max(of_alone):.2f})"
-              f"   {middle['tokens_per_pass']:18.2f}   {middle['rows_per_token']:12.2f}   {middle['bytes_up'] / rows.tokens:16.0f}")
-        rows.add(title, way, runs, of_alone)
-    others = {way: ratio for way, ratio in medians.items() if not way.startswith("auto")}
-    if "auto" in medians:
+                  for name in ("speed", "tokens_per_pass", "rows_per_token", "bytes_per_token")}
+        spread = f"({min(pooled[way]):.2f} to {max(pooled[way]):.2f})"
+        print(f"{way:24} {middle['speed']:8.1f}   {statistics.median(pooled[way]):8.2f} {spread:18}"
+              + "".join(f"{statistics.median(of_alone[task][way]):13.2f}" for task in columns)
+              + f"{middle['tokens_per_pass']:16.2f}{middle['rows_per_token']:15.2f}{middle['bytes_per_token']:19.0f}")
+    for task, by_way in written.items():
+        for way, runs in by_way.items():
+            rows.add(setting, task, way, runs, of_alone[task][way])
+    if "auto" in ways:
+        report_auto(pooled, of_alone)
+
+
+def report_auto(pooled, of_alone):
+    """What auto is of the best of the others, of every task and of all; that may be another one each time."""
+    found = []
+    for task, by_way in {"all": pooled, **of_alone}.items() if len(of_alone) > 1 else of_alone.items():
+        medians = {way: statistics.median(ratios_of_way) for way, ratios_of_way in by_way.items()}
+        others = {way: ratio for way, ratio in medians.items() if not way.startswith("auto")}
         best = max(others, key=others.get)
-        print(f"auto is {medians['auto'] / others[best]:.2f} of the best of the others, {best}")
-    return medians
+        found.append(f"{task} {medians['auto'] / others[best]:.2f} ({best})")
+    print(f"auto, of the best of the others: {', '.join(found)}")
 
 
 class Rows:
-    """For a CSV file."""
+    """A CSV file, written as settings are done. What no option asked for goes nowhere."""
 
-    def __init__(self, options):
-        self.path = options.csv
-        self.tokens = options.tokens
-        self.rows = []
+    COLUMNS = ("bench", "target", "pace", "round_trip_ms", "draft", "task", "way", "round", "tokens", "tokens_per_second",
+               "ratio", "tokens_per_pass", "rows_per_token", "bytes_up")
 
-    def add(self, title, way, runs, of_alone):
-        self.rows += [(title, way, turn, run.speed, ratio, run.tokens_per_pass, run.rows_per_token, run.bytes_up)
-                      for turn, (run, ratio) in enumerate(zip(runs, of_alone))]
+    def __init__(self, bench, options):
+        self.bench = bench
+        self.file = open(options.csv, "w", newline="") if options.csv else None
+        self.write(self.COLUMNS)
 
-    def write(self):
-        if not self.path:
-            return
-        with open(self.path, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(("setting", "way", "round", "tokens_per_second", "of_alone", "tokens_per_pass",
-                             "rows_per_token", "bytes_up"))
-            writer.writerows(self.rows)
+    def add(self, setting, task, way, runs, ratios_of_way):
+        for turn, (run, ratio) in enumerate(zip(runs, ratios_of_way)):
+            self.write((self.bench, name_of(setting.target), setting.pace, setting.round_trip_ms, name_of(setting.draft),
+                        task, way, turn, run.tokens, run.speed, round(ratio, 4), run.tokens_per_pass,
+                        round(run.rows_per_token, 3), round(run.bytes_up)))
+
+    def write(self, row):
+        if self.file:
+            csv.writer(self.file).writerow(row)
+            self.file.flush()
