@@ -7,6 +7,7 @@ to round, so that whatever else the machine does hits all alike. All ways have t
 
 import csv
 import dataclasses
+import math
 import pathlib
 import re
 import statistics
@@ -56,6 +57,10 @@ class Written:
         passes = re.search(r"passes: (\d+) \(([\d.]+) tokens each of ([\d.]+) drafted\)", run.stderr)
         self.tokens_per_pass = float(passes[2]) if passes else 1.0
         self.rows_per_token = (1 + float(passes[3])) / float(passes[2]) if passes else 1.0
+        there = re.search(r"passes: (\d+) at the server, over its own draft", run.stderr)
+        if there:
+            self.tokens_per_pass = self.tokens / int(there[1])
+            self.rows_per_token = math.nan  # the server does not tell
         up = re.search(r"up ([\d.]+) (B|KiB|MiB)", run.stderr)
         self.bytes_up = float(up[1]) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[up[2]] if up else 0.0
 
@@ -209,7 +214,7 @@ class Rows:
     def add(self, setting, task, way, runs, ratios_of_way):
         for turn, (run, ratio) in enumerate(zip(runs, ratios_of_way)):
             self.write((self.bench, name_of(setting.target), setting.pace, setting.round_trip_ms, name_of(setting.draft),
-                        task, way, turn, run.tokens, run.speed, round(ratio, 4), run.tokens_per_pass,
+                        task, way, turn, run.tokens, run.speed, round(ratio, 4), round(run.tokens_per_pass, 3),
                         round(run.rows_per_token, 3), round(run.bytes_up)))
 
     def write(self, row):
