@@ -21,7 +21,7 @@ void PacedTarget::Run(std::span<Reading> readings, std::span<const Pass> passes,
                       std::span<PassResult> results) {
   const auto rows = static_cast<double>(RowCount(readings, passes));
   const MonotonicTime deadline = RealClock().Now() + pace_.At(rows);
-  target_.Run(readings, passes, results);
+  OtherTarget::Run(readings, passes, results);
   const Duration late = RealClock().Now() - deadline;
   ++lateness_.run_count;
   if (late > Duration::zero()) {

@@ -17,15 +17,13 @@
 #include <span>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "bench/simulator/world/time_profile.h"
 #include "common/base/monotonic_time.h"
-#include "common/engine/target.h"
+#include "common/engine/other_target.h"
 
 namespace outrider {
 
-class PacedTarget final : public Target {
+class PacedTarget final : public OtherTarget {
  public:
   struct Lateness {
     uint64_t run_count = 0;
@@ -34,30 +32,14 @@ class PacedTarget final : public Target {
   };
 
   // `target` outlives it.
-  PacedTarget(Target& target, TimeProfile pace) : target_(target), pace_(std::move(pace)) {}
+  PacedTarget(Target& target, TimeProfile pace) : OtherTarget(target), pace_(std::move(pace)) {}
 
   const Lateness& lateness() const { return lateness_; }
 
-  const TargetInfo& info() const override { return target_.info(); }
-  absl::StatusOr<SequenceId> CreateSequence() override { return target_.CreateSequence(); }
-  absl::StatusOr<SequenceId> Fork(SequenceId sequence, uint32_t length) override {
-    return target_.Fork(sequence, length);
-  }
-  absl::Status Close(SequenceId sequence) override { return target_.Close(sequence); }
-  absl::StatusOr<uint32_t> Truncate(SequenceId sequence, uint32_t length) override {
-    return target_.Truncate(sequence, length);
-  }
-  absl::StatusOr<uint32_t> Length(SequenceId sequence) const override {
-    return target_.Length(sequence);
-  }
   void Run(std::span<Reading> readings, std::span<const Pass> passes,
            std::span<PassResult> results) override;
-  absl::Status Commit(SequenceId sequence, const Outcome& outcome) override {
-    return target_.Commit(sequence, outcome);
-  }
 
  private:
-  Target& target_;
   const TimeProfile pace_;
   Lateness lateness_;
 };

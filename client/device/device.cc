@@ -75,19 +75,18 @@ class LocalDevice final : public Device {
 
   absl::Status Load(const LoadProgress& progress) override {
     OUTRIDER_RETURN_IF_ERROR(LoadTarget(progress));
-    if (trace_ != nullptr) target_ = std::make_unique<TracedTarget>(std::move(target_), *trace_);
-    const TargetInfo& target = target_->info();
-    info_ = {target.model_name, target.numerics_id.ToString(), target.context_length};
+    const TargetInfo& info = target_->info();
+    info_ = {info.model_name, info.numerics_id.ToString(), info.context_length};
     if (options_.draft.model.empty()) return absl::OkStatus();
     // The draft works while the target does: it has a processor of its own at most.
     OUTRIDER_ASSIGN_OR_RETURN(draft_,
-                              LoadDraft(target.context_length, /*thread_count=*/1, progress));
-    VerifierConfig config = ConfigFor(target, *tokenizer_);
+                              LoadDraft(info.context_length, /*thread_count=*/1, progress));
+    VerifierConfig config = ConfigFor(info, *tokenizer_);
     config.sketch_nodes_max = options_.draft.sketch_nodes;
-    config.shares_processor = target.on_host_processor;
+    config.shares_processor = info.on_host_processor;
     machine_ = std::make_unique<VerifierMachine>(std::move(config),
                                                  VerifierMachine::Parts{*tokenizer_, RandomBits});
-    driver_ = std::make_unique<VerifierDriver>(*machine_, *target_);
+    driver_ = std::make_unique<VerifierDriver>(*machine_, target());
     return absl::OkStatus();
   }
 
@@ -121,6 +120,7 @@ class LocalDevice final : public Device {
                                          KernelsFor(options_.isa), *pool_, progress));
     OUTRIDER_ASSIGN_OR_RETURN(target_, EngineTarget::Create(std::move(loaded)));
     model_.reset();  // all of it is in the target's memory now
+    if (trace_ != nullptr) traced_.emplace(*target_, *trace_);
     return absl::OkStatus();
   }
 
@@ -130,12 +130,18 @@ class LocalDevice final : public Device {
     OUTRIDER_ASSIGN_OR_RETURN(
         Chooser chooser,
         Chooser::Create(asked.sampling, static_cast<int32_t>(target_->info().vocabulary_size)));
-    return TargetConversation::Create(*target_, turn_, std::move(chooser), std::move(stops));
+    return TargetConversation::Create(target(), turn_, std::move(chooser), std::move(stops));
+  }
+
+  Target& target() {
+    if (traced_) return *traced_;
+    return *target_;
   }
 
   std::unique_ptr<ModelFile> model_;  // until it is loaded
   const std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<Target> target_;
+  std::unique_ptr<EngineTarget> target_;
+  std::optional<TracedTarget> traced_;
   Mutex turn_;                    // at a target that writes alone
   std::unique_ptr<Draft> draft_;  // null: it does
   std::unique_ptr<VerifierMachine> machine_;

@@ -14,7 +14,7 @@ constexpr ChromeTrace::Label kRun = {"run", {"passes", "nodes", "tokens read"}};
 void TracedTarget::Run(std::span<Reading> readings, std::span<const Pass> passes,
                        std::span<PassResult> results) {
   const MonotonicTime begin = RealClock().Now();
-  target_->Run(readings, passes, results);
+  OtherTarget::Run(readings, passes, results);
   size_t node_count = 0;
   for (const Pass& pass : passes) node_count += pass.nodes.size();
   size_t token_count = 0;
