@@ -79,8 +79,7 @@ class LocalDevice final : public Device {
     info_ = {info.model_name, info.numerics_id.ToString(), info.context_length};
     if (options_.draft.model.empty()) return absl::OkStatus();
     // The draft works while the target does: it has a processor of its own at most.
-    OUTRIDER_ASSIGN_OR_RETURN(draft_,
-                              LoadDraft(info.context_length, /*thread_count=*/1, progress));
+    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(info.context_length, /*thread_count=*/1, progress));
     VerifierConfig config = ConfigFor(info, *tokenizer_);
     config.sketch_nodes_max = options_.draft.sketch_nodes;
     config.shares_processor = info.on_host_processor;
