@@ -27,6 +27,14 @@ const std::map<std::string, v1::DryPolicy>& DryPolicies() {
   return policies;
 }
 
+const std::map<std::string, Objective>& Objectives() {
+  static const auto& objectives =
+      *new std::map<std::string, Objective>{{"time", Objective::kTime},
+                                            {"balanced", Objective::kBalanced},
+                                            {"server", Objective::kServer}};
+  return objectives;
+}
+
 std::string CheckPolicy(const std::string& name) {
   const auto kind = ParsePolicyKind(name);
   return kind.ok() ? std::string() : std::string(Message(kind.status()));
@@ -87,6 +95,14 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
       ->check(CLI::IsMember({"adaptive", "wait", "alone"}))
       ->capture_default_str()
       ->envname("OUTRIDER_SPEC_DRY");
+  command
+      .add_option("--spec-objective", flags.objective,
+                  "What policy auto is to save: the time until text comes, the work that a server "
+                  "has with it (its target is never told to go on without a draft, and what spares "
+                  "it nothing is not drafted), or time where that is worth the work: balanced")
+      ->check(CLI::IsMember(Objectives()))
+      ->capture_default_str()
+      ->envname("OUTRIDER_SPEC_OBJECTIVE");
 }
 
 absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
@@ -96,7 +112,8 @@ absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
                       .policy = {.kind = kind, .gamma = flags.gamma},
                       .pass_nodes = flags.pass_nodes.value_or(ChoosesPassSize(kind) ? 63 : 16),
                       .sketch_nodes = flags.sketch_nodes,
-                      .dry = DryPolicies().at(flags.dry)};
+                      .dry = DryPolicies().at(flags.dry),
+                      .objective = Objectives().at(flags.objective)};
 }
 
 }  // namespace outrider

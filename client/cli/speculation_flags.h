@@ -24,6 +24,7 @@ struct SpeculationFlags {
   std::optional<uint32_t> pass_nodes;  // nothing: as many as the policy is given (DraftOf)
   uint32_t sketch_nodes = 256;
   std::string dry = "adaptive";
+  std::string objective = "time";
 };
 
 // Of the devices that engines compute on (torch/load_engine.h).

@@ -34,6 +34,15 @@
 namespace outrider {
 namespace {
 
+// What only policy auto chooses by.
+absl::Status CheckObjective(const DraftOptions& draft) {
+  if (draft.objective == Objective::kTime || draft.policy.kind == PolicyKind::kAuto) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("--spec-objective: policy ", PolicyName(draft.policy.kind),
+                         " has one way to decode, whatever is to be saved; take --policy auto");
+}
+
 // Whether the target does what a policy needs of it at a dry root.
 absl::Status CheckDry(const DraftOptions& draft) {
   if (draft.model.empty() || draft.dry == v1::DRY_POLICY_ADAPTIVE) return absl::OkStatus();
@@ -247,6 +256,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(DeviceOptions options) {
     return InvalidArgument("a device has a model or a server, and not both");
   }
   OUTRIDER_RETURN_IF_ERROR(CheckDry(options.draft));
+  OUTRIDER_RETURN_IF_ERROR(CheckObjective(options.draft));
   if (options.model.empty()) OUTRIDER_RETURN_IF_ERROR(CheckPlacement(options));
   std::unique_ptr<ChromeTrace> trace;
   if (!options.trace_file.empty()) {
@@ -298,6 +308,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
   const PriceFile prices(options_.price_file);
   const uint64_t key = PriceKey(draft);
   ControlSetup known_setup = setup;
+  known_setup.objective = options_.draft.objective;
   CostModel::Assumed assumed = AssumedOf(*verifier);
   if (const std::optional<Prices> known = prices.Find(key)) {
     known_setup.pass_nodes = known->pass_nodes;

@@ -49,6 +49,7 @@ struct DraftOptions {
   uint32_t pass_nodes = 16;  // at the most; policy auto chooses how many
   uint32_t sketch_nodes = 256;
   v1::DryPolicy dry = v1::DRY_POLICY_ADAPTIVE;
+  Objective objective = Objective::kTime;  // of policy auto
 
   bool is_model() const { return !model.empty() && model != kNgramDraft; }
 };

@@ -38,7 +38,7 @@ run() { outrider run --model stories.gguf --draft damaged.gguf "$@" 2>summary.tx
 
 # So it is when nothing, or little, may be drafted, and when the target does not wait for it.
 text=$(outrider run --model stories.gguf --prompt 'Lily had a' --max-tokens 60 2>/dev/null)
-for variant in '--spec-pass-nodes 1' '--spec-sketch-nodes 2' '--spec-dry alone --policy ours' '--spec-dry wait --policy chain --spec-gamma 7'; do
+for variant in '--spec-pass-nodes 1' '--spec-sketch-nodes 2' '--spec-objective server' '--spec-objective balanced' '--spec-dry alone --policy ours' '--spec-dry wait --policy chain --spec-gamma 7'; do
   # shellcheck disable=SC2086
   equals "$text" "$(run --prompt 'Lily had a' --max-tokens 60 $variant)"
 done
@@ -88,6 +88,8 @@ for policy in chain fsd llmcad edgellm lever awaited; do
   fails 1 "--spec-dry alone: policy $policy sends" outrider run --model stories.gguf --draft ngram --policy $policy --spec-dry alone --prompt x
 done
 fails 1 "--spec-dry wait: policy auto chooses" outrider run --model stories.gguf --draft ngram --spec-dry wait --prompt x
+fails 1 '--spec-objective: policy ours has one way' outrider run --model stories.gguf --draft ngram --policy ours --spec-objective server --prompt x
+fails 2 '--spec-objective' outrider run --model stories.gguf --draft ngram --spec-objective money --prompt x
 fails 1 'give --tokenizer' outrider run --server 127.0.0.1:1 --draft ngram --prompt x
 fails 1 'nowhere.gguf' outrider run --model stories.gguf --draft nowhere.gguf --prompt x
 fails 1 'does not fit into a context of 3' outrider run --model stories.gguf --draft stories.gguf --prompt 'Once upon a time' --context 3

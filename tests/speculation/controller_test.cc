@@ -146,6 +146,31 @@ TEST(Controller, StopsDraftingThatGainsNothingAndTriesAgainLater) {
   for (int i = 0; i < 2000; ++i) EXPECT_EQ(other.Decide(useful), Way::kGoOn);
 }
 
+// A target that is never told to go on has no pass that nothing was drafted for.
+TEST(Controller, GoesOnAloneWhereTimeIsWorthTheWork) {
+  const auto way_at = [](Objective objective, double round_trip_ms) {
+    Session session({.objective = objective});
+    return session.Decide({.round_trip_ms = round_trip_ms, .pass_ms = 20}, 20);
+  };
+  EXPECT_EQ(way_at(Objective::kTime, 60), Way::kGoOn);
+  EXPECT_EQ(way_at(Objective::kBalanced, 60), Way::kWait) << "3 tokens a pass, for 4 times a pass";
+  EXPECT_EQ(way_at(Objective::kServer, 60), Way::kWait);
+  EXPECT_EQ(way_at(Objective::kBalanced, 400), Way::kGoOn);
+  EXPECT_EQ(way_at(Objective::kServer, 400), Way::kWait);
+}
+
+TEST(Controller, DraftsForAServersSakeOnlyWhatSparesItWork) {
+  Session session({.server_drafts = true, .objective = Objective::kServer});
+  const Session::Times useful = {
+      .round_trip_ms = 400, .pass_ms = 20, .tokens_per_verdict = 2, .verdict_ms = 420};
+  EXPECT_EQ(session.Decide(useful, 1000), Way::kWait) << "late, but half the passes";
+  Session::Times useless = useful;
+  useless.tokens_per_verdict = 1;
+  int alone = 0;
+  for (int i = 0; i < 1000; ++i) alone += session.Decide(useless) == Way::kTargetAlone;
+  EXPECT_GT(alone, 800);
+}
+
 // Of where tokens are drafted, nothing is chosen that a setup does not have.
 TEST(Controller, ChoosesAPlacementThatThereIs) {
   const Session::Times useless = {

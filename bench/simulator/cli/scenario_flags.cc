@@ -21,6 +21,13 @@ absl::StatusOr<v1::DryPolicy> ParseDry(const std::string& name) {
   return InvalidArgument("'", name, "' is none of adaptive, wait, alone");
 }
 
+absl::StatusOr<Objective> ParseObjective(const std::string& name) {
+  if (name == "time") return Objective::kTime;
+  if (name == "balanced") return Objective::kBalanced;
+  if (name == "server") return Objective::kServer;
+  return InvalidArgument("--objective ", name, ": there are time, balanced and server");
+}
+
 absl::StatusOr<std::vector<uint32_t>> ParseKeys(const std::string& text, uint32_t sessions) {
   std::vector<uint32_t> counts;
   if (text.empty()) return counts;
@@ -90,6 +97,8 @@ void ScenarioFlags::AddTo(CLI::App& command) {
       "chain, fsd, llmcad, edgellm, lever, awaited, ours, auto; baselines: ahead (a chain that "
       "drafts "
       "on while it waits), server (drafting is left to the server)");
+  add(kPolicy, "--objective", objective,
+      "What policy auto is to save: time, server (its work), or balanced");
   add(kPolicy, "--gamma", gamma, "Tokens in a row, of chain and fsd");
   command
       .add_option(
@@ -135,6 +144,7 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   if (batches == 0) return InvalidArgument("--in-flight 0: the draft would be asked for nothing");
   scenario.sketch.batch_count_max = batches;
   OUTRIDER_ASSIGN_OR_RETURN(scenario.dry_policy, ParseDry(dry));
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.objective, ParseObjective(objective));
   scenario.session_count = sessions;
   OUTRIDER_ASSIGN_OR_RETURN(scenario.sessions_of_key, ParseKeys(keys, sessions));
   if (!greedy.empty()) {

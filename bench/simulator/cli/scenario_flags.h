@@ -41,6 +41,7 @@ struct ScenarioFlags {
   uint32_t batch_nodes = 8;
   uint32_t batches = 1;
   std::string dry = "adaptive";
+  std::string objective = "time";
   uint32_t sessions = 1;
   std::string keys;
   std::string greedy;

@@ -30,7 +30,8 @@ std::unique_ptr<Controller> StayingController(const SimulatedDevice::Options& op
     return std::make_unique<FixedController>(MakePolicy(options.policy), here);
   }
   return MakeController(options.policy, {.target_is_here = options.target_is_here,
-                                         .server_drafts = options.server_drafts});
+                                         .server_drafts = options.server_drafts,
+                                         .objective = options.objective});
 }
 
 std::unique_ptr<Controller> ControllerOf(const SimulatedDevice::Options& options) {

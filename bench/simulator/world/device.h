@@ -68,6 +68,7 @@ class SimulatedDevice {
     // another after every such time. Nothing: there is none.
     std::optional<Duration> alone_time;
     bool server_drafts = false;
+    Objective objective = Objective::kTime;
     // Leaves drafting to the server after so many verdicts, takes it back after as many, and so on,
     // whatever the policy. Nothing: as the policy has it.
     std::optional<uint32_t> moves_every;

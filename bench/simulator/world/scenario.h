@@ -16,6 +16,7 @@
 #include "bench/simulator/world/device.h"
 #include "bench/simulator/world/link.h"
 #include "bench/simulator/world/time_profile.h"
+#include "common/speculation/control/controller.h"
 #include "common/speculation/policies/policies.h"
 #include "common/tokens/sampling.h"
 
@@ -102,6 +103,7 @@ struct Scenario {
   SamplingOptions sampling;
   v1::DryPolicy dry_policy = v1::DRY_POLICY_ADAPTIVE;
   bool hints = true;
+  Objective objective = Objective::kTime;  // of policy auto
   LinkOptions patience;
   std::optional<Duration> alone_time;   // SimulatedDevice::Options
   std::optional<uint32_t> moves_every;  // the same

@@ -207,6 +207,7 @@ void Simulation::AddDevice(size_t i) {
   options.turns = scenario_.turns;
   options.alone_time = scenario_.alone_time;
   options.server_drafts = scenario_.server_draft_time.has_value();
+  options.objective = scenario_.objective;
   options.moves_every = scenario_.moves_every;
   options.seed = SeedOf(scenario_, kDeviceBits, i);
   devices_.push_back(std::make_unique<SimulatedDevice>(

@@ -51,6 +51,7 @@ AutoController::AutoController(const ControlSetup& setup)
 }
 
 void AutoController::Decided(const DraftView& draft) {
+  if (way_ == Way::kWait || way_ == Way::kAwait) waiting_tokens_ = draft.costs.tokens_per_pass();
   Choose(draft.costs);
   if (DraftsHere(way_)) size_.Decided(draft);
   course_ = CourseOf(way_);
@@ -93,6 +94,9 @@ AutoController::Way AutoController::Judged(const CostModel& costs) {
     return verdicts_ < kRest && !has_changed ? way_ : BestDrafting(costs);
   }
   const Way best = BestDrafting(costs);
+  if (setup_.objective == Objective::kServer && verdicts_ > kSettling && !SparesWork(costs)) {
+    return Way::kTargetAlone;
+  }
   if (!MayFail(best) || !MayFail(way_) || verdicts_ <= kSettling) return best;
   return Gains(costs) ? best : Way::kTargetAlone;
 }
@@ -102,6 +106,7 @@ AutoController::Way AutoController::Judged(const CostModel& costs) {
 // A target that goes on without what is drafted, or waits for it, has something to gain.
 bool AutoController::MayGainAtServer(const CostModel& costs) const {
   if (!setup_.server_drafts || since_server_ < server_rest_) return false;
+  if (setup_.objective == Objective::kServer) return false;
   if (way_ == Way::kGoOn || way_ == Way::kTargetAlone) return true;
   const double between_ms = costs.tokens_per_pass() / costs.tokens_per_ms();
   return between_ms > (1 + kIdle) * costs.recent_pass_ms();
@@ -155,13 +160,25 @@ bool AutoController::MayFail(Way way) const {
   return way == Way::kGoOn || setup_.target_is_here;
 }
 
+// One that goes on in this process takes the cores that the growth it does not wait for needs.
+bool AutoController::MayGoOn(double delay_ms, double pass_ms) const {
+  if (setup_.target_is_here || setup_.objective == Objective::kServer) return false;
+  if (setup_.objective == Objective::kTime) return true;
+  const double more_work = Border(waiting_tokens_ * waiting_tokens_, way_ != Way::kGoOn);
+  return delay_ms + pass_ms > more_work * pass_ms;
+}
+
+// Of the target's time.
+bool AutoController::SparesWork(const CostModel& costs) const {
+  return (1 + kGainMin) * costs.recent_pass_ms() < costs.tokens_per_pass() * costs.root_pass_ms();
+}
+
 AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
   const double pass_ms = costs.recent_pass_ms();
   const double delay_ms = costs.round_trip_ms() + costs.queue_ms() + costs.DraftMs(1);
   const bool waits = way_ == Way::kWait || way_ == Way::kAwait;
   const bool is_far = delay_ms + 1 / costs.tokens_per_ms() > Border(pass_ms, waits);
-  // One that goes on in this process takes the cores that the growth it does not wait for needs.
-  if (is_far && !setup_.target_is_here) return Way::kGoOn;
+  if (is_far && MayGoOn(delay_ms, pass_ms)) return Way::kGoOn;
   if (costs.round_trip_ms() > Border(kVeryNear, way_ != Way::kWait) * pass_ms) return Way::kWait;
   const double drafted = costs.tokens_per_pass() - 1;
   const bool quick = costs.DraftMs(1) < Border(kQuick, way_ == Way::kAwait) * drafted * pass_ms;

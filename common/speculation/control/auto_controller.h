@@ -28,6 +28,15 @@
 // verdicts, and kept if text came sooner; from one trial that came to nothing to the next it is twice
 // as long.
 //
+// So it is where text is to come soon. Where a server's work is to be little (ControlSetup::objective)
+// its target is never told to go on alone, nor its draft to draft; and nothing is drafted where that
+// takes more of the target than it spares. In between it goes on alone if that is at least as much
+// sooner as it is more work: t tells the time of a token, T / g the work, g being the tokens of a pass, so
+//
+//   (T + D) / T  >  (g, when it waits)^2
+//
+// since a pass that does not wait may have a token at the least.
+//
 // How many nodes a pass takes is chosen beside it (pass_size.h), and whether hints are worth their
 // messages (hint_value.h).
 //
@@ -61,6 +70,7 @@ class AutoController final : public Controller {
   static constexpr double kLittleYield = 3.4;  // tokens of a pass
 
   static constexpr uint32_t kTrialAtServer = 48;  // verdicts
+  static constexpr double kYieldAssumed = 2;      // tokens of a pass that has waited
 
   explicit AutoController(const ControlSetup& setup);
 
@@ -78,6 +88,8 @@ class AutoController final : public Controller {
   bool MayFail(Way way) const;
   bool Gains(const CostModel& costs);
   Way BestDrafting(const CostModel& costs) const;
+  bool MayGoOn(double delay_ms, double pass_ms) const;
+  bool SparesWork(const CostModel& costs) const;
   Way Judged(const CostModel& costs);
   bool MayGainAtServer(const CostModel& costs) const;
   Way TryServer(double tokens_per_ms);
@@ -89,6 +101,7 @@ class AutoController final : public Controller {
   double alone_ms_ = 0;    // a pass when it ended
   double tokens_ = 0;      // sums over verdicts that count
   double ms_ = 0;
+  double waiting_tokens_ = kYieldAssumed;  // of a pass, the last time that it waited
 
   // Of the server's draft.
   uint32_t since_server_ = 0;   // verdicts, since the text was drafted there

@@ -35,12 +35,22 @@ struct Course {
   std::optional<Dry> dry = {};       // none: as the session was opened
 };
 
+// What is to be little: the time until text comes, or the work that a server has with it. A pass at a
+// root below which nothing was drafted brings a token sooner than growth would, and for the price of
+// a whole pass.
+enum class Objective : uint8_t {
+  kTime,
+  kBalanced,  // time is not bought with more work than it is of itself worth
+  kServer,
+};
+
 // What can be chosen where a session stands. What cannot be done is not chosen.
 struct ControlSetup {
   bool target_is_here = false;  // in this process, and not at a server
   bool server_drafts = false;   // it has a draft of its own
   // Drafted nodes of a pass that were best before, where that is known.
   std::optional<uint32_t> pass_nodes = {};
+  Objective objective = Objective::kTime;
 };
 
 // What hints had done for a verdict when it came.
