@@ -10,7 +10,7 @@ namespace outrider {
 namespace {
 
 Figures With(uint32_t session_count, std::string_view pass_time, PolicyKind policy,
-             std::string_view skill, uint32_t token_count = 500) {
+             std::string_view skill, uint32_t token_count = 1000) {
   const std::unique_ptr<World> world = *World::Create({.vocabulary_size = 1000, .seed = 1});
   Scenario scenario;
   scenario.pass_time = *TimeProfile::Parse(pass_time);
@@ -31,7 +31,7 @@ TEST(Load, WhereRowsAreDearManySessionsDraftNextToNothing) {
   const Figures alone = With(24, "cpu:20", PolicyKind::kOurs, "none");
   for (const PolicyKind policy : {PolicyKind::kOurs, PolicyKind::kAuto}) {
     const Figures drafted = With(24, "cpu:20", policy, "good");
-    EXPECT_LT(drafted.token_ms, 1.07 * alone.token_ms) << PolicyName(policy);
+    EXPECT_LT(drafted.token_ms, 1.1 * alone.token_ms) << PolicyName(policy);
     EXPECT_LT(drafted.rows_per_token, 1.1) << PolicyName(policy);
   }
 }
@@ -39,7 +39,7 @@ TEST(Load, WhereRowsAreDearManySessionsDraftNextToNothing) {
 TEST(Load, WhereRowsAreCheapDraftingGainsForAll) {
   const Figures alone = With(24, "gpu:20", PolicyKind::kOurs, "none");
   const Figures drafted = With(24, "gpu:20", PolicyKind::kAuto, "good");
-  EXPECT_LT(drafted.token_ms, 0.85 * alone.token_ms);
+  EXPECT_LT(drafted.token_ms, 0.9 * alone.token_ms);
 }
 
 TEST(Load, FewSessionsDraftWhatPaysForAll) {

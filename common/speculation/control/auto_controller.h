@@ -8,6 +8,9 @@
 //   D + t above T         ours, and the target goes on alone, but for growth that is due so soon
 //                         that a pass begun before it would cost more than it gains
 //                         (growth_due.h)
+//   near, D below T       ours, and the target waits for growth: where it is the draft and not the
+//                         link that takes its time, nothing is on its way that a target which goes
+//                         on could meet
 //   D + t below T         ours, and the target waits for growth: a pass begun before it would be
 //                         over after it, and gain less than that delays
 //   next to no round      so, too; but where a pass yields little, or a batch takes next to nothing
@@ -65,6 +68,8 @@ class AutoController final : public Controller {
     kAtServer,     // nothing is drafted here
   };
 
+  static constexpr double kNear = 0.3;         // the round trip / T
+  static constexpr double kLate = 0.9;         // D / T
   static constexpr double kVeryNear = 0.15;    // the round trip / T
   static constexpr double kQuick = 1.0 / 60;   // a batch / T, for each drafted token of a pass
   static constexpr double kLittleYield = 3.4;  // tokens of a pass

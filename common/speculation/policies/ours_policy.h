@@ -7,7 +7,7 @@
 // difference, and pre-drafting is not a phase of its own.
 //
 //   Expand   the nodes with the most reach; as many in a batch as make the most reach per time
-//   Join     candidates by their reach, as long as the time that a node may save is worth the bytes
+//   Join     candidates by their reach, first children before others, as long as the time that a node may save is worth the bytes
 //            and the drafting that it takes, and as the sketch does not fill up between two
 //            verdicts: it is to hold the most probable nodes, and there is always one more that is
 //            less probable
