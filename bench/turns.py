@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+import predictions
+
 TASKS = pathlib.Path(__file__).resolve().parent / "tasks"
 PROMPTS = ("Once upon a time, in a small village by the sea, there",
            "The old man looked at the river and said",
@@ -79,6 +81,7 @@ def add_arguments(parser, rounds, tokens):
     prompts.add_argument("--prompts", help="a prompt a line; by default five of our own")
     prompts.add_argument("--tasks", help=f"of bench/tasks: {', '.join(task_names())}, or all")
     parser.add_argument("--csv")
+    parser.add_argument("--predict", action="store_true", help="what the simulator says, beside what was measured")
 
 
 def task_names():
@@ -132,13 +135,15 @@ def described(options):
 
 # --- measuring ---
 
-def measure(title, commands, options):
-    """{task: {way: [Written by round]}}; commands[way](prompt, seed) is what to run."""
+def measure(title, setting, commands, options):
+    """{task: {way: [Written by round]}}, and by task and way what was predicted; commands[way](prompt, seed) is what to run."""
+    tasks = tasks_of(options)
     # What runs find out about prices is for the next ones of this setting, and no others.
     with tempfile.TemporaryDirectory() as directory:
         prices = ["--price-file", f"{directory}/prices"]
-        return {task: measure_task(f"{title}, {task}", prompts, commands, prices, options)
-                for task, prompts in tasks_of(options).items()}
+        written = {task: measure_task(f"{title}, {task}", prompts, commands, prices, options)
+                   for task, prompts in tasks.items()}
+        return written, predictions.predicted(setting, tasks, written, options, directory) if options.predict else {}
 
 
 def measure_task(title, prompts, commands, more_words, options):
@@ -164,8 +169,9 @@ def ratios(runs, others):
     return [run.speed / other.speed for run, other in zip(runs, others)]
 
 
-def report(setting, written, rows):
+def report(setting, measured, rows):
     """Prints a table of all tasks together, with a column for each, and adds to `rows`."""
+    written, predicted = measured
     of_alone = {task: {way: ratios(runs, by_way["alone"]) for way, runs in by_way.items()}
                 for task, by_way in written.items()}
     ways = list(next(iter(written.values())))
@@ -173,7 +179,7 @@ def report(setting, written, rows):
     columns = list(written) if len(written) > 1 else []
     print(f"\n{setting.title()}")
     print(f"{'':24} tokens/s   of alone (least to largest)" + "".join(f"{task:>13}" for task in columns)
-          + "   tokens a pass   rows a token   bytes up a token")
+          + "   tokens a pass   rows a token   bytes up a token" + ("   predicted" if predicted else ""))
     for way in ways:
         runs = [run for by_way in written.values() for run in by_way[way]]
         middle = {name: statistics.median(getattr(run, name) for run in runs)
@@ -181,12 +187,20 @@ def report(setting, written, rows):
         spread = f"({min(pooled[way]):.2f} to {max(pooled[way]):.2f})"
         print(f"{way:24} {middle['speed']:8.1f}   {statistics.median(pooled[way]):8.2f} {spread:18}"
               + "".join(f"{statistics.median(of_alone[task][way]):13.2f}" for task in columns)
-              + f"{middle['tokens_per_pass']:16.2f}{middle['rows_per_token']:15.2f}{middle['bytes_per_token']:19.0f}")
+              + f"{middle['tokens_per_pass']:16.2f}{middle['rows_per_token']:15.2f}{middle['bytes_per_token']:19.0f}"
+              + beside(statistics.median(pooled[way]), [ratio for by_way in predicted.values() for ratio in by_way.get(way, [])]))
     for task, by_way in written.items():
         for way, runs in by_way.items():
-            rows.add(setting, task, way, runs, of_alone[task][way])
+            rows.add(setting, task, way, runs, of_alone[task][way], predicted.get(task, {}).get(way))
     if "auto" in ways:
         report_auto(pooled, of_alone)
+
+
+def beside(ratio, predicted):
+    if not predicted:
+        return ""
+    middle = statistics.median(predicted)
+    return f"   {middle:6.2f} ({100 * (middle / ratio - 1):+.0f} %)"
 
 
 def report_auto(pooled, of_alone):
@@ -204,18 +218,18 @@ class Rows:
     """A CSV file, written as settings are done. What no option asked for goes nowhere."""
 
     COLUMNS = ("bench", "target", "pace", "round_trip_ms", "draft", "task", "way", "round", "tokens", "tokens_per_second",
-               "ratio", "tokens_per_pass", "rows_per_token", "bytes_up")
+               "ratio", "tokens_per_pass", "rows_per_token", "bytes_up", "predicted_ratio")
 
     def __init__(self, bench, options):
         self.bench = bench
         self.file = open(options.csv, "w", newline="") if options.csv else None
         self.write(self.COLUMNS)
 
-    def add(self, setting, task, way, runs, ratios_of_way):
+    def add(self, setting, task, way, runs, ratios_of_way, predicted=None):
         for turn, (run, ratio) in enumerate(zip(runs, ratios_of_way)):
             self.write((self.bench, name_of(setting.target), setting.pace, setting.round_trip_ms, name_of(setting.draft),
                         task, way, turn, run.tokens, run.speed, round(ratio, 4), round(run.tokens_per_pass, 3),
-                        round(run.rows_per_token, 3), round(run.bytes_up)))
+                        round(run.rows_per_token, 3), round(run.bytes_up), round(predicted[turn], 4) if predicted else ""))
 
     def write(self, row):
         if self.file:
