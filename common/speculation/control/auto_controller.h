@@ -69,7 +69,7 @@ class AutoController final : public Controller {
   };
 
   static constexpr double kNear = 0.3;         // the round trip / T
-  static constexpr double kLate = 0.9;         // D / T
+  static constexpr double kLate = 0.75;        // D / T
   static constexpr double kVeryNear = 0.15;    // the round trip / T
   static constexpr double kQuick = 1.0 / 60;   // a batch / T, for each drafted token of a pass
   static constexpr double kLittleYield = 3.4;  // tokens of a pass
