@@ -2,6 +2,7 @@
 // of the tokens on its way and of what its sequence has heard.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
@@ -266,6 +267,12 @@ class HearingDeathTest : public Hearing {
  protected:
   // The child starts anew instead of inheriting threads it does not have.
   HearingDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+  // The child's, which dies and would leave its files behind.
+  Engine& Doomed() {
+    std::filesystem::remove_all(dir_.path());
+    return *engine_;
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, HearingDeathTest, testing::Values("mistral"),
@@ -274,16 +281,16 @@ INSTANTIATE_TEST_SUITE_P(Families, HearingDeathTest, testing::Values("mistral"),
 TEST_P(HearingDeathTest, StopsWhoContradictsHimself) {
   const States states = EncoderStates(3, 24);
   const SequenceId sequence = OrDie(engine_->Open());
-  EXPECT_DEATH(Read(*engine_, sequence, {1}), "hears its encoder before its rows do");
-  EXPECT_DEATH(engine_->Hear(sequence, {}).IgnoreError(), "an encoder says a row at least");
-  EXPECT_DEATH(engine_->Hear(sequence, std::span(states).first(300)).IgnoreError(),
+  EXPECT_DEATH(Read(Doomed(), sequence, {1}), "hears its encoder before its rows do");
+  EXPECT_DEATH(Doomed().Hear(sequence, {}).IgnoreError(), "an encoder says a row at least");
+  EXPECT_DEATH(Doomed().Hear(sequence, std::span(states).first(300)).IgnoreError(),
                "and whole ones");
-  EXPECT_DEATH(engine_->Hear(sequence, EncoderStates(kHeardMax + 1, 25)).IgnoreError(),
+  EXPECT_DEATH(Doomed().Hear(sequence, EncoderStates(kHeardMax + 1, 25)).IgnoreError(),
                "the caller knows how much may be heard");
   OUTRIDER_CHECK_OK(engine_->Hear(sequence, states));
-  EXPECT_DEATH(engine_->Hear(sequence, states).IgnoreError(), "hears one encoder, once");
+  EXPECT_DEATH(Doomed().Hear(sequence, states).IgnoreError(), "hears one encoder, once");
   const SequenceId fork = OrDie(engine_->Fork(sequence, 0));
-  EXPECT_DEATH(engine_->Hear(fork, states).IgnoreError(), "hears one encoder, once");
+  EXPECT_DEATH(Doomed().Hear(fork, states).IgnoreError(), "hears one encoder, once");
 }
 
 }  // namespace
