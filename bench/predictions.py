@@ -54,12 +54,12 @@ def policy_of(way, prices):
 
 
 def simulated_ms(setting, way, trace, tokens, prices):
-    """Per token. A target that stands alone needs no simulator."""
+    """Per token. A target that stands alone has no draft, recorded or other."""
     shape = setting.pace or prices.pass_shape()
     place = ["--rtt", setting.round_trip_ms] if setting.round_trip_ms else ["--one-processor"]
-    draft = ["--draft", "none", "--policy", "ours", "--dry", "alone"] if way == "alone" else policy_of(way, prices)
-    said = ran([SIMULATE, "run", "--trace", trace, "--tokens", tokens, "--target", shape, "--draft-time",
-                prices.batch_shape(), *place, *draft])
+    alone = ["--draft", "none", "--policy", "ours", "--dry", "alone"]
+    draft = alone if way == "alone" else ["--trace", trace, *policy_of(way, prices)]
+    said = ran([SIMULATE, "run", "--tokens", tokens, "--target", shape, "--draft-time", prices.batch_shape(), *place, *draft])
     return float(re.search(r"time per token +([\d.]+)", said)[1])
 
 
