@@ -18,6 +18,7 @@ class Session {
   struct Times {
     double round_trip_ms;
     double pass_ms;
+    double row_ms = 0;
     double draft_ms = 1;
     uint32_t tokens_per_verdict = 3;
     double verdict_ms = 30;
@@ -34,7 +35,12 @@ class Session {
     for (int i = 0; i < verdicts; ++i) {
       costs_.MeasuredRoundTrip(times.round_trip_ms);
       costs_.MeasuredDraft(1, times.draft_ms);
-      costs_.MeasuredPass({way == Way::kTargetAlone ? 0U : 8U, 4}, times.pass_ms);
+      const uint32_t fewer = passes_++ % 2 * 4;
+      if (way == Way::kTargetAlone) {
+        costs_.MeasuredPass({0, 0}, times.pass_ms);
+      } else {
+        costs_.MeasuredPass({8 - fewer, 4}, times.pass_ms - fewer * times.row_ms);
+      }
       costs_.MeasuredVerdict(times.tokens_per_verdict, times.verdict_ms);
       controller_.Decided(sketcher_.View({}));
       way = controller_.way();
@@ -43,6 +49,7 @@ class Session {
   }
 
  private:
+  uint32_t passes_ = 0;
   CostModel costs_;
   AutoController controller_;
   RestingPolicy resting_;
@@ -54,19 +61,25 @@ TEST(Controller, KnowsFromTheFirstVerdictWhetherToWaitForGrowth) {
   EXPECT_EQ(Session().Decide({.round_trip_ms = 100, .pass_ms = 20}), Way::kGoOn);
 }
 
-// Where little comes of a pass, or drafting takes next to nothing of it.
+// Where little comes of a pass, or drafting takes next to nothing of it; once it is known that rows
+// cost little.
 TEST(Controller, AwaitsVerdictsThatAreNextDoor) {
+  constexpr int kUntilPriced = 12;
   const Session::Times next_door = {
       .round_trip_ms = 1, .pass_ms = 50, .draft_ms = 5, .tokens_per_verdict = 2};
-  EXPECT_EQ(Session().Decide(next_door), Way::kAwait);
+  EXPECT_EQ(Session().Decide(next_door), Way::kWait);
+  EXPECT_EQ(Session().Decide(next_door, kUntilPriced), Way::kAwait);
   Session::Times rich = next_door;
   rich.tokens_per_verdict = 5;
-  EXPECT_EQ(Session().Decide(rich), Way::kWait);
+  EXPECT_EQ(Session().Decide(rich, kUntilPriced), Way::kWait);
   rich.draft_ms = 0.5;
-  EXPECT_EQ(Session().Decide(rich), Way::kAwait);
+  EXPECT_EQ(Session().Decide(rich, kUntilPriced), Way::kAwait);
   Session::Times far = next_door;
   far.round_trip_ms = 20;
-  EXPECT_EQ(Session().Decide(far), Way::kWait);
+  EXPECT_EQ(Session().Decide(far, kUntilPriced), Way::kWait);
+  Session::Times dear = next_door;
+  dear.row_ms = 4;
+  EXPECT_EQ(Session().Decide(dear, kUntilPriced), Way::kWait);
 }
 
 // Not even where drafting takes longer than a pass: it would take as long still.

@@ -13,6 +13,7 @@ TEST(RowPrice, IsUnknownUntilPassesDiffer) {
   price.Add(9, 34);  // one alone may have stuttered
   EXPECT_EQ(price.ms(), std::nullopt);
   price.Add(9, 34);
+  for (int i = 0; i < 7; ++i) price.Add(17, 46);
   ASSERT_TRUE(price.ms().has_value());
   EXPECT_DOUBLE_EQ(*price.ms(), 1.5);
 }
@@ -38,6 +39,18 @@ TEST(RowPrice, FollowsATargetThatChanges) {
   for (uint32_t i = 0; i < 64; ++i) price.Add(2 + i % 8, 24 + 1.5 * (2 + i % 8));
   for (uint32_t i = 0; i < 32; ++i) price.Add(2 + i % 8, 60 + 4.0 * (2 + i % 8));
   EXPECT_NEAR(*price.ms(), 4, 1e-9);
+}
+
+// The price of before holds while few passes of now are known, and not a price between two targets.
+TEST(RowPrice, IsNotThatOfAllPassesTakingLonger) {
+  RowPrice price;
+  for (uint32_t i = 0; i < 64; ++i) {
+    const uint32_t rows = i < 48 ? 4 + i % 4 : 9 + i % 4;
+    price.Add(rows, (i < 48 ? 24 : 72) + 0.5 * rows);
+    if (i > 8) {
+      EXPECT_NEAR(price.ms().value_or(-1), 0.5, 1e-9) << i;
+    }
+  }
 }
 
 TEST(RowPrice, IsNotBelowNothing) {

@@ -173,6 +173,13 @@ bool AutoController::SparesWork(const CostModel& costs) const {
   return (1 + kGainMin) * costs.recent_pass_ms() < costs.tokens_per_pass() * costs.root_pass_ms();
 }
 
+// Not before their price is known.
+bool AutoController::RowsAreCheap(const CostModel& costs) const {
+  const std::optional<double> row_ms = costs.row_ms();
+  const double border = Border(kDearRows, way_ == Way::kAwait) * costs.recent_pass_ms();
+  return row_ms && *row_ms * size_.nodes() < border;
+}
+
 AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
   const double pass_ms = costs.recent_pass_ms();
   const double delay_ms = costs.round_trip_ms() + costs.queue_ms() + costs.DraftMs(1);
@@ -182,6 +189,7 @@ AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
                               : delay_ms + 1 / costs.tokens_per_ms() > Border(pass_ms, waits);
   if (is_far && MayGoOn(delay_ms, pass_ms)) return Way::kGoOn;
   if (costs.round_trip_ms() > Border(kVeryNear, way_ != Way::kWait) * pass_ms) return Way::kWait;
+  if (!RowsAreCheap(costs)) return Way::kWait;
   const double drafted = costs.tokens_per_pass() - 1;
   const bool quick = costs.DraftMs(1) < Border(kQuick, way_ == Way::kAwait) * drafted * pass_ms;
   const bool little = costs.tokens_per_pass() < Border(kLittleYield, way_ == Way::kAwait);

@@ -15,7 +15,8 @@
 //                         over after it, and gain less than that delays
 //   next to no round      so, too; but where a pass yields little, or a batch takes next to nothing
 //   trip                  of it, the device waits for the verdict, since a tree that is grown in its
-//                         light is better. A target in this process is never told to go on: it would
+//                         light is better: if rows are known to cost little, for that tree needs more
+//                         of them. A target in this process is never told to go on: it would
 //                         take the cores that the growth it does not wait for needs. A drafter that
 //                         has nothing to say says so, and is not waited for (sketcher.h)
 //   whenever the first    the target alone: nothing is drafted. Then nothing tells whether a draft
@@ -73,6 +74,7 @@ class AutoController final : public Controller {
   static constexpr double kVeryNear = 0.15;    // the round trip / T
   static constexpr double kQuick = 1.0 / 60;   // a batch / T, for each drafted token of a pass
   static constexpr double kLittleYield = 3.4;  // tokens of a pass
+  static constexpr double kDearRows = 0.2;     // what drafted rows take of T
 
   static constexpr uint32_t kTrialAtServer = 48;  // verdicts
   static constexpr double kYieldAssumed = 2;      // tokens of a pass that has waited
@@ -95,6 +97,7 @@ class AutoController final : public Controller {
   Way BestDrafting(const CostModel& costs) const;
   bool MayGoOn(double delay_ms, double pass_ms) const;
   bool SparesWork(const CostModel& costs) const;
+  bool RowsAreCheap(const CostModel& costs) const;
   Way Judged(const CostModel& costs);
   bool MayGainAtServer(const CostModel& costs) const;
   Way TryServer(double tokens_per_ms);

@@ -9,19 +9,22 @@ void RowPrice::Add(uint32_t rows, double ms) {
 }
 
 std::optional<double> RowPrice::ms() const {
-  std::array<double, kPassCount*(kPassCount - 1) / 2> slopes;
+  std::array<double, kPassCount * kNear> slopes;
   size_t slope_count = 0;
-  const size_t kept = std::min(count_, kPassCount);
-  for (size_t i = 0; i < kept; ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (passes_[i].rows == passes_[j].rows) continue;
-      const double rows = static_cast<double>(passes_[i].rows) - passes_[j].rows;
-      slopes[slope_count++] = (passes_[i].ms - passes_[j].ms) / rows;
+  const size_t oldest = count_ - std::min(count_, kPassCount);
+  for (size_t i = oldest; i < count_; ++i) {
+    for (size_t j = std::max(oldest, i - std::min(i, kNear)); j < i; ++j) {
+      const Pass& later = passes_[i % kPassCount];
+      const Pass& before = passes_[j % kPassCount];
+      if (later.rows == before.rows) continue;
+      const double rows = static_cast<double>(later.rows) - before.rows;
+      slopes[slope_count++] = (later.ms - before.ms) / rows;
     }
   }
-  // Where one pass differs from all others there are as many slopes as those, and all hang on it;
-  // where two do, there are 2 (kept - 2).
-  if (slope_count < kSlopesMin || slope_count + 4 < 2 * kept) return std::nullopt;
+  // Where one pass differs from all others there are as many slopes as those near it, and all hang
+  // on it; where two do, there are twice as many.
+  const size_t near_one = std::min(count_ - oldest, 2 * kNear);
+  if (slope_count < kSlopesMin || slope_count + 4 < 2 * near_one) return std::nullopt;
   const auto middle = slopes.begin() + static_cast<ptrdiff_t>(slope_count / 2);
   std::nth_element(slopes.begin(), middle, slopes.begin() + static_cast<ptrdiff_t>(slope_count));
   return std::max(0.0, *middle);
