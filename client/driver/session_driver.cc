@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/tokens/growth_bits.h"
 
 namespace outrider {
 namespace {
@@ -141,8 +142,8 @@ void SessionDriver::Do(const Session::OpenStream& action) {
 
 void SessionDriver::Do(const Session::Send& action) {
   v1::ClientMessage& message = *action.message;
-  const bool is_answer = verdict_arrived_ && message.grow().tokens_size() > 0;
-  const auto node_count = static_cast<size_t>(message.grow().tokens_size());
+  const size_t node_count = GrowthReader(message.grow().nodes()).node_count();
+  const bool is_answer = verdict_arrived_ && node_count > 0;
   if (trace_ != nullptr) trace_->Sent(message, RealClock().Now());
   verifier_.Send(action.stream, message);
   if (!is_answer) return;

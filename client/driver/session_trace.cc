@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/tokens/growth_bits.h"
+
 namespace outrider {
 namespace {
 
@@ -63,7 +65,7 @@ void SessionTrace::Sent(const v1::ClientMessage& message, MonotonicTime at) {
     case v1::ClientMessage::kResume:
       return trace_.Instant(up_, kResume, at, {message.resume().length()});
     case v1::ClientMessage::kGrow:
-      return trace_.Instant(up_, kGrow, at, {Count(message.grow().tokens().size())});
+      return trace_.Instant(up_, kGrow, at, {GrowthReader(message.grow().nodes()).node_count()});
     case v1::ClientMessage::kAppend:
       return trace_.Instant(up_, kAppend, at, {Count(message.append().tokens().size())});
     case v1::ClientMessage::kTruncate:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/session/growth_message.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
@@ -17,6 +16,7 @@ Drafting::Drafting(const Sketcher::Options& options, bool target_waits, Controll
       target_waits_(target_waits),
       granted_pass_nodes_(options.pass_node_count_max),
       wire_ids_(options.node_count_max),
+      growth_writer_(options.node_count_max),
       times_(costs) {
   MakeSketcher(options);
 }
@@ -119,7 +119,7 @@ absl::Status Drafting::Drafted(uint64_t batch, std::span<const std::span<const P
 
 void Drafting::WriteGrowth(const Sketcher::Growth& growth, MonotonicTime now, v1::Grow& grow) {
   grow.set_go(growth.go);
-  outrider::WriteGrowth(growth.nodes, sketcher_->sketch(), wire_ids_, grow);
+  growth_writer_.Write(growth.nodes, sketcher_->sketch(), wire_ids_, grow);
   if (!growth.nodes.empty()) times_.Sent(wire_ids_.last(), now);
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/session/growth_message.h"
 #include "client/session/measurements.h"
 #include "client/session/wire_ids.h"
 #include "common/base/monotonic_time.h"
@@ -112,6 +113,7 @@ class Drafting {
   uint32_t granted_pass_nodes_;
   std::optional<Sketcher> sketcher_;
   WireIds wire_ids_;
+  GrowthWriter growth_writer_;
   Measurements times_;
 
   struct Flight {

@@ -15,20 +15,21 @@ uint32_t EdgeDoubt(const Sketch::Node& node, const Sketch& sketch) {
 
 }  // namespace
 
-void WriteGrowth(std::span<const Sketch::Node> nodes, const Sketch& sketch, WireIds& ids,
-                 v1::Grow& grow) {
+void GrowthWriter::Write(std::span<const Sketch::Node> nodes, const Sketch& sketch, WireIds& ids,
+                         v1::Grow& grow) {
+  nodes_.clear();
   NodeId parent_before = Sketch::kRoot;
   for (const Sketch::Node& node : nodes) {
     const std::optional<NodeId> parent = ids.OnWire(node.parent);
     OUTRIDER_CHECK(parent.has_value(), "a node is sent after its parent");
     const NodeId id = ids.Add(node.id);
+    if (nodes_.empty()) grow.set_first_id(id);
     // A step as long as the id leads to the root.
     const uint32_t step = *parent == parent_before ? 0 : id - *parent;
-    if (grow.tokens().empty()) grow.set_first_id(id);
-    grow.add_tokens(static_cast<uint32_t>(node.token));
-    grow.add_links(16 * step + EdgeDoubt(node, sketch));
+    nodes_.push_back({step, EdgeDoubt(node, sketch), static_cast<uint32_t>(node.token)});
     parent_before = *parent;
   }
+  WriteGrowthBits(nodes_, *grow.mutable_nodes());
 }
 
 }  // namespace outrider

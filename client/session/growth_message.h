@@ -1,17 +1,28 @@
-// Growth of a sketch as the wire has it: a token and a link for each node.
+// Growth of a sketch as the wire has it (common/tokens/growth_bits.h).
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "client/session/wire_ids.h"
+#include "common/tokens/growth_bits.h"
 #include "common/tokens/sketch.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
 
-// Fills tokens, links and first_id of `grow`, and gives the nodes their ids. They are nodes of
-// `sketch`, ids ascending; their parents were sent before, or are among them.
-void WriteGrowth(std::span<const Sketch::Node> nodes, const Sketch& sketch, WireIds& ids,
-                 v1::Grow& grow);
+class GrowthWriter {
+ public:
+  explicit GrowthWriter(uint32_t node_count_max) { nodes_.reserve(node_count_max); }
+
+  // Fills nodes and first_id of `grow`, and gives the nodes their ids. They are nodes of `sketch`,
+  // ids ascending; their parents were sent before, or are among them.
+  void Write(std::span<const Sketch::Node> nodes, const Sketch& sketch, WireIds& ids,
+             v1::Grow& grow);
+
+ private:
+  std::vector<GrownNode> nodes_;  // scratch
+};
 
 }  // namespace outrider

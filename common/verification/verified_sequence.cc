@@ -8,17 +8,13 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/tokens/growth_bits.h"
 #include "common/verification/verdict_message.h"
 #include "common/verification/wire_options.h"
 #include "common/verification/wire_prompt.h"
 
 namespace outrider {
 namespace {
-
-// A link's low bits are the doubt, the others say how far up the parent's id is.
-constexpr uint32_t kDoubtBits = 4;
-constexpr uint32_t kDoubtMask = (1 << kDoubtBits) - 1;
-static_assert(kDoubtMask == Sketch::kEdgeDoubtMax);
 
 // Nodes of more doubt than this are nearly out of reach: 2^-10.
 constexpr uint32_t kDoubtCount = 20;
@@ -88,34 +84,31 @@ absl::Status VerifiedSequence::Begin(const v1::Open& open, std::span<const Token
 // --- messages ---
 
 absl::Status VerifiedSequence::Grow(const v1::Grow& grow) {
-  OUTRIDER_RETURN_IF_ERROR(CheckGrowth(grow));
+  GrowthReader reader(grow.nodes());
+  OUTRIDER_RETURN_IF_ERROR(CheckGrowth(grow, reader.node_count()));
   // What was sent after an edit grows from the root that it left.
   seen_ = std::max(grow.seen(), epoch_begin_);
   NodeId parent = Sketch::kRoot;
-  for (int i = 0; i < grow.tokens_size(); ++i) {
-    const NodeId id = grow.first_id() + static_cast<uint32_t>(i);
-    const uint32_t step = grow.links(i) >> kDoubtBits;
-    if (step > 0) parent = step < id ? id - step : Sketch::kRoot;
+  for (uint32_t i = 0; i < reader.node_count(); ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(const GrownNode node, reader.Next());
+    const NodeId id = grow.first_id() + i;
+    if (node.step > 0) parent = node.step < id ? id - node.step : Sketch::kRoot;
     OUTRIDER_ASSIGN_OR_RETURN(const TokenId token,
-                              TokenFromWire(grow.tokens(i), limits_.vocabulary_size));
-    OUTRIDER_RETURN_IF_ERROR(GrowNode({id, parent, token, grow.links(i) & kDoubtMask}));
+                              TokenFromWire(node.token, limits_.vocabulary_size));
+    OUTRIDER_RETURN_IF_ERROR(GrowNode({id, parent, token, node.doubt}));
   }
+  OUTRIDER_RETURN_IF_ERROR(reader.End());
   const bool is_for_this_root = seen_ == verdict_count_ && !in_pass_;
   if (grow.go() && is_for_this_root && !drafted_here_) told_to_go_ = true;
   return absl::OkStatus();
 }
 
-absl::Status VerifiedSequence::CheckGrowth(const v1::Grow& grow) const {
+absl::Status VerifiedSequence::CheckGrowth(const v1::Grow& grow, uint32_t count) const {
   OUTRIDER_RETURN_IF_ERROR(CheckSeen(grow.seen()));
-  if (drafted_here_ && !grow.tokens().empty()) {
-    return InvalidArgument("growth of ", grow.tokens_size(),
+  if (drafted_here_ && count > 0) {
+    return InvalidArgument("growth of ", count,
                            " nodes came while the server drafts; Tune ends that");
   }
-  if (grow.tokens_size() != grow.links_size()) {
-    return InvalidArgument("growth has ", grow.tokens_size(), " tokens and ", grow.links_size(),
-                           " links; every token has one");
-  }
-  const auto count = static_cast<uint32_t>(grow.tokens_size());
   if (count > limits_.sketch_nodes_max) {
     return InvalidArgument("growth of ", count, " nodes is more than the ",
                            limits_.sketch_nodes_max, " of a sketch");

@@ -128,7 +128,7 @@ class VerifiedSequence {
 
   absl::Status Begin(const v1::Open& open, std::span<const TokenId> prompt);
   absl::Status CheckSeen(uint32_t seen) const;
-  absl::Status CheckGrowth(const v1::Grow& grow) const;
+  absl::Status CheckGrowth(const v1::Grow& grow, uint32_t count) const;
   absl::Status GrowNode(const Sketch::Growth& growth);
   absl::Status AppendReply(std::span<const TokenId> tokens);
   absl::Status AppendTurn(const v1::Append& append);

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/session_script.h"
+#include "tests/tokens/grown_nodes.h"
 
 namespace outrider {
 namespace {
@@ -133,7 +134,7 @@ TEST_F(ScriptTest, WhatWasDraftedMeanwhileIsSentInTheNewEpoch) {
   Down(ResumedMessage(Tokens("abc"), 3));
   const Grow grow = TakeUp().grow();
   EXPECT_EQ(grow.first_id(), 1u);
-  EXPECT_EQ(grow.tokens_size(), 3);
+  EXPECT_EQ(NodesOf(grow.nodes()).size(), 3u);
 }
 
 TEST_F(ScriptTest, AVerifierThatHasForgottenItIsToldTheReplySoFar) {

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/session_script.h"
+#include "tests/tokens/grown_nodes.h"
 
 namespace outrider {
 namespace {
@@ -148,7 +149,7 @@ TEST_F(ScriptTest, ADraftOfThePastIsPassedOver) {
   TakeUp();
   TakeUp();
   const Grow grow = SendChain("uvw");
-  EXPECT_EQ(grow.tokens(0), static_cast<uint32_t>('u'));
+  EXPECT_EQ(NodesOf(grow.nodes())[0].token, static_cast<uint32_t>('u'));
 }
 
 TEST_F(ScriptTest, AFailingDrafterIsReportedOnceAndTheTargetWritesOn) {
@@ -158,7 +159,7 @@ TEST_F(ScriptTest, AFailingDrafterIsReportedOnceAndTheTargetWritesOn) {
   EXPECT_THAT(reports_[0], HasSubstr("no room"));
   const Grow grow = TakeUp().grow();
   EXPECT_TRUE(grow.go());
-  EXPECT_EQ(grow.tokens_size(), 0);
+  EXPECT_TRUE(NodesOf(grow.nodes()).empty());
   Down(VerdictMessage(0, "", 'x'));
   Handle(Session::Drafted{batch_, {}, absl::ResourceExhaustedError("no room")});
   EXPECT_EQ(reports_.size(), 1u);

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/session_script.h"
+#include "tests/tokens/grown_nodes.h"
 
 namespace outrider {
 namespace {
@@ -189,11 +190,12 @@ TEST_F(ScriptTest, GrowthNamesParentsAndDoubtsAsTheWireHasThem) {
   const Grow grow = SendChain("xyz");
   EXPECT_EQ(grow.first_id(), 1u);
   EXPECT_EQ(grow.seen(), 0u);
-  ASSERT_EQ(grow.tokens_size(), 3);
-  EXPECT_EQ(grow.tokens(1), static_cast<uint32_t>('y'));
-  EXPECT_EQ(grow.links(0) / 16, 0u);  // the root, as of the first
-  EXPECT_EQ(grow.links(1) / 16, 1u);  // the node before
-  EXPECT_EQ(grow.links(2) / 16, 1u);
+  const std::vector<GrownNode> nodes = NodesOf(grow.nodes());
+  ASSERT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(nodes[1].token, static_cast<uint32_t>('y'));
+  EXPECT_EQ(nodes[0].step, 0u);  // the root, as of the first
+  EXPECT_EQ(nodes[1].step, 1u);  // the node before
+  EXPECT_EQ(nodes[2].step, 1u);
   EXPECT_TRUE(grow.go());
 }
 
@@ -217,7 +219,7 @@ TEST_F(ScriptTest, ANodeThatTheServerDoesNotKnowYetLivesOn) {
   const Grow more = SendChain("p");
   EXPECT_EQ(more.seen(), 1u);
   EXPECT_EQ(more.first_id(), 4u);
-  EXPECT_EQ(more.links(0) / 16, 1u);  // below node 3, which is z
+  EXPECT_EQ(NodesOf(more.nodes())[0].step, 1u);  // below node 3, which is z
 }
 
 // A stream repeats nothing; if one did all the same, the hash would tell.
@@ -274,7 +276,7 @@ TEST_F(ScriptTest, OneMessageIsWrittenAtATimeAndTheNextHasAllThatCameMeanwhile) 
   up_.clear();
   Handle(Session::Written{stream_});
   ASSERT_EQ(up_.size(), 1u);
-  EXPECT_EQ(up_[0].grow().tokens_size(), 2);
+  EXPECT_EQ(NodesOf(up_[0].grow().nodes()).size(), 2u);
   EXPECT_EQ(up_[0].grow().first_id(), 2u);
 }
 

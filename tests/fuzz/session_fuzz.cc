@@ -22,6 +22,7 @@
 #include "common/speculation/control/controllers.h"
 #include "common/verification/verdict_message.h"
 #include "tests/text/small_specs.h"
+#include "tests/tokens/grown_nodes.h"
 
 namespace outrider {
 namespace {
@@ -357,14 +358,14 @@ class World {
     if (message.has_grow()) Follow(message.grow());
   }
   void Follow(const v1::Grow& grow) {
-    OUTRIDER_CHECK(grow.tokens_size() <= static_cast<int>(kNodesMax), "growth fits the sketch");
+    const std::vector<GrownNode> nodes = NodesOf(grow.nodes());
+    OUTRIDER_CHECK(nodes.size() <= kNodesMax, "growth fits the sketch");
     uint32_t parent = 0;
-    for (int i = 0; i < grow.tokens_size(); ++i) {
-      const uint32_t id = grow.first_id() + static_cast<uint32_t>(i);
+    for (uint32_t id = grow.first_id(); const GrownNode& node : nodes) {
       OUTRIDER_CHECK(id == sent_.size() + 1, "ids on the wire rise without gaps");
-      const uint32_t step = grow.links(i) / 16;
-      if (step > 0) parent = step < id ? id - step : 0;
-      sent_.push_back({static_cast<TokenId>(grow.tokens(i)), parent});
+      if (node.step > 0) parent = node.step < id ? id - node.step : 0;
+      sent_.push_back({static_cast<TokenId>(node.token), parent});
+      ++id;
     }
   }
   void Do(const Session::CloseStream& action) {

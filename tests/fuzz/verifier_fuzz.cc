@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/tokens/growth_bits.h"
 #include "tests/verification/verifier_world.h"
 
 namespace outrider {
@@ -293,10 +294,15 @@ class Fuzz {
     // Ids that rise, mostly: the machine keeps to them as a device would.
     grow.set_first_id(input_.Below(16) == 0 ? input_.Number() : next_id_);
     next_id_ += count;
-    for (uint32_t i = 0; i < count; ++i) {
-      grow.add_tokens(Token());
-      grow.add_links(input_.Byte());
+    std::vector<GrownNode> nodes(count);
+    for (GrownNode& node : nodes) {
+      node.token = Token();
+      const uint32_t link = input_.Byte();
+      node.step = link / 16;
+      node.doubt = link % 16;
     }
+    WriteGrowthBits(nodes, *grow.mutable_nodes());
+    if (input_.Below(32) == 0) grow.mutable_nodes()->push_back(static_cast<char>(input_.Byte()));
     grow.set_go(input_.Flip());
   }
 

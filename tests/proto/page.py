@@ -14,6 +14,44 @@ import re
 import subprocess
 import sys
 
+
+# --- growth, as common/tokens/growth_bits.h has it ---
+
+def golomb(value, k):
+    more = (value + 2 ** k).bit_length() - 1 - k
+    return "1" * more + "0" + f"{value + 2 ** k:b}"[1:]
+
+
+def grow(seen, first_id, nodes, more=""):
+    """A message of growth; nodes are (step, doubt, token)."""
+    width = max(1, max(token for _, _, token in nodes).bit_length())
+    bits = golomb(len(nodes), 4) + f"{width - 1:05b}"
+    bits += "".join(golomb(step, 3) + golomb(doubt, 1) + f"{token:0{width}b}" for step, doubt, token in nodes)
+    data = [int(f"{bits[i:i + 8]:0<8}", 2) for i in range(0, len(bits), 8)]
+    escaped = "".join(f"\\{byte:03o}" for byte in data)
+    return f'grow {{ seen: {seen} first_id: {first_id} nodes: "{escaped}"{more} }}'
+
+
+def ungolomb(bits, at, k):
+    more = bits.index("0", at) - at
+    at += more + 1
+    return int("1" + bits[at:at + more + k], 2) - 2 ** k, at + more + k
+
+
+def nodes_of(data):
+    """What bytes of growth mean."""
+    bits = "".join(f"{byte:08b}" for byte in data)
+    count, at = ungolomb(bits, 0, 4)
+    width, at = int(bits[at:at + 5], 2) + 1, at + 5
+    said = []
+    for _ in range(count):
+        step, at = ungolomb(bits, at, 3)
+        doubt, at = ungolomb(bits, at, 1)
+        said.append(f"{step} {doubt} {int(bits[at:at + width], 2)}")
+        at += width
+    return ", ".join(said)
+
+
 # What a device says, then what the server answers, in one short session.
 EXAMPLES = [
     ("A device opens a session with the prompt 403, 2501, 263, and takes what the server likes for the rest.",
@@ -22,13 +60,13 @@ EXAMPLES = [
      "Server", 'opened { session: "0123456789abcdef" token: "secret-of-16-byt" time_to_live_ms: 120000 '
      'pass_nodes: 16 sketch_nodes_max: 256 length_max: 4096 numerics_id: "5d41402abc4b2a76" }'),
     ("Two children of the root with doubts 1 and 2, two below node 1 with doubts 0 and 3, one below node 3 with doubt 2.",
-     "Client", 'grow { first_id: 1 tokens: [278, 931, 6635, 2217, 373] links: [1, 2, 32, 3, 34] }'),
+     "Client", grow(0, 1, [(0, 1, 278), (0, 2, 931), (2, 0, 6635), (0, 3, 2217), (2, 2, 373)])),
     ("An exit has looked at the pass: after node 3 it expects token 373.",
      "Server", 'hint { verdict: 1 exit: 1 leaf: 3 next: 373 probability: 217 }'),
     ("The pass says so too. Its leaf is node 5 + 1 - 3, and 373 below that is node 5, which is the root now.",
      "Server", 'verdict { leaf_back: 3 next: 373 seen: 5 hash: 0x3a54ff53 nodes: 5 pass_us: 20125 }'),
     ("Growth below node 5, sent by a device that has seen verdict 1; nothing more will come before the next.",
-     "Client", 'grow { seen: 1 first_id: 6 tokens: [263, 1775] links: [16, 17] go: true }'),
+     "Client", grow(1, 6, [(1, 0, 263), (1, 1, 1775)], " go: true")),
     ("The link was lost: another stream takes the session over.",
      "Client", 'resume { session: "0123456789abcdef" token: "secret-of-16-byt" length: 6 hash: 0x8f1bbcdc3a54ff53 '
      'attempt: 2 }'),
@@ -78,7 +116,7 @@ def annotate(messages, message, data, depth=0):
 
     def say(raw, meaning):
         shown = raw.hex(" ")
-        lines.append(f"{'   ' * depth}{shown if len(shown) <= 47 else shown[:41] + ' ...':<{50 - 3 * depth}}{meaning}")
+        lines.append(f"{'   ' * depth}{shown if len(shown) < 47 else shown[:41] + ' ...':<{50 - 3 * depth}}{meaning}")
 
     while at < len(data):
         begin = at
@@ -100,7 +138,7 @@ def annotate(messages, message, data, depth=0):
                 say(data[begin:at], f"{name}, {size} bytes")
                 lines += annotate(messages, kind, inner, depth + 1)
             elif kind in ("bytes", "string"):
-                say(data[begin:at + size], f"{name}: {inner.decode()}")
+                say(data[begin:at + size], f"{name}: {nodes_of(inner) if message == 'Grow' else inner.decode()}")
             else:
                 values, inside = [], 0
                 while inside < size:
@@ -126,7 +164,7 @@ def bytes_section(root, messages):
 # --- sizes ---
 
 def bar(nodes):
-    return 4 * nodes + 24
+    return 7 * nodes // 2 + 24
 
 
 def within(bar_bytes, size, name):
@@ -137,23 +175,23 @@ def within(bar_bytes, size, name):
 
 def growth(rng, vocabulary, count, first_id, seen):
     """A batch of the drafter: nodes chosen among the newest, four children of each, in order."""
-    tokens, links, parents = [], [], list(range(max(1, first_id - 40), first_id)) or [0]
+    nodes, parents = [], list(range(max(1, first_id - 40), first_id)) or [0]
     node = first_id
-    while len(tokens) < count:
+    while len(nodes) < count:
         parent = parents[-1 - min(int(rng.expovariate(0.15)), len(parents) - 1)]
-        for child in range(min(4, count - len(tokens))):
+        for child in range(min(4, count - len(nodes))):
             step = node - parent if child == 0 else 0
-            tokens.append(rng.randrange(vocabulary))
-            links.append(16 * step + min(15, child + rng.randrange(4)))
+            token = rng.randrange(vocabulary)
+            nodes.append((step, min(15, child + rng.randrange(4)), token))
             node += 1
         parents = [p for p in parents if p != parent] + [node - 4]
         parents = [p for p in parents if p < node] or [first_id]
-    return f"grow {{ seen: {seen} first_id: {first_id} tokens: {tokens} links: {links} }}"
+    return grow(seen, first_id, nodes)
 
 
 def sizes_section(root):
     rng = random.Random(1)
-    rows = ["| growth of | vocabulary 512 | 32 000 | 152 000 | 4 a node + 24 |", "|---|---|---|---|---|"]
+    rows = ["| growth of | vocabulary 512 | 32 000 | 152 000 | 3.5 a node + 24 |", "|---|---|---|---|---|"]
     for count in (1, 4, 16, 64):
         cells = []
         for vocabulary in (512, 32000, 152000):

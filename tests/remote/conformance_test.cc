@@ -21,6 +21,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/tokens/growth_bits.h"
 #include "common/verification/machine/verifier_config.h"
 #include "common/verification/verifier_driver.h"
 #include "common/verification/wire_prompt.h"
@@ -445,10 +446,11 @@ class Script {
     v1::Grow& grow = *message.mutable_grow();
     grow.set_seen(verdict_);
     grow.set_first_id(last_id_ + 1);
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      grow.add_tokens(static_cast<uint32_t>(tokens[i]));
-      grow.add_links(i == 0 ? 0 : 16);
+    std::vector<GrownNode> nodes;
+    for (const TokenId token : tokens) {
+      nodes.push_back({nodes.empty() ? 0U : 1U, 0, static_cast<uint32_t>(token)});
     }
+    WriteGrowthBits(nodes, *grow.mutable_nodes());
     last_id_ += static_cast<uint32_t>(tokens.size());
     grown_ = tokens;
     grow.set_go(true);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/tokens/growth_bits.h"
 #include "common/tokens/sketch.h"
 #include "common/tokens/token_history.h"
 #include "common/verification/verdict_message.h"
@@ -98,6 +99,7 @@ class GrowingDevice {
     v1::Grow& grow = *message.mutable_grow();
     grow.set_seen(verdict_);
     grow.set_first_id(next_id_);
+    std::vector<GrownNode> grown;
     std::vector<TokenId> path;
     while (count-- > 0 && sketch_.nodes().size() < sketch_.node_count_max()) {
       const size_t place = random() % (sketch_.nodes().size() + 1);
@@ -109,11 +111,11 @@ class GrowingDevice {
       const auto doubt = static_cast<uint32_t>(random() % 16);
       const NodeId id = next_id_++;
       const uint32_t step = parent == Sketch::kRoot ? id : id - parent;
-      grow.add_tokens(static_cast<uint32_t>(token));
-      grow.add_links(16 * step + doubt);
+      grown.push_back({step, doubt, static_cast<uint32_t>(token)});
       ASSERT_TRUE(sketch_.Grow({id, parent, token, doubt}, sketch_.commit_count()).ok());
     }
-    if (grow.tokens_size() > 0) Say(message);
+    WriteGrowthBits(grown, *grow.mutable_nodes());
+    if (!grown.empty()) Say(message);
   }
 
   void Say(const v1::ClientMessage& message) { world_.Send(stream_, message); }

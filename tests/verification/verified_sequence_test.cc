@@ -9,6 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/tokens/growth_bits.h"
 #include "common/verification/verdict_message.h"
 #include "common/verification/wire_prompt.h"
 #include "gmock/gmock.h"
@@ -47,14 +48,17 @@ std::unique_ptr<VerifiedSequence> Make(std::string_view prompt) {
   return Make(OpenOf(prompt));
 }
 
-// Nodes as "token", each with its link.
+// Nodes as "token", each with 16 * step + doubt.
 v1::Grow GrowOf(uint32_t seen, uint32_t first_id, std::string_view tokens,
                 const std::vector<uint32_t>& links) {
   v1::Grow grow;
   grow.set_seen(seen);
   grow.set_first_id(first_id);
-  for (const char c : tokens) grow.add_tokens(static_cast<unsigned char>(c));
-  grow.mutable_links()->Assign(links.begin(), links.end());
+  std::vector<GrownNode> nodes;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    nodes.push_back({links[i] / 16, links[i] % 16, static_cast<unsigned char>(tokens[i])});
+  }
+  WriteGrowthBits(nodes, *grow.mutable_nodes());
   return grow;
 }
 
@@ -161,7 +165,7 @@ std::vector<std::pair<NodeId, uint32_t>> NodesAndParents(VerifiedSequence& seque
   return nodes;
 }
 
-TEST(VerifiedSequence, ALinkIsTheWayUpToTheParent) {
+TEST(VerifiedSequence, AStepIsTheWayUpToTheParent) {
   const auto sequence = Make("once");
   //   first of a message, without a step: the root; then as the one before it; one up; three up;
   //   further up than there are ids: the root; as the one before it
@@ -193,17 +197,27 @@ TEST(VerifiedSequence, BadGrowthIsRefusedInASentence) {
     return Error(sequence->Grow(grow));
   };
   EXPECT_EQ(error_of(ChainOf(2, 7, "a")), "the device has seen verdict 2, and there have been 1");
-  EXPECT_EQ(error_of(GrowOf(0, 7, "ab", {1})),
-            "growth has 2 tokens and 1 links; every token has one");
   EXPECT_EQ(error_of(ChainOf(0, 7, std::string(33, 'a'))),
             "growth of 33 nodes is more than the 32 of a sketch");
   EXPECT_EQ(error_of(ChainOf(0, 6, "a")), "node 6 comes after node 6; ids rise strictly");
   EXPECT_EQ(error_of(ChainOf(0, 0, "a")), "node 0 comes after node 6; ids rise strictly");
   EXPECT_EQ(error_of(ChainOf(0, 0xfffffffe, "ab")),
             "growth of 2 nodes from 4294967294 on goes past the last id; open a new session");
-  v1::Grow grow = ChainOf(0, 7, "a");
-  grow.set_tokens(0, 270);
-  EXPECT_EQ(error_of(grow), "token 270 is outside the vocabulary of 0 to 269");
+  const auto grow_of = [](const GrownNode& node) {
+    v1::Grow grow;
+    grow.set_first_id(7);
+    WriteGrowthBits({&node, 1}, *grow.mutable_nodes());
+    return grow;
+  };
+  EXPECT_EQ(error_of(grow_of({0, 1, 270})), "token 270 is outside the vocabulary of 0 to 269");
+  EXPECT_EQ(error_of(grow_of({0, 16, 'a'})),
+            "node 7 has a doubt of 16; that of an edge is at most 15");
+  v1::Grow grow = ChainOf(0, 7, "ab");
+  grow.mutable_nodes()->pop_back();
+  EXPECT_EQ(error_of(grow), "growth of 2 nodes has 4 bytes, which end before its last node");
+  grow = ChainOf(0, 7, "a");
+  grow.mutable_nodes()->append("more");
+  EXPECT_EQ(error_of(grow), "growth of 1 nodes ends after 3 of its 7 bytes");
 }
 
 TEST(VerifiedSequence, WhatADeviceHasSeenDoesNotBecomeUnseen) {

@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/model/numerics_id.h"
 #include "common/text/tokenizer.h"
+#include "common/tokens/growth_bits.h"
 #include "common/verification/machine/verifier_machine.h"
 #include "common/verification/target_run.h"
 #include "common/verification/wire_prompt.h"
@@ -203,10 +204,11 @@ inline v1::ClientMessage ChainOf(uint32_t seen, uint32_t first_id, std::span<con
   v1::Grow& grow = *message.mutable_grow();
   grow.set_seen(seen);
   grow.set_first_id(first_id);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    grow.add_tokens(static_cast<uint32_t>(tokens[i]));
-    grow.add_links(i == 0 ? 1 : 16 + 1);
+  std::vector<GrownNode> nodes;
+  for (const TokenId token : tokens) {
+    nodes.push_back({nodes.empty() ? 0U : 1U, 1, static_cast<uint32_t>(token)});
   }
+  WriteGrowthBits(nodes, *grow.mutable_nodes());
   grow.set_go(go);
   return message;
 }

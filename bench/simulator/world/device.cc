@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/speculation/control/fixed_controller.h"
 #include "common/speculation/policies/resting_policy.h"
+#include "common/tokens/growth_bits.h"
 
 namespace outrider {
 
@@ -145,7 +146,7 @@ void SimulatedDevice::Do(const Session::Send& action) {
                           parts_.number,
                           events_.now(),
                           {},
-                          static_cast<uint32_t>(action.message->grow().tokens_size()),
+                          GrowthReader(action.message->grow().nodes()).node_count(),
                           action.message->ShortDebugString()});
   }
   connection.Write(End::kDevice, FrameOf(FrameKind::kMessage, action.message->SerializeAsString()));

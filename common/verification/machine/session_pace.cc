@@ -9,7 +9,7 @@ void SessionPace::RootKnown(const VerifiedSequence& sequence, std::optional<doub
 }
 
 void SessionPace::Grown(const v1::Grow& grow, const VerifiedSequence& sequence, MonotonicTime now) {
-  if (grow.tokens().empty()) return;
+  if (grow.nodes().empty()) return;
   last_growth_ = now;
   dry_.Grown(grow.seen(), now);
   due_.Grown(grow.seen(), sequence.Promise(), now);

@@ -1,0 +1,110 @@
+#include "common/tokens/growth_bits.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+constexpr uint32_t kCountBits = 4;
+constexpr uint32_t kWidthBits = 5;
+constexpr uint32_t kStepBits = 3;
+constexpr uint32_t kDoubtBits = 1;
+
+class BitWriter {
+ public:
+  explicit BitWriter(std::string& bytes) : bytes_(bytes) { bytes_.clear(); }
+
+  void Bits(uint64_t value, uint32_t count) {
+    while (count-- > 0) {
+      if (used_ == 0) bytes_.push_back(0);
+      const auto bit = static_cast<uint8_t>(value >> count & 1);
+      bytes_.back() = static_cast<char>(static_cast<uint8_t>(bytes_.back()) | bit << (7 - used_));
+      used_ = (used_ + 1) % 8;
+    }
+  }
+
+  void Golomb(uint32_t value, uint32_t k) {
+    const uint64_t shifted = uint64_t{value} + (uint64_t{1} << k);
+    const auto more = static_cast<uint32_t>(std::bit_width(shifted)) - 1 - k;
+    Bits((uint64_t{1} << (more + 1)) - 2, more + 1);  // ones and a zero
+    Bits(shifted, more + k);
+  }
+
+ private:
+  std::string& bytes_;
+  uint32_t used_ = 0;  // of the last byte
+};
+
+}  // namespace
+
+void WriteGrowthBits(std::span<const GrownNode> nodes, std::string& bytes) {
+  BitWriter out(bytes);
+  if (nodes.empty()) return;
+  uint32_t largest = 1;
+  for (const GrownNode& node : nodes) largest = std::max(largest, node.token);
+  const auto width = static_cast<uint32_t>(std::bit_width(largest));
+  out.Golomb(static_cast<uint32_t>(nodes.size()), kCountBits);
+  out.Bits(width - 1, kWidthBits);
+  for (const GrownNode& node : nodes) {
+    out.Golomb(node.step, kStepBits);
+    out.Golomb(node.doubt, kDoubtBits);
+    out.Bits(node.token, width);
+  }
+}
+
+GrowthReader::GrowthReader(std::string_view bytes) : bytes_(bytes) {
+  if (bytes_.empty()) return;
+  node_count_ = Golomb(kCountBits);
+  width_ = 1 + Bits(kWidthBits);
+}
+
+// Zero bits behind the end.
+uint32_t GrowthReader::Bits(uint32_t count) {
+  uint32_t value = 0;
+  while (count-- > 0) {
+    const size_t byte = at_ / 8;
+    is_bad_ = is_bad_ || byte >= bytes_.size();
+    const uint32_t bit = is_bad_ ? 0 : static_cast<uint8_t>(bytes_[byte]) >> (7 - at_ % 8) & 1;
+    value = value << 1 | bit;
+    ++at_;
+  }
+  return value;
+}
+
+uint32_t GrowthReader::Golomb(uint32_t k) {
+  uint32_t more = 0;
+  while (more + k <= 32 && Bits(1) == 1) ++more;
+  if (more + k > 32) {
+    is_bad_ = true;
+    return 0;
+  }
+  const uint64_t shifted = uint64_t{1} << (more + k) | Bits(more + k);
+  const uint64_t value = shifted - (uint64_t{1} << k);
+  is_bad_ = is_bad_ || value > std::numeric_limits<uint32_t>::max();
+  return static_cast<uint32_t>(value);
+}
+
+absl::StatusOr<GrownNode> GrowthReader::Next() {
+  const uint32_t step = Golomb(kStepBits);
+  const uint32_t doubt = Golomb(kDoubtBits);
+  const uint32_t token = Bits(width_);
+  if (is_bad_) {
+    return InvalidArgument("growth of ", node_count_, " nodes has ", bytes_.size(),
+                           " bytes, which end before its last node");
+  }
+  return GrownNode{step, doubt, token};
+}
+
+absl::Status GrowthReader::End() const {
+  const size_t used = (at_ + 7) / 8;
+  if (!is_bad_ && used == bytes_.size()) return absl::OkStatus();
+  if (is_bad_) return InvalidArgument("growth of ", bytes_.size(), " bytes has no number of nodes");
+  return InvalidArgument("growth of ", node_count_, " nodes ends after ", used, " of its ",
+                         bytes_.size(), " bytes");
+}
+
+}  // namespace outrider
