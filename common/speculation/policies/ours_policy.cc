@@ -13,11 +13,11 @@ namespace {
 
 constexpr double kFullnessStep = 1.25;
 
-// What growth costs, in the user's time: its bytes, on an uplink of 48 kB/s, and an eighth of the
-// drafter's time, which is free but for the energy. (Measured at round trips of 60 and 100 ms: if bytes
-// are half as dear, there are twice as many, and text comes 3 to 4 % sooner than at 32 kB/s.)
-constexpr double kByteMs = 1.0 / 48;
-constexpr double kNodeBytes = 5;
+// What growth costs, in the user's time: its bytes, on an uplink of 26 kB/s, and an eighth of the
+// drafter's time, which is free but for the energy. (Measured at round trips of 60 and 100 ms: on one of
+// 40 kB/s there are 1.3 times as many bytes, and text comes 0 to 3 % sooner.)
+constexpr double kByteMs = 1.0 / 26;
+constexpr double kNodeBytes = 3;
 constexpr double kMessageMs = 3.0 / 8;  // a message, besides its nodes
 constexpr double kDraftingMs = 1.0 / 8;
 
