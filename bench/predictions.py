@@ -1,10 +1,13 @@
 """What the simulator says of a setting, to stand beside what was measured: the part of bench/local and bench/split behind --predict.
 
 Of every text that was written is recorded what its draft would have proposed all along (build/release/bench/record_acceptance).
-The simulator runs the real session and verifier on that recording, with the times of passes and batches that the measured
-sessions have found out for themselves (their price file): what is predicted is what comes of those, not they.
+The simulator runs the real session and verifier on that recording, with the times of passes by rows as build/release/bench/pass_speed
+has them when nothing else runs, and those of batches that the measured sessions have found out for themselves (their price
+file): what is predicted is what comes of those, not they.
 """
 
+import functools
+import os
 import pathlib
 import re
 import statistics
@@ -14,6 +17,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORD = ROOT / "build/release/bench/record_acceptance"
 SIMULATE = ROOT / "build/release/bench/simulate"
+PASSES = ROOT / "build/release/bench/pass_speed"
+ROWS = (1, 2, 3, 5, 7, 9, 13, 17, 33)
+CONTEXT = 64
 MANY_ROWS = 64
 SIZED = ("ours", "awaited", "lever")  # choose the size of their passes, which in virtual time is fixed
 
@@ -23,14 +29,30 @@ class Prices:
 
     def __init__(self, path):
         lines = [line.split() for line in path.read_text().splitlines()[1:]]
-        self.pass_ms, self.row_ms, self.draft_ms, self.draft_node_ms, self.pass_nodes = (
-            statistics.median(float(line[i]) for line in lines) for i in range(1, 6))
-
-    def pass_shape(self):
-        return f"1:{self.pass_ms},{MANY_ROWS}:{self.pass_ms + (MANY_ROWS - 1) * self.row_ms}"
+        self.draft_ms, self.draft_node_ms, self.pass_nodes = (
+            statistics.median(float(line[i]) for line in lines) for i in (3, 4, 5))
 
     def batch_shape(self):
         return f"1:{self.draft_ms},{MANY_ROWS}:{self.draft_ms + (MANY_ROWS - 1) * self.draft_node_ms}"
+
+
+@functools.cache
+def pass_shape(target, threads):
+    """Milliseconds by rows, medians."""
+    cores = set(list(os.sched_getaffinity(0))[:threads])
+    passes = subprocess.Popen([str(PASSES), target, str(threads), str(CONTEXT)], text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+    passes.stdout.readline()
+
+    def milliseconds(rows):
+        passes.stdin.write(f"verify {rows}\n")
+        passes.stdin.flush()
+        return 1e3 * float(passes.stdout.readline())
+
+    turns = [[milliseconds(rows) for rows in ROWS] for _ in range(7)]
+    passes.stdin.close()
+    passes.wait()
+    return ",".join(f"{rows}:{statistics.median(times):.3f}" for rows, times in zip(ROWS, zip(*turns)))
 
 
 def ran(words):
@@ -54,8 +76,8 @@ def policy_of(way, prices):
 
 
 def simulated_ms(setting, way, trace, tokens, prices):
-    """Per token. A target that stands alone has no draft, recorded or other."""
-    shape = setting.pace or prices.pass_shape()
+    """Per token. A target that stands alone has no draft, recorded or other; one behind a link has one thread."""
+    shape = setting.pace or pass_shape(setting.target, 1 if setting.round_trip_ms else 2)
     place = ["--rtt", setting.round_trip_ms] if setting.round_trip_ms else ["--one-processor"]
     alone = ["--draft", "none", "--policy", "ours", "--dry", "alone"]
     draft = alone if way == "alone" else ["--trace", trace, *policy_of(way, prices)]
@@ -63,23 +85,21 @@ def simulated_ms(setting, way, trace, tokens, prices):
     return float(re.search(r"time per token +([\d.]+)", said)[1])
 
 
-def predicted_task(setting, prompts, written, prices, options, directory):
+def predicted_task(setting, written, prices, options, directory):
     """{way: [ratio to the target alone, by round]}"""
     ratios = {way: [] for way in written if way != "server"}
-    for turn in range(options.rounds):
-        trace = recorded(setting, prompts[turn % len(prompts)], turn, options, pathlib.Path(directory) / "trace")
-        tokens = written["alone"][turn].tokens
-        alone_ms = prices.pass_ms if not setting.pace else simulated_ms(setting, "alone", trace, tokens, prices)
+    for text in written["alone"]:
+        trace = recorded(setting, text.prompt, text.seed, options, pathlib.Path(directory) / "trace")
+        alone_ms = simulated_ms(setting, "alone", trace, text.tokens, prices)
         for way, found in ratios.items():
-            found.append(1.0 if way == "alone" else alone_ms / simulated_ms(setting, way, trace, tokens, prices))
+            found.append(1.0 if way == "alone" else alone_ms / simulated_ms(setting, way, trace, text.tokens, prices))
     return ratios
 
 
-def predicted(setting, tasks, written, options, directory):
+def predicted(setting, written, options, directory):
     """{task: {way: ratios}}; nothing where a draft is no model, or too little was written to know its prices."""
     path = pathlib.Path(directory) / "prices"
     if setting.draft == "ngram" or not path.exists():
         return {}
     prices = Prices(path)
-    return {task: predicted_task(setting, prompts, written[task], prices, options, directory)
-            for task, prompts in tasks.items()}
+    return {task: predicted_task(setting, texts, prices, options, directory) for task, texts in written.items()}

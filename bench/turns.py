@@ -25,6 +25,11 @@ PROMPTS = ("Once upon a time, in a small village by the sea, there",
            "My dear friend, I write to")
 
 
+# A text that ends sooner comes with a verdict or two, and says nothing of speed: another is written in its place.
+TOKENS_MIN = 24
+SHORT_MAX = 20
+
+
 class Failed(Exception):
     pass
 
@@ -48,7 +53,8 @@ class Setting:
 class Written:
     """A text that `outrider run` has written, and what it says of that."""
 
-    def __init__(self, command):
+    def __init__(self, command, prompt="", seed=0):
+        self.prompt, self.seed = prompt, seed
         run = subprocess.run(command, capture_output=True, text=True)
         if run.returncode != 0:
             raise Failed((run.stderr.strip().splitlines() or ["no word of why"])[-1])
@@ -143,22 +149,32 @@ def measure(title, setting, commands, options):
         prices = ["--price-file", f"{directory}/prices"]
         written = {task: measure_task(f"{title}, {task}", prompts, commands, prices, options)
                    for task, prompts in tasks.items()}
-        return written, predictions.predicted(setting, tasks, written, options, directory) if options.predict else {}
+        return written, predictions.predicted(setting, written, options, directory) if options.predict else {}
 
 
 def measure_task(title, prompts, commands, more_words, options):
     ways = list(commands)
     written = {way: [] for way in ways}
-    for turn in range(options.rounds):
-        prompt = prompts[turn % len(prompts)]
+    for seed in range(options.rounds + SHORT_MAX + 1):
+        turn = len(written["alone"])
+        if turn == options.rounds:
+            break
+        prompt = prompts[seed % len(prompts)]
+        texts = {}
         for way in ways[turn % len(ways):] + ways[:turn % len(ways)]:
             print(f"\r{title}: round {turn + 1} of {options.rounds}, {way}\033[K", end="", file=sys.stderr)
             try:
-                written[way].append(Written(commands[way](prompt, turn) + more_words))
+                texts[way] = Written(commands[way](prompt, seed) + more_words, prompt, seed)
             except Failed as why:
                 sys.exit(f"\n{title}: {way}: {why}")
-        if len({runs[-1].text for runs in written.values()}) != 1:
+        if len({run.text for run in texts.values()}) != 1:
             sys.exit(f"\n{title}: the ways have written different texts after '{prompt}'")
+        if texts["alone"].tokens < min(TOKENS_MIN, options.tokens):
+            continue
+        for way, run in texts.items():
+            written[way].append(run)
+    else:
+        sys.exit(f"\n{title}: {SHORT_MAX} texts have ended before {TOKENS_MIN} tokens")
     print("\r\033[K", end="", file=sys.stderr)
     return written
 

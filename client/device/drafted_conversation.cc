@@ -79,7 +79,7 @@ DraftedConversation::~DraftedConversation() {
 
 // Fewer passes than this know little.
 void DraftedConversation::KeepPrices() const {
-  constexpr uint64_t kPassesMin = 32;
+  constexpr uint64_t kPassesMin = 20;
   const CostModel::Assumed learned = costs_.Learned();
   if (!parts_.keep || session_->stats().passes < kPassesMin || !learned.knows_rows) return;
   const uint32_t nodes = session_->course().pass_nodes;

@@ -5,8 +5,6 @@
 namespace outrider {
 namespace {
 
-// So many that two ways which are alike come out alike: where nearly all of the draft is right, a
-// verdict has a dozen tokens.
 constexpr uint32_t kTokens = 2400;
 
 constexpr double kBound = 0.05;
@@ -16,7 +14,7 @@ struct Summary {
   int count = 0;
 
   void Add(const Conditions& met, Shift shift) {
-    const absl::StatusOr<Regret> regret = RegretAt(met, shift, kTokens);
+    const absl::StatusOr<Regret> regret = SettledRegretAt(met, shift, kTokens, kBound);
     ASSERT_TRUE(regret.ok()) << regret.status();
     EXPECT_LE(regret->value(), kBound)
         << NameOf(shift) << ", round trip " << met.round_trip_ms << ", pass " << met.pass_ms

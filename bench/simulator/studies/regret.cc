@@ -146,4 +146,13 @@ absl::StatusOr<Regret> RegretAt(const Conditions& met, Shift shift, uint32_t tok
   return regret;
 }
 
+absl::StatusOr<Regret> SettledRegretAt(const Conditions& met, Shift shift, uint32_t token_count,
+                                       double bound) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Regret first, RegretAt(met, shift, token_count));
+  if (first.value() <= bound) return first;
+  OUTRIDER_ASSIGN_OR_RETURN(Regret settled, RegretAt(met, shift, kLonger * token_count));
+  settled.at_first = first.value();
+  return settled;
+}
+
 }  // namespace outrider
