@@ -21,7 +21,6 @@ PASSES = ROOT / "build/release/bench/pass_speed"
 ROWS = (1, 2, 3, 5, 7, 9, 13, 17, 33)
 CONTEXT = 64
 MANY_ROWS = 64
-SIZED = ("ours", "awaited", "lever")  # choose the size of their passes, which in virtual time is fixed
 
 
 class Prices:
@@ -29,8 +28,7 @@ class Prices:
 
     def __init__(self, path):
         lines = [line.split() for line in path.read_text().splitlines()[1:]]
-        self.draft_ms, self.draft_node_ms, self.pass_nodes = (
-            statistics.median(float(line[i]) for line in lines) for i in (3, 4, 5))
+        self.draft_ms, self.draft_node_ms = (statistics.median(float(line[i]) for line in lines) for i in (3, 4))
 
     def batch_shape(self):
         return f"1:{self.draft_ms},{MANY_ROWS}:{self.draft_ms + (MANY_ROWS - 1) * self.draft_node_ms}"
@@ -68,11 +66,11 @@ def recorded(setting, prompt, seed, options, path):
     return path
 
 
-def policy_of(way, prices):
+def policy_of(way):
     chain = re.fullmatch(r"chain(\d+)", way)
     if chain:
         return ["--policy", "chain", "--gamma", chain[1]]
-    return ["--policy", way, *(["--nodes", round(prices.pass_nodes)] if way in SIZED else [])]
+    return ["--policy", way, "--sized"]
 
 
 def simulated_ms(setting, way, trace, tokens, prices):
@@ -80,7 +78,7 @@ def simulated_ms(setting, way, trace, tokens, prices):
     shape = setting.pace or pass_shape(setting.target, 1 if setting.round_trip_ms else 2)
     place = ["--rtt", setting.round_trip_ms] if setting.round_trip_ms else ["--one-processor"]
     alone = ["--draft", "none", "--policy", "ours", "--dry", "alone"]
-    draft = alone if way == "alone" else ["--trace", trace, *policy_of(way, prices)]
+    draft = alone if way == "alone" else ["--trace", trace, *policy_of(way)]
     said = ran([SIMULATE, "run", "--tokens", tokens, "--target", shape, "--draft-time", prices.batch_shape(), *place, *draft])
     return float(re.search(r"time per token +([\d.]+)", said)[1])
 

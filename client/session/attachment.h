@@ -110,9 +110,10 @@ class Attachment {
   // The verifier has the first `common` of ours, and then others, from before edits it has not seen.
   void TellEdited(size_t common);
 
-  bool has_room() const { return queue_.room() > 0; }
   // For all that one event may add.
   bool has_ample_room() const { return queue_.room() >= kMessagesPerEvent; }
+  // One waits at the most: a link that stalls while verdicts come has no room for more.
+  bool TakesTune() const { return attached() && !queue_.has_tune(); }
   v1::Tune& AddTune() { return queue_.AddTune(); }
   // Growth waits until all else has been written.
   bool TakesGrowth() const { return attached() && !queue_.writing() && queue_.empty(); }

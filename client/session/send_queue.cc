@@ -28,6 +28,13 @@ void SendQueue::DropGrowth() {
   count_ = kept;
 }
 
+bool SendQueue::has_tune() const {
+  for (size_t i = 0; i < count_; ++i) {
+    if (at(i).has_tune()) return true;
+  }
+  return false;
+}
+
 void SendQueue::Clear() {
   count_ = 0;
   writing_ = false;

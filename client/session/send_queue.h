@@ -39,6 +39,7 @@ class SendQueue {
   void Clear();
 
   bool empty() const { return count_ == 0; }
+  bool has_tune() const;
   size_t room() const { return kCapacity - count_; }
   bool writing() const { return writing_; }
 
@@ -51,6 +52,7 @@ class SendQueue {
 
   v1::ClientMessage& Slot();
   v1::ClientMessage& at(size_t i) { return messages_[(first_ + i) % kCapacity]; }
+  const v1::ClientMessage& at(size_t i) const { return messages_[(first_ + i) % kCapacity]; }
 
   std::vector<v1::ClientMessage> messages_;
   size_t first_ = 0;

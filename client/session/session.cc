@@ -482,7 +482,7 @@ void Session::Tune() {
                        course.hints && opened.hints,
                        course.placement == Placement::kServer && server_can_draft_};
   if (wanted == told_ || !replying()) return;
-  if (!attachment_.attached() || !attachment_.has_room()) return;
+  if (!attachment_.TakesTune()) return;
   v1::Tune& tune = attachment_.AddTune();
   tune.set_dry_policy(wanted.dry ? ToWire(*wanted.dry) : options_.dry_policy);
   if (!told_ || wanted.pass_nodes != told_->pass_nodes) tune.set_pass_nodes(wanted.pass_nodes);

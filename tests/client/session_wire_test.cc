@@ -87,6 +87,39 @@ TEST_F(ScriptTest, ASessionThatIsOpenedAnewIsToldAgain) {
   EXPECT_EQ(TakeUp().tune().pass_nodes(), 5u);
 }
 
+// Another size of passes after every verdict.
+class RestlessController final : public Controller {
+ public:
+  explicit RestlessController(TreePolicy& policy) : course_({.growth = &policy}) {}
+
+  const Course& course() const override { return course_; }
+  void Decided(const DraftView&) override { course_.pass_nodes = 1 + course_.pass_nodes % 7; }
+
+ private:
+  Course course_;
+};
+
+TEST_F(ScriptTest, OneTuneWaitsHoweverManyVerdictsComeWhileTheLinkStalls) {
+  RestlessController controller(eager_);
+  controller_ = &controller;
+  BeginAttached();
+  for (int i = 0; i < 40; ++i) Down(VerdictMessage(0, "", 'd'));
+  Handle(Session::UserClose{});
+  EXPECT_TRUE(TakeUp().has_tune());  // the first, which was being written all along
+  EXPECT_TRUE(TakeUp().has_tune());
+  EXPECT_TRUE(TakeUp().has_close());
+}
+
+TEST_F(ScriptTest, WhatWasChosenWhileATuneWaitedIsToldAfterIt) {
+  RestlessController controller(eager_);
+  controller_ = &controller;
+  BeginAttached();
+  for (int i = 0; i < 40; ++i) Down(VerdictMessage(0, "", 'd'));
+  v1::ClientMessage last;
+  while (!up_.empty()) last = TakeUp();
+  EXPECT_EQ(last.tune().pass_nodes(), controller.course().pass_nodes);
+}
+
 // Leaves drafting to the server after every other verdict.
 class LeavingController final : public Controller {
  public:

@@ -105,6 +105,10 @@ void ScenarioFlags::AddTo(CLI::App& command) {
           "--nodes", pass_nodes,
           "Drafted nodes of a pass (R); 16. Policy auto chooses how many, up to so many; 63")
       ->group(kPolicy);
+  command
+      .add_flag("--sized", sizes_passes,
+                "Policies that choose R in programs (ours, awaited, lever) do here, up to 63")
+      ->group(kPolicy);
   add(kPolicy, "--sketch", sketch_nodes, "Drafted nodes altogether");
   add(kPolicy, "--batch", batch_nodes, "Nodes the draft runs at once");
   add(kPolicy, "--in-flight", batches, "Batches that the draft is asked for at a time");
@@ -137,8 +141,9 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   OUTRIDER_ASSIGN_OR_RETURN(scenario.draft_time, TimeProfile::Parse(draft_time));
   OUTRIDER_RETURN_IF_ERROR(SetPolicy(scenario));
   scenario.policy.gamma = gamma;
-  scenario.sketch.pass_node_count_max =
-      pass_nodes.value_or(scenario.policy.kind == PolicyKind::kAuto ? 63 : 16);
+  scenario.sizes_passes = sizes_passes;
+  const bool chooses = sizes_passes || scenario.policy.kind == PolicyKind::kAuto;
+  scenario.sketch.pass_node_count_max = pass_nodes.value_or(chooses ? 63 : 16);
   scenario.sketch.node_count_max = sketch_nodes;
   scenario.sketch.batch_node_count_max = batch_nodes;
   if (batches == 0) return InvalidArgument("--in-flight 0: the draft would be asked for nothing");

@@ -29,6 +29,7 @@ struct ScenarioFlags {
   std::optional<double> prompt_token_ms;
   double server_draft_ms = 0;  // 0: the server has no draft
   bool one_processor = false;
+  bool sizes_passes = false;
   std::string exits = "none";
   std::string draft = "good";
   std::string draft_time = "draft:0.6";

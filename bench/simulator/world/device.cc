@@ -17,7 +17,7 @@ namespace outrider {
 namespace {
 
 // A policy that is named has passes of the size that the scenario says, so that policies can be
-// compared.
+// compared, or as in programs.
 std::unique_ptr<Controller> StayingController(const SimulatedDevice::Options& options) {
   const Placement here = options.target_is_here ? Placement::kLocal : Placement::kSplit;
   if (options.baseline == Baseline::kAtServer) {
@@ -27,7 +27,7 @@ std::unique_ptr<Controller> StayingController(const SimulatedDevice::Options& op
     return std::make_unique<FixedController>(
         std::make_unique<AheadChainPolicy>(options.policy.gamma), here);
   }
-  if (options.policy.kind != PolicyKind::kAuto) {
+  if (options.policy.kind != PolicyKind::kAuto && !options.sizes_passes) {
     return std::make_unique<FixedController>(MakePolicy(options.policy), here);
   }
   return MakeController(options.policy, {.target_is_here = options.target_is_here,

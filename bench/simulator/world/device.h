@@ -69,6 +69,7 @@ class SimulatedDevice {
     std::optional<Duration> alone_time;
     bool server_drafts = false;
     Objective objective = Objective::kTime;
+    bool sizes_passes = false;  // whatever the policy, as programs have it
     // Leaves drafting to the server after so many verdicts, takes it back after as many, and so on,
     // whatever the policy. Nothing: as the policy has it.
     std::optional<uint32_t> moves_every;

@@ -74,6 +74,8 @@ struct Scenario {
   // Target and draft share a processor, in one process, and take turns: what one does, the other
   // waits for. There is no link then, whatever `link` says.
   bool one_processor = false;
+  // Every policy chooses how many nodes a pass takes that does so in programs.
+  bool sizes_passes = false;
 
   // The draft.
   DraftSkill skill = *DraftSkill::Parse("good");

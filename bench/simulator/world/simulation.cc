@@ -208,6 +208,7 @@ void Simulation::AddDevice(size_t i) {
   options.alone_time = scenario_.alone_time;
   options.server_drafts = scenario_.server_draft_time.has_value();
   options.objective = scenario_.objective;
+  options.sizes_passes = scenario_.sizes_passes;
   options.moves_every = scenario_.moves_every;
   options.seed = SeedOf(scenario_, kDeviceBits, i);
   devices_.push_back(std::make_unique<SimulatedDevice>(
