@@ -73,13 +73,18 @@ def policy_of(way):
     return ["--policy", way, "--sized"]
 
 
-def simulated_ms(setting, way, trace, tokens, prices):
-    """Per token. A target that stands alone has no draft, recorded or other; one behind a link has one thread."""
-    shape = setting.pace or pass_shape(setting.target, 1 if setting.round_trip_ms else 2)
+def threads_of(setting, options):
+    """Of the target: a server on a core of its own has one."""
+    return 1 if setting.round_trip_ms else options.threads or os.cpu_count()
+
+
+def simulated_ms(setting, way, trace, text, prices, options):
+    """Per token. A target that stands alone has no draft, recorded or other."""
+    shape = setting.pace or pass_shape(setting.target, threads_of(setting, options))
     place = ["--rtt", setting.round_trip_ms] if setting.round_trip_ms else ["--one-processor"]
     alone = ["--draft", "none", "--policy", "ours", "--dry", "alone"]
     draft = alone if way == "alone" else ["--trace", trace, *policy_of(way)]
-    said = ran([SIMULATE, "run", "--tokens", tokens, "--target", shape, "--draft-time", prices.batch_shape(), *place, *draft])
+    said = ran([SIMULATE, "run", "--tokens", text.tokens, "--target", shape, "--draft-time", prices.batch_shape(), *place, *draft])
     return float(re.search(r"time per token +([\d.]+)", said)[1])
 
 
@@ -88,9 +93,9 @@ def predicted_task(setting, written, prices, options, directory):
     ratios = {way: [] for way in written if way != "server"}
     for text in written["alone"]:
         trace = recorded(setting, text.prompt, text.seed, options, pathlib.Path(directory) / "trace")
-        alone_ms = simulated_ms(setting, "alone", trace, text.tokens, prices)
+        alone_ms = simulated_ms(setting, "alone", trace, text, prices, options)
         for way, found in ratios.items():
-            found.append(1.0 if way == "alone" else alone_ms / simulated_ms(setting, way, trace, text.tokens, prices))
+            found.append(1.0 if way == "alone" else alone_ms / simulated_ms(setting, way, trace, text, prices, options))
     return ratios
 
 

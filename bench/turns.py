@@ -1,8 +1,9 @@
 """Ways to write the same texts, turn by turn, and what came of them: the part that bench/local, bench/split and bench/busy share.
 
 A setting is what stays as it is while ways take turns: target, pace, round trip, draft. In it every task has its rounds;
-each takes the task's next prompt and writes it on in every way, one after the other. Who comes first moves on from round
-to round, so that whatever else the machine does hits all alike. All ways have to write the same text.
+each takes the task's next prompt and writes it on in every way, one after the other; a text that ends at once is replaced by
+another. Who comes first moves on from round to round, so that whatever else the machine does hits all alike. All ways have to
+write the same text.
 """
 
 import csv
