@@ -156,8 +156,8 @@ class Bench final : private ExitSink {
     guesses_ = 0;
     exit_seconds_ = 0;
     if (scope) {
-      OUTRIDER_RETURN_IF_ERROR(
-          target_->AttachExits(exits_, "random exits", {.scope = *scope}, *this));
+      OUTRIDER_RETURN_IF_ERROR(target_->AttachExits(exits_, "random exits", {.scope = *scope}));
+      target_->HearExits(this);
     } else {
       target_->engine().DetachExits();
     }

@@ -17,6 +17,7 @@
 #include "common/kernels/kernels.h"
 #include "common/text/tokenizer_source.h"
 #include "common/torch/load_engine.h"
+#include "server/exits.h"
 
 namespace outrider {
 namespace {
@@ -59,7 +60,10 @@ absl::StatusOr<std::unique_ptr<Target>> LoadTarget(const ServerFlags& flags, Thr
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<Engine> engine,
       LoadEngine(flags.device, *model, flags.model, options, KernelsFor(isa), pool, progress));
-  return EngineTarget::Create(std::move(engine));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<EngineTarget> target,
+                            EngineTarget::Create(std::move(engine)));
+  OUTRIDER_RETURN_IF_ERROR(AttachExits(flags.exits, flags.model, *target));
+  return target;
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
                             LoadDraft(flags, tokenizer, *draft_pool));
   VerifierConfig config = ConfigFor(target.info(), tokenizer);
   config.drafts = draft != nullptr;
+  config.hint_order = flags.exits.order;
   VerifierMachine machine(std::move(config), {tokenizer, RandomBits});
   v1::DescribeResponse description;
   machine.Describe(description);

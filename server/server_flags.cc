@@ -29,6 +29,7 @@ void AddServerFlags(CLI::App& app, ServerFlags& flags) {
                  "A small model of the target's family, for devices that leave drafting to the "
                  "server (outrider run --place server)")
       ->envname("OUTRIDER_DRAFT");
+  AddExitFlags(app, flags.exits);
   app.add_option("--listen", flags.listen, "Where devices connect: host:port; port 0: any free one")
       ->envname("OUTRIDER_LISTEN")
       ->capture_default_str();

@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "server/exits.h"
+
 namespace CLI {
 class App;
 }
@@ -17,6 +19,7 @@ struct ServerFlags {
   std::string model;
   std::string device = "cpu";
   std::string draft;  // empty: Generate is the target alone
+  ExitFlags exits;
   std::string listen = "127.0.0.1:7373";
   std::optional<uint32_t> context;
   uint32_t sessions = 8;

@@ -87,7 +87,8 @@ absl::Status Rehearsal::LoadTarget(const Files& files) {
       target_, LoadCpuTarget(*model, files.target, options, *kernels_, *pool_, progress));
   if (bar) bar->Finish();
   exit_seconds_.resize(trained_.exits.size());
-  return target_->AttachExits(trained_, files.exits, {}, *this);
+  target_->HearExits(this);
+  return target_->AttachExits(trained_, files.exits, {});
 }
 
 absl::Status Rehearsal::LoadDraft(const Files& files) {

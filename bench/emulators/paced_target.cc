@@ -20,8 +20,12 @@ size_t RowCount(std::span<const Reading> readings, std::span<const Pass> passes)
 void PacedTarget::Run(std::span<Reading> readings, std::span<const Pass> passes,
                       std::span<PassResult> results) {
   const auto rows = static_cast<double>(RowCount(readings, passes));
-  const MonotonicTime deadline = RealClock().Now() + pace_.At(rows);
+  const Duration time = pace_.At(rows);
+  const MonotonicTime begin = RealClock().Now();
+  const MonotonicTime deadline = begin + time;
+  guesses_.clear();
   OtherTarget::Run(readings, passes, results);
+  TellGuesses(begin, time);
   const Duration late = RealClock().Now() - deadline;
   ++lateness_.run_count;
   if (late > Duration::zero()) {
@@ -29,6 +33,19 @@ void PacedTarget::Run(std::span<Reading> readings, std::span<const Pass> passes,
     lateness_.most = std::max(lateness_.most, late);
   }
   std::this_thread::sleep_until(deadline);
+}
+
+void PacedTarget::HearExits(ExitSink* sink) {
+  sink_ = sink;
+  OtherTarget::HearExits(sink == nullptr ? nullptr : this);
+}
+
+void PacedTarget::TellGuesses(MonotonicTime begin, Duration time) {
+  for (ExitGuess& guess : guesses_) {
+    std::this_thread::sleep_until(begin + time * info().exit_depths[guess.exit] / 1000);
+    guess.ranked = {};  // gone with the run
+    sink_->OnGuess(guess);
+  }
 }
 
 }  // namespace outrider

@@ -8,7 +8,8 @@
 // So a small model, which this machine computes in a moment, has the text and the acceptance of its
 // own and the price of a large one on a processor that is not here. Rows are those of passes and of
 // what is read, as in the simulator. Until a run's time is over its thread sleeps: it computes
-// nothing, as this machine's processor does not while another one computes.
+// nothing, as this machine's processor does not while another one computes. What exits guess is
+// told when as much of that time is over as of the layers is before them.
 //
 // Threads: as the target's.
 #pragma once
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "bench/simulator/world/time_profile.h"
 #include "common/base/monotonic_time.h"
@@ -23,7 +25,7 @@
 
 namespace outrider {
 
-class PacedTarget final : public OtherTarget {
+class PacedTarget final : public OtherTarget, private ExitSink {
  public:
   struct Lateness {
     uint64_t run_count = 0;
@@ -38,10 +40,17 @@ class PacedTarget final : public OtherTarget {
 
   void Run(std::span<Reading> readings, std::span<const Pass> passes,
            std::span<PassResult> results) override;
+  void HearExits(ExitSink* sink) override;
 
  private:
+  void OnGuess(const ExitGuess& guess) override { guesses_.push_back(guess); }
+  void OnExitTime(uint32_t exit, Duration time) override { sink_->OnExitTime(exit, time); }
+  void TellGuesses(MonotonicTime begin, Duration time);
+
   const TimeProfile pace_;
   Lateness lateness_;
+  ExitSink* sink_ = nullptr;
+  std::vector<ExitGuess> guesses_;  // of the present run, by rising layer
 };
 
 }  // namespace outrider

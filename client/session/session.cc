@@ -283,7 +283,8 @@ absl::Status Session::Receive(const v1::Hint& message) {
   const std::optional<NodeId> leaf = drafting_.Find(message.leaf());
   if (!leaf || !transcript_->IsToken(message.next())) return absl::OkStatus();
   const OutcomePosterior::Hint hint = {*leaf, static_cast<TokenId>(message.next()),
-                                       std::min(message.probability(), 255u) / 255.0};
+                                       std::min(message.probability(), 255u) / 255.0,
+                                       message.exit()};
   tally_.Hinted(hint, drafting_.HasGrownBelow(hint.leaf, hint.next));
   drafting_.Hinted(hint, now_);
   return absl::OkStatus();

@@ -157,6 +157,7 @@ struct TreeWalk {
   const Chooser* chooser;
   const TokenHistory* history;               // up to the root and with it
   std::span<const TokenId> candidates = {};  // what exits are to look among besides
+  bool is_guessed = true;                    // by the exits that are attached
 
   absl::Status status = {};
   Outcome outcome = {};
@@ -261,7 +262,8 @@ class Engine {
   // then the tokens after those are to be computed again.
   virtual uint32_t Truncate(SequenceId sequence, uint32_t length) = 0;
 
-  // From now on these exits, and no others, guess every walk's outcome. `sink` outlives the runs.
+  // From now on these exits, and no others, guess the outcome of walks that are to be guessed.
+  // `sink` outlives the runs.
   // InvalidArgument, starting with `path`, for exits of another model. Exits advise: they change no
   // bit of what the engine says.
   virtual absl::Status AttachExits(const TrainedExits& exits, const std::string& path,

@@ -212,7 +212,8 @@ void EngineTarget::AddPiece(const Work& work, uint32_t chain_count, bool has_pas
                       .nodes = work.pass->nodes,
                       .chooser = work.pass->chooser,
                       .history = work.pass->history,
-                      .candidates = work.pass->candidates});
+                      .candidates = work.pass->candidates,
+                      .is_guessed = work.pass->is_guessed && sink_ != nullptr});
     walk_passes_.push_back(work.pass_index);
   }
   const size_t computed = engine_->Length(sequence.cells);
@@ -280,9 +281,12 @@ absl::Status EngineTarget::Commit(SequenceId id, const Outcome& outcome) {
 // --- exits ---
 
 absl::Status EngineTarget::AttachExits(const TrainedExits& exits, const std::string& path,
-                                       const ExitOptions& options, ExitSink& sink) {
+                                       const ExitOptions& options) {
   OUTRIDER_RETURN_IF_ERROR(engine_->AttachExits(exits, path, options, *this));
-  sink_ = &sink;
+  info_.exit_depths.clear();
+  for (const TrainedExit& exit : exits.exits) {
+    info_.exit_depths.push_back(1000 * (exit.layer + 1) / exits.target.layer_count);
+  }
   return absl::OkStatus();
 }
 

@@ -47,9 +47,12 @@ class EngineTarget final : public Target, private ExitSink {
            std::span<PassResult> results) override;
   absl::Status Commit(SequenceId sequence, const Outcome& outcome) override;
 
-  // As Engine::AttachExits(), but guesses name the pass of the call (ExitGuess::walk).
+  void HearExits(ExitSink* sink) override { sink_ = sink; }
+  void SwitchExit(uint32_t exit, bool on) override { engine_->SwitchExit(exit, on); }
+
+  // As Engine::AttachExits(); whoever hears them (HearExits) is told of passes.
   absl::Status AttachExits(const TrainedExits& exits, const std::string& path,
-                           const ExitOptions& options, ExitSink& sink);
+                           const ExitOptions& options);
 
  private:
   struct Sequence : TargetSequence {
@@ -96,10 +99,10 @@ class EngineTarget final : public Target, private ExitSink {
   void OnExitTime(uint32_t exit, Duration time) override { sink_->OnExitTime(exit, time); }
 
   const std::unique_ptr<Engine> engine_;
-  const TargetInfo info_;
+  TargetInfo info_;
   TargetRules rules_;
   SequenceTable<Sequence> sequences_;
-  ExitSink* sink_ = nullptr;  // null: no exits were attached
+  ExitSink* sink_ = nullptr;  // null: nobody hears what exits guess
 
   // Of the present call of Run().
   std::vector<Work> works_;

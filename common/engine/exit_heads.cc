@@ -86,10 +86,11 @@ void ExitHeads::BeginRun(std::span<const TreeWalk> walks) {
   walks_ = walks;
   watched_.clear();
   for (const TreeWalk& walk : walks) {
+    if (!walk.is_guessed) continue;
     watched_.push_back(
         {.walk = &walk, .columns = {}, .previous = {}, .guess = {}, .guessed = false});
   }
-  if (options_.scope == ExitScope::kCandidates && !walks.empty()) CollectRound();
+  if (options_.scope == ExitScope::kCandidates && !watched_.empty()) CollectRound();
   preparation_ = RealClock().Now() - begin;
 }
 
@@ -97,7 +98,7 @@ void ExitHeads::CollectRound() {
   own_tokens_.clear();
   own_ends_.clear();
   candidate_count_ = 0;
-  for (const TreeWalk& walk : walks_) CollectTokens(walk);
+  for (const Watched& watched : watched_) CollectTokens(*watched.walk);
   round_tokens_.assign(own_tokens_.begin(), own_tokens_.end());
   std::ranges::sort(round_tokens_);
   round_tokens_.erase(std::unique(round_tokens_.begin(), round_tokens_.end()), round_tokens_.end());

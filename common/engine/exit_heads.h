@@ -68,7 +68,8 @@ class ExitHeads final : public LayerObserver {
   // Whether an exit that is on stands after that layer: nobody else need be told of it.
   bool StandAfter(uint32_t layer) const;
 
-  // The walks of the run that begins, which stay where they are until it is over.
+  // The walks of the run that begins, which stay where they are until it is over. Those that are
+  // not to be guessed are left alone.
   void BeginRun(std::span<const TreeWalk> walks);
   void AfterLayer(uint32_t layer, LayerView& view) override;
 

@@ -34,6 +34,8 @@ class OtherTarget : public Target {
   absl::Status Commit(SequenceId sequence, const Outcome& outcome) override {
     return other_.Commit(sequence, outcome);
   }
+  void HearExits(ExitSink* sink) override { other_.HearExits(sink); }
+  void SwitchExit(uint32_t exit, bool on) override { other_.SwitchExit(exit, on); }
 
  private:
   Target& other_;

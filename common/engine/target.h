@@ -63,6 +63,7 @@ struct Pass {
   const TokenHistory* history;  // of the sequence's committed tokens
   // What the draft thought of besides: exits look for the target's choice among these too.
   std::span<const TokenId> candidates = {};
+  bool is_guessed = true;  // by exits, where there are any and somebody hears them
 };
 
 struct PassResult {
@@ -88,6 +89,8 @@ struct TargetInfo {
   // Whether a fork of n * kPageTokens + 1 tokens, all computed but for the root, shares n pages and
   // so takes that many fewer.
   bool forks_share_pages = false;
+  // Where its exits stand, in thousandths of its layers, by exit. None: it has no exits.
+  std::vector<uint32_t> exit_depths = {};
 };
 
 // Told after every chunk how many of the tokens that had to be computed are; false stops.
@@ -128,6 +131,12 @@ class Target {
   // Any node of the sequence's last pass may be committed, and any token. FailedPrecondition when
   // there was no pass since the last change.
   virtual absl::Status Commit(SequenceId sequence, const Outcome& outcome) = 0;
+
+  // Who hears what exits guess of passes (ExitGuess::walk: which of the call's), on the thread that
+  // called Run() and in the middle of it; null: nobody, and nothing is guessed. Outlives the calls.
+  virtual void HearExits(ExitSink* /*sink*/) {}
+  // Between calls. All are on at first.
+  virtual void SwitchExit(uint32_t /*exit*/, bool /*on*/) {}
 
   // One reading, in chunks of row_count_max. Cancelled when `progress` (which may be null) said so:
   // the sequence keeps the tokens read so far. After any other error it has the tokens it had.

@@ -31,6 +31,8 @@ struct DraftedNode {
 struct Outcome {
   uint32_t node;  // the last node of the accepted path, or DraftedNode::kRoot for none of them
   TokenId next;
+
+  bool operator==(const Outcome&) const = default;
 };
 
 // `choose(node, path)` is a StatusOr of the token that the target chooses after the root and

@@ -7,9 +7,21 @@
 
 namespace outrider {
 
-TargetRunner::TargetRunner(Target& target, const Clock& clock) : target_(target), clock_(clock) {}
+TargetRunner::TargetRunner(Target& target, const Clock& clock, HearGuess hear)
+    : target_(target),
+      clock_(clock),
+      hear_(std::move(hear)),
+      exits_on_(target.info().exit_depths.size(), true) {
+  if (hear_) target_.HearExits(this);
+}
+
+TargetRunner::~TargetRunner() {
+  if (hear_) target_.HearExits(nullptr);
+}
 
 void TargetRunner::Execute(TargetRun& run) {
+  run_ = &run;
+  SwitchExits(run);
   ForkAndClose(run);
   readings_.clear();
   reading_.clear();
@@ -23,7 +35,11 @@ void TargetRunner::Execute(TargetRun& run) {
       reading_.push_back(&work);
     }
     if (work.has_pass) {
-      passes_.push_back({*work.sequence, work.nodes, work.chooser, work.history});
+      passes_.push_back({.sequence = *work.sequence,
+                         .nodes = work.nodes,
+                         .chooser = work.chooser,
+                         .history = work.history,
+                         .is_guessed = work.is_guessed});
       passing_.push_back(&work);
     }
   }
@@ -37,6 +53,23 @@ void TargetRunner::Execute(TargetRun& run) {
   }
   for (size_t i = 0; i < reading_.size(); ++i) {
     if (!readings_[i].status.ok()) reading_[i]->status = readings_[i].status;
+  }
+}
+
+void TargetRunner::OnGuess(const ExitGuess& guess) {
+  hear_(passing_[guess.walk]->session, guess);
+}
+
+void TargetRunner::OnExitTime(uint32_t exit, Duration time) {
+  run_->exit_time[exit] += time;
+}
+
+void TargetRunner::SwitchExits(TargetRun& run) {
+  run.exit_time.assign(exits_on_.size(), Duration::zero());
+  for (uint32_t exit = 0; exit < exits_on_.size(); ++exit) {
+    const bool on = exit >= run.exits_on.size() || run.exits_on[exit];
+    if (exits_on_[exit] != on) target_.SwitchExit(exit, on);
+    exits_on_[exit] = on;
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -36,6 +37,7 @@ struct TargetWork {
   std::optional<uint32_t> truncate_to;  // tokens
   std::span<const TokenId> prompt;      // read after those
   bool has_pass = false;
+  bool is_guessed = false;  // by exits
   std::span<const DraftedNode> nodes;
   const Chooser* chooser = nullptr;
   const TokenHistory* history = nullptr;
@@ -48,25 +50,32 @@ struct TargetWork {
 struct TargetRun {
   std::vector<SequenceId> closed;  // before anything else, and right after they were forked
   std::vector<TargetWork> works;
+  std::vector<bool> exits_on;  // by exit; those that are not here are on
 
   // Results.
   // All of it goes through the target together; these are its share of the time by rows.
-  Duration prompt_time{};  // of all that was read
-  Duration pass_time{};    // of all passes
+  Duration prompt_time{};           // of all that was read
+  Duration pass_time{};             // of all passes
+  std::vector<Duration> exit_time;  // by exit, and part of those
 };
 
 // Executes runs on a target. Working memory stays from one to the next.
-class TargetRunner {
+class TargetRunner final : private ExitSink {
  public:
-  // Both outlive it. Time is only asked for around what takes some.
-  TargetRunner(Target& target, const Clock& clock);
+  // In the middle of a run, on its thread: what an exit guesses of a session's pass.
+  using HearGuess = std::function<void(uint64_t session, const ExitGuess& guess)>;
+
+  // Both outlive it. Time is only asked for around what takes some. Without `hear` nothing is
+  // guessed.
+  TargetRunner(Target& target, const Clock& clock, HearGuess hear = nullptr);
+  ~TargetRunner() override;
 
   void Execute(TargetRun& run);
 
-  // While it executes, on its thread: whose pass this is, by its place in the target's Run().
-  uint64_t SessionOfPass(size_t pass) const { return passing_[pass]->session; }
-
  private:
+  void OnGuess(const ExitGuess& guess) override;
+  void OnExitTime(uint32_t exit, Duration time) override;
+  void SwitchExits(TargetRun& run);
   void ForkAndClose(TargetRun& run);
   void ForkFrom(SequenceId sequence, TargetRun& run);
   absl::Status Fork(TargetWork& work);
@@ -75,6 +84,9 @@ class TargetRunner {
 
   Target& target_;
   const Clock& clock_;
+  const HearGuess hear_;
+  std::vector<bool> exits_on_;  // as the target has them
+  TargetRun* run_ = nullptr;    // that is being executed
   std::vector<Reading> readings_;
   std::vector<TargetWork*> reading_;  // works of readings_
   std::vector<Pass> passes_;

@@ -391,6 +391,15 @@ void VerifiedSequence::Describe(const Outcome& guess, v1::Hint& hint) const {
   hint.set_next(static_cast<uint32_t>(guess.next));
 }
 
+bool VerifiedSequence::IsGrownBelow(const Outcome& guess) const {
+  OUTRIDER_CHECK(in_pass_, "an outcome is of a pass that is running");
+  const NodeId leaf = taken_.IdOf(guess.node);
+  const Sketch::Node* const child = sketch_.Child(leaf, guess.next);
+  if (child == nullptr) return false;
+  return std::ranges::any_of(sketch_.nodes(),
+                             [&](const Sketch::Node& node) { return node.parent == child->id; });
+}
+
 // --- what both sides read alike ---
 
 absl::Status VerifiedSequence::SetStops(const v1::Stops& wire) {

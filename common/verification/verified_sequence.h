@@ -111,6 +111,8 @@ class VerifiedSequence {
   // An outcome of the pass that is running, as an exit guesses it. Complete but for exit and
   // probability.
   void Describe(const Outcome& guess, v1::Hint& hint) const;
+  // Whether nodes are known that would be below the root after it.
+  bool IsGrownBelow(const Outcome& guess) const;
 
   const TokenHistory& history() const { return history_; }
   const Chooser& chooser() const { return chooser_; }

@@ -10,7 +10,12 @@ namespace outrider {
 
 VerifierDriver::VerifierDriver(VerifierMachine& machine, Target& target,
                                DraftRunner::NewDrafter new_drafter)
-    : machine_(machine), runner_(target, RealClock()) {
+    : machine_(machine),
+      runner_(target, RealClock(), [this](uint64_t session, const ExitGuess& guess) {
+        Tell({.what = Told::What::kGuessed,
+              .guessed = {session, guess.exit, guess.outcome, guess.probability,
+                          guess.evidence.largest_softmax}});
+      }) {
   if (new_drafter) {
     draft_.emplace(std::move(new_drafter), target.info().context_length,
                    [this](uint64_t session, std::span<const TokenId> chain) {
@@ -69,12 +74,6 @@ void VerifierDriver::Broken(StreamNumber stream) {
 
 void VerifierDriver::Ended(StreamNumber stream) {
   Tell({.what = Told::What::kEnded, .stream = stream});
-}
-
-void VerifierDriver::Guessed(size_t pass, uint32_t exit, const Outcome& outcome,
-                             double probability) {
-  Tell({.what = Told::What::kGuessed,
-        .guessed = {runner_.SessionOfPass(pass), exit, outcome, probability}});
 }
 
 void VerifierDriver::Drain(Duration grace) {

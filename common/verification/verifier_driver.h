@@ -71,9 +71,6 @@ class VerifierDriver {
   void Broken(StreamNumber stream);  // nothing more will come; it has not ended yet
   void Ended(StreamNumber stream);   // the transport will say nothing more of it
 
-  // While the target runs, on its thread: what an exit guesses of a pass of its Run().
-  void Guessed(size_t pass, uint32_t exit, const Outcome& outcome, double probability);
-
   // No new sessions; those there are have `grace` left.
   void Drain(Duration grace);
   // Whether no stream and no session is left after a Drain(), waiting for it until `deadline`.

@@ -29,11 +29,6 @@
 
 namespace outrider {
 
-// For assertions: what a pass was told.
-static bool operator==(const Outcome& a, const Outcome& b) {
-  return a.node == b.node && a.next == b.next;
-}
-
 namespace {
 
 constexpr int32_t kVocabulary = 200;
@@ -154,7 +149,8 @@ class ExitHeadsTest : public testing::Test {
 
   // Guesses go to guesses_.
   void Attach(const TrainedExits& exits, ExitScope scope = ExitScope::kCandidates) {
-    OUTRIDER_CHECK_OK(target_->AttachExits(exits, "exits", {.scope = scope}, keeper_));
+    OUTRIDER_CHECK_OK(target_->AttachExits(exits, "exits", {.scope = scope}));
+    target_->HearExits(&keeper_);
   }
 
   std::vector<PassResult> Run(const std::vector<Pass>& passes) {
@@ -447,7 +443,8 @@ TEST_F(ExitHeadsTest, AGuessTellsWhatItIsMadeOf) {
     choices += static_cast<uint32_t>(guess.ranked.size());
   };
   GuessKeeper checker(check);
-  OUTRIDER_CHECK_OK(target_->AttachExits(Exits(0.2f), "exits", {}, checker));
+  OUTRIDER_CHECK_OK(target_->AttachExits(Exits(0.2f), "exits", {}));
+  target_->HearExits(&checker);
   std::vector<std::unique_ptr<TargetSession>> sessions;
   std::vector<std::vector<DraftedNode>> trees;
   std::vector<Pass> passes;

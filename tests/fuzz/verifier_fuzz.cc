@@ -57,6 +57,7 @@ VerifierConfig CrampedConfig() {
   config.session_count_of_key_max = 3;
   config.stream_count_max = 6;
   config.sketch_nodes_max = 12;
+  config.exit_depths = {500};
   config.pass_nodes_max = 7;
   config.unread_verdicts_max = 2;
   config.drafts = true;

@@ -218,7 +218,8 @@ std::vector<ExitGuess> GuessesOf(const std::string& path, const TrainedExits* ex
                                : OrDie(InflateExits(*exits, "e", *small, "m", options,
                                                     target->engine().info().content_hash));
   GuessKeeper keeper;
-  OUTRIDER_CHECK_OK(target->AttachExits(own, "e", {}, keeper));
+  OUTRIDER_CHECK_OK(target->AttachExits(own, "e", {}));
+  target->HearExits(&keeper);
   const SequenceId id = OrDie(target->CreateSequence());
   const std::vector<TokenId> prompt = RandomTokens(9);
   OUTRIDER_CHECK_OK(target->Prefill(id, prompt, nullptr));

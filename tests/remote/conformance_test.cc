@@ -63,18 +63,34 @@ Outcome GuessAt(const TokenHistory& history, const Chooser& chooser) {
   return {DraftedNode::kRoot, ScriptText().After(RootOf(history), chooser)};
 }
 
-// A target that lets somebody guess of its passes before it runs them.
+// A target with an exit, which guesses before anything else is done.
 class GuessedTarget final : public SyntheticTarget {
  public:
   GuessedTarget() : SyntheticTarget(kTarget, ScriptText()) {}
 
   void Run(std::span<Reading> readings, std::span<const Pass> passes,
            std::span<PassResult> results) override {
-    if (!passes.empty()) before_passes(passes);
+    size_t guess_count = 0;
+    for (size_t i = 0; i < passes.size(); ++i) {
+      if (!passes[i].is_guessed) continue;
+      ++guess_count;
+      sink_->OnGuess({.exit = 0,
+                      .layer = 0,
+                      .walk = i,
+                      .outcome = GuessAt(*passes[i].history, *passes[i].chooser),
+                      .evidence = {},
+                      .probability = kHintProbability,
+                      .ranked = {}});
+    }
+    if (guess_count > 0) after_guesses(guess_count);
     SyntheticTarget::Run(readings, passes, results);
   }
+  void HearExits(ExitSink* sink) override { sink_ = sink; }
 
-  std::function<void(std::span<const Pass>)> before_passes;
+  std::function<void(size_t count)> after_guesses;
+
+ private:
+  ExitSink* sink_ = nullptr;
 };
 
 // The same guesses, for the simulator's host.
@@ -154,7 +170,7 @@ class BehindVerifier : public Verifying, private Verifier::Listener {
   BehindVerifier()
       : machine_(ScriptConfig(target_.info()), {Vocabulary(), [this] { return ++bits_; }}),
         driver_(std::make_unique<VerifierDriver>(machine_, target_)) {
-    target_.before_passes = [this](std::span<const Pass> passes) { Guess(passes); };
+    target_.after_guesses = [this](size_t count) { AwaitHints(count); };
   }
 
   virtual Verifier& verifier() = 0;
@@ -180,18 +196,11 @@ class BehindVerifier : public Verifying, private Verifier::Listener {
   };
 
   // The layers after the exit take until all hints have come: none is overtaken by its verdict.
-  void Guess(std::span<const Pass> passes) {
-    size_t awaited = 0;
-    {
-      MutexLock lock(mu_);
-      awaited = hint_count_ + passes.size();
-    }
-    for (size_t i = 0; i < passes.size(); ++i) {
-      driver_->Guessed(i, 0, GuessAt(*passes[i].history, *passes[i].chooser), kHintProbability);
-    }
+  void AwaitHints(size_t count) {
     MutexLock lock(mu_);
+    awaited_hint_count_ += count;
     const MonotonicTime deadline = RealClock().Now() + std::chrono::seconds(30);
-    while (hint_count_ < awaited && changed_.WaitUntil(mu_, deadline)) continue;
+    while (hint_count_ < awaited_hint_count_ && changed_.WaitUntil(mu_, deadline)) continue;
   }
 
   void OnMessage(uint64_t stream, v1::ServerMessage&& message) override {
@@ -221,6 +230,7 @@ class BehindVerifier : public Verifying, private Verifier::Listener {
   CondVar changed_;
   std::map<uint64_t, Inbox> inboxes_ ABSL_GUARDED_BY(mu_);
   size_t hint_count_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t awaited_hint_count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 class InThisProcess final : public BehindVerifier {

@@ -24,9 +24,10 @@ namespace outrider {
 class ServerProcess {
  public:
   // Returns when devices can connect. Port 0: any free one. With these flags
-  // besides.
+  // besides. `program` is outrider-server, or one that takes its flags.
   explicit ServerProcess(uint16_t port = 0,
-                         const std::vector<std::string>& flags = {"--sessions", "16"}) {
+                         const std::vector<std::string>& flags = {"--sessions", "16"},
+                         const char* program = OUTRIDER_SERVER) {
     int ends[2];
     OUTRIDER_CHECK(pipe2(ends, O_CLOEXEC) == 0, "a process can have a pipe");
     says_ = FileDescriptor(ends[0]);
@@ -34,14 +35,14 @@ class ServerProcess {
     const std::string listen = Concat("127.0.0.1:", port);
     const std::string model = Stories();
     std::vector<const char*> arguments = {
-        OUTRIDER_SERVER, "--model", model.c_str(), "--listen", listen.c_str(), "--threads", "1"};
+        program, "--model", model.c_str(), "--listen", listen.c_str(), "--threads", "1"};
     for (const std::string& argument : flags) arguments.push_back(argument.c_str());
     arguments.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);  // should the test come to an end of its own
       dup2(said.get(), STDERR_FILENO);
-      execv(OUTRIDER_SERVER, const_cast<char* const*>(arguments.data()));
+      execv(program, const_cast<char* const*>(arguments.data()));
       _exit(127);
     }
     port_ = ReadPort();
@@ -62,10 +63,13 @@ class ServerProcess {
   }
 
  private:
-  // "serving stories (numerics id ...) on 127.0.0.1:41234"
+  // "serving stories (numerics id ...) on 127.0.0.1:41234", perhaps after other lines.
   uint16_t ReadPort() {
     std::string line;
-    for (char letter; read(says_.get(), &letter, 1) == 1 && letter != '\n';) line += letter;
+    do {
+      line.clear();
+      for (char letter; read(says_.get(), &letter, 1) == 1 && letter != '\n';) line += letter;
+    } while (!line.empty() && !line.starts_with("serving "));
     const size_t colon = line.rfind(':');
     OUTRIDER_CHECK(line.starts_with("serving ") && colon != std::string::npos,
                    "a server with a good model starts");

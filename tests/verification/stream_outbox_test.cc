@@ -33,7 +33,7 @@ v1::Hint HintOf(uint32_t verdict, uint32_t next, uint32_t probability) {
 TEST(StreamOutbox, WhatDecidesGoesFirst) {
   StreamOutbox outbox(2);
   outbox.SetProgress();
-  outbox.SetHint(HintOf(2, 5, 100));
+  outbox.AddHint(HintOf(2, 5, 100), 1);
   outbox.SetDraining();
   outbox.AddOpened();
   EXPECT_THAT(WriteAll(outbox),
@@ -68,33 +68,27 @@ TEST(StreamOutbox, OneMessageIsWrittenAtATime) {
   EXPECT_EQ(outbox.unread_verdict_count(), 2u);
 }
 
-TEST(StreamOutbox, TheNewestHintTakesThePlaceOfOneThatWaits) {
+TEST(StreamOutbox, HintsGoByTheirRank) {
   StreamOutbox outbox(1);
-  EXPECT_TRUE(outbox.SetHint(HintOf(1, 5, 100)));
-  EXPECT_TRUE(outbox.SetHint(HintOf(1, 6, 120)));
-  const v1::ServerMessage* message = outbox.Next(kNow);
-  ASSERT_TRUE(message && message->has_hint());
-  EXPECT_EQ(message->hint().next(), 6u);
-  outbox.Written();
+  EXPECT_TRUE(outbox.AddHint(HintOf(1, 5, 100), 100));
+  EXPECT_TRUE(outbox.AddHint(HintOf(1, 6, 120), 120));
+  for (const uint32_t next : {6u, 5u}) {
+    const v1::ServerMessage* message = outbox.Next(kNow);
+    ASSERT_TRUE(message && message->has_hint());
+    EXPECT_EQ(message->hint().next(), next);
+    outbox.Written();
+  }
   EXPECT_TRUE(outbox.empty());
 }
 
-TEST(StreamOutbox, AHintThatSaysNothingNewIsDropped) {
+TEST(StreamOutbox, AVerdictOvertakesHintsAndProgress) {
   StreamOutbox outbox(1);
-  EXPECT_TRUE(outbox.SetHint(HintOf(1, 5, 100)));
-  EXPECT_THAT(WriteAll(outbox), ElementsAre(Kind::kHint));
-  EXPECT_FALSE(outbox.SetHint(HintOf(1, 5, 100)));
-  EXPECT_TRUE(outbox.empty());
-  EXPECT_TRUE(outbox.SetHint(HintOf(1, 5, 200)));  // surer
-}
-
-TEST(StreamOutbox, AVerdictOvertakesHintAndProgress) {
-  StreamOutbox outbox(1);
-  outbox.SetHint(HintOf(1, 5, 100));
+  outbox.AddHint(HintOf(1, 5, 100), 1);
+  outbox.AddHint(HintOf(1, 6, 100), 1);
   outbox.SetProgress();
   outbox.AddVerdict({});
   EXPECT_THAT(WriteAll(outbox), ElementsAre(Kind::kVerdict));
-  EXPECT_EQ(outbox.hints_overtaken(), 1u);
+  EXPECT_EQ(outbox.hints_overtaken(), 2u);
 }
 
 TEST(StreamOutbox, AVerdictTellsHowOldItsNewestNodeIsWhenItLeaves) {

@@ -102,8 +102,14 @@ TEST(VerifierMachine, StreamsAreBounded) {
 
 // --- hints ---
 
+VerifierConfig WithExits() {
+  VerifierConfig config = SmallConfig();
+  config.exit_depths = {300, 500, 700, 900};
+  return config;
+}
+
 TEST(VerifierMachine, HintsAreForThoseWhoAskedAndSpeakOfTheirNodes) {
-  VerifierWorld world;
+  VerifierWorld world(WithExits());
   auto open = OpenOf(1, "once");
   open.mutable_open()->set_hints(true);
   const StreamNumber stream = world.Connect();
@@ -129,7 +135,7 @@ TEST(VerifierMachine, HintsAreForThoseWhoAskedAndSpeakOfTheirNodes) {
 }
 
 TEST(VerifierMachine, AHintThatWaitsGoesWithItsVerdict) {
-  VerifierWorld world;
+  VerifierWorld world(WithExits());
   auto open = OpenOf(1, "once");
   open.mutable_open()->set_hints(true);
   const StreamNumber stream = world.Connect();

@@ -32,6 +32,7 @@ class OutcomePosterior {
     NodeId leaf;
     TokenId next;
     double probability;
+    uint32_t exit = 0;  // by depth
   };
 
   // So that Spread() allocates nothing for so many nodes.

@@ -171,7 +171,8 @@ void Sketcher::DropCandidates(std::span<const uint32_t> dropped) {
 
 void Sketcher::Hinted(const OutcomePosterior::Hint& hint, MonotonicTime now) {
   if (IndexOf(hint.leaf) == kGone) return;
-  posterior_.Take(hint);
+  // One that waited for the link may have been overtaken by a deeper exit's.
+  if (!posterior_.hint() || posterior_.hint()->exit <= hint.exit) posterior_.Take(hint);
   posterior_.Spread(nodes_);
   NameHinted(hint);
   JoinChosen(now);

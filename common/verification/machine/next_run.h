@@ -43,6 +43,8 @@ class NextRun {
     return candidates_[share.candidate];
   }
   TargetWork& Add(uint64_t session);
+  // Which of the target's exits guess in the next run.
+  std::vector<bool>& exits_on() { return run_.exits_on; }
   // Before anything else of the next run.
   void Close(SequenceId sequence) { to_close_.push_back(sequence); }
   TargetRun* Begin(MonotonicTime now);
@@ -57,6 +59,7 @@ class NextRun {
   MonotonicTime begun_at() const { return begun_at_; }  // the last one
   // Of the run that has ended.
   Duration pass_time() const { return run_.pass_time; }
+  std::span<const Duration> exit_time() const { return run_.exit_time; }
   // What passes take; none: not known yet.
   std::optional<double> pass_seconds() const { return pass_seconds_.value(); }
   // What a drafted node has to promise to be worth its row (row_worth.h).

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/verification/wire_time.h"
@@ -11,7 +13,7 @@
 namespace outrider {
 
 SessionRuns::SessionRuns(VerifierState& state, Attachments& attachments)
-    : state_(state), attachments_(attachments) {}
+    : state_(state), attachments_(attachments), exit_worth_(state.config.exit_depths.size()) {}
 
 // --- the next run ---
 
@@ -21,6 +23,9 @@ void SessionRuns::Begin() {
   for (const Scheduler::Share& share : state_.run.Choose()) BeginWork(share);
   for (const uint64_t session : state_.memory.TakeForks())
     BeginFork(*state_.sessions.Find(session));
+  std::vector<bool>& exits_on = state_.run.exits_on();
+  exits_on.resize(exit_worth_.exit_count());
+  for (size_t i = 0; i < exits_on.size(); ++i) exits_on[i] = exit_worth_.on(i);
   if (TargetRun* const run = state_.run.Begin(state_.moment.now))
     state_.moment.Ask(VerifierEvents::RunTarget{run});
 }
@@ -63,6 +68,8 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
       state_.moment.now, work);
   if (!share.has_pass) return;
   work.has_pass = true;
+  work.is_guessed = WantsHints(session);
+  session.guesses.clear();
   session.promised = sequence.Promise(share.node_count);
   work.nodes = sequence.BeginPass(share.node_count);
   work.chooser = &sequence.chooser();
@@ -74,6 +81,11 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   }
 }
 
+// Where drafting is left to the server, nobody drafts by them.
+bool SessionRuns::WantsHints(const VerifierSession& session) {
+  return session.wants_hints && session.stream != nullptr && !session.sequence->drafted_here();
+}
+
 // What it begins with is there now, and may not be later.
 void SessionRuns::BeginFork(VerifierSession& session) {
   session.at_target.BeginWork({}, state_.moment.now, state_.run.Add(session.number));
@@ -82,7 +94,9 @@ void SessionRuns::BeginFork(VerifierSession& session) {
 // --- what came of it ---
 
 void SessionRuns::End() {
-  for (TargetWork& work : state_.run.End()) EndWork(work);
+  const std::span<TargetWork> works = state_.run.End();
+  exit_worth_.Spent(state_.run.exit_time(), works.size());
+  for (TargetWork& work : works) EndWork(work);
 }
 
 void SessionRuns::EndWork(TargetWork& work) {
@@ -118,6 +132,7 @@ void SessionRuns::EndPass(VerifierSession& session, const TargetWork& work) {
   VerifiedSequence& sequence = *session.sequence;
   VerifierStream* const stream = session.stream;
   const size_t before = sequence.history().size();
+  if (work.is_guessed) exit_worth_.Judge(session.guesses, work.outcome, state_.moment.now);
   // In turns verdicts say when the newest node came, and how long the pass has taken.
   const bool says_when = session.seen_at && sequence.verdict_count() % 2 == 1;
   const auto seen_at = says_when ? session.seen_at : std::nullopt;
@@ -145,17 +160,35 @@ void SessionRuns::EndPass(VerifierSession& session, const TargetWork& work) {
 }
 
 void SessionRuns::Hear(const VerifierEvents::HintFound& event) {
-  const VerifierSession* const session = state_.sessions.Find(event.session);
-  if (!session || !session->wants_hints || !session->stream || !session->sequence->in_pass()) {
-    return;
-  }
-  if (session->sequence->drafted_here()) return;  // nobody drafts by it
+  VerifierSession* const session = state_.sessions.Find(event.session);
+  if (!session || !session->sequence->in_pass()) return;
+  OUTRIDER_CHECK(event.exit < exit_worth_.exit_count(), "an exit of this target guesses");
+  session->guesses.push_back({.exit = event.exit,
+                              .outcome = event.outcome,
+                              .at = state_.moment.now,
+                              .was_grown = session->sequence->IsGrownBelow(event.outcome)});
+  if (!WantsHints(*session)) return;
+  const bool by_softmax = state_.config.hint_order == HintOrder::kSoftmax;
+  const double probability = by_softmax ? event.largest_softmax : event.probability;
   session->sequence->Describe(event.outcome, hint_);
   hint_.set_exit(event.exit);
   hint_.set_probability(
-      static_cast<uint32_t>(std::lround(255 * std::clamp(event.probability, 0.0, 1.0))));
-  if (session->stream->outbox.SetHint(hint_)) ++counts_.hints_sent;
+      static_cast<uint32_t>(std::lround(255 * std::clamp(probability, 0.0, 1.0))));
+  if (session->stream->outbox.AddHint(hint_, RankOf(hint_))) ++counts_.hints_sent;
   state_.streams.Pump(*session->stream);
+}
+
+double SessionRuns::RankOf(const v1::Hint& hint) {
+  switch (state_.config.hint_order) {
+    case HintOrder::kProbability:
+    case HintOrder::kSoftmax:
+      return hint.probability();
+    case HintOrder::kArrival:
+      return -static_cast<double>(++hints_heard_);
+    case HintOrder::kRandom:
+      return static_cast<double>(state_.random_bits());
+  }
+  return 0;
 }
 
 void SessionRuns::CheckInvariants() const {

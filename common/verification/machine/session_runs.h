@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "common/verification/machine/attachments.h"
+#include "common/verification/machine/exit_worth.h"
 #include "common/verification/machine/scheduler.h"
 #include "common/verification/machine/verifier_state.h"
 #include "common/verification/target_run.h"
@@ -39,6 +40,7 @@ class SessionRuns {
   void End();
 
   const Counts& counts() const { return counts_; }
+  const ExitWorth& exit_worth() const { return exit_worth_; }
 
   // For tests.
   void CheckInvariants() const;
@@ -48,13 +50,17 @@ class SessionRuns {
   uint32_t NodesWorthTheirRows(const VerifierSession& session) const;
   void BeginWork(const Scheduler::Share& share);
   void BeginFork(VerifierSession& session);
+  static bool WantsHints(const VerifierSession& session);
   void EndWork(TargetWork& work);
   void EndPrompt(VerifierSession& session, uint32_t count);
   void EndPass(VerifierSession& session, const TargetWork& work);
+  double RankOf(const v1::Hint& hint);
 
   VerifierState& state_;
   Attachments& attachments_;
   Counts counts_;
+  ExitWorth exit_worth_;
+  uint64_t hints_heard_ = 0;
   // Working memory.
   v1::Verdict unsent_verdict_;  // of a session without a stream
   v1::Hint hint_;

@@ -16,12 +16,14 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "common/base/monotonic_time.h"
 #include "common/verification/machine/callers.h"
 #include "common/verification/machine/deadlines.h"
 #include "common/verification/machine/draft_here.h"
+#include "common/verification/machine/exit_worth.h"
 #include "common/verification/machine/row_worth.h"
 #include "common/verification/machine/sequence_at_target.h"
 #include "common/verification/machine/session_identity.h"
@@ -60,7 +62,8 @@ struct VerifierSession {
   SequenceAtTarget at_target;
   DraftHere draft;
   DraftRecord record;
-  double promised = 0;  // of the running pass
+  double promised = 0;              // of the running pass
+  std::vector<HeardGuess> guesses;  // of the running pass, as they came
   VerifierStream* stream = nullptr;
   bool hidden = false;
   MonotonicTime idle_since{};  // detached, or without anything to write

@@ -4,15 +4,6 @@
 #include "common/verification/wire_time.h"
 
 namespace outrider {
-namespace {
-
-// Whether a hint says what the one before it did.
-bool Same(const v1::Hint& a, const v1::Hint& b) {
-  return a.verdict() == b.verdict() && a.leaf() == b.leaf() && a.next() == b.next() &&
-         a.probability() == b.probability();
-}
-
-}  // namespace
 
 StreamOutbox::StreamOutbox(uint32_t verdict_count_max) : verdicts_(verdict_count_max) {
   OUTRIDER_CHECK(verdict_count_max > 0, "a verdict has a place to wait");
@@ -45,15 +36,16 @@ v1::Verdict& StreamOutbox::AddVerdict(std::optional<MonotonicTime> seen_at) {
   slot.seen_at = seen_at;
   v1::Verdict& verdict = *slot.message.mutable_verdict();
   verdict.Clear();
-  if (hint_.waits) ++hints_overtaken_;
-  hint_.waits = progress_.waits = false;
+  hints_overtaken_ += hints_.Clear();
+  progress_.waits = false;
   return verdict;
 }
 
 v1::Fault& StreamOutbox::AddFault() {
   v1::Fault& fault = *Fill(fault_).mutable_fault();
   fault.Clear();
-  draining_.waits = hint_.waits = progress_.waits = false;
+  hints_.Clear();
+  draining_.waits = progress_.waits = false;
   return fault;
 }
 
@@ -69,11 +61,9 @@ v1::PromptProgress& StreamOutbox::SetProgress() {
   return progress;
 }
 
-bool StreamOutbox::SetHint(const v1::Hint& hint) {
-  if (Same(last_hint_, hint)) return false;
-  last_hint_ = hint;
-  *Fill(hint_).mutable_hint() = hint;
-  return true;
+bool StreamOutbox::AddHint(const v1::Hint& hint, double rank) {
+  OUTRIDER_CHECK(!has_fault(), "a fault is the last message of a stream");
+  return hints_.Add(hint, rank);
 }
 
 const v1::ServerMessage* StreamOutbox::Next(MonotonicTime now) {
@@ -81,10 +71,9 @@ const v1::ServerMessage* StreamOutbox::Next(MonotonicTime now) {
   writing_ = true;
   if (hello_.waits) return Take(hello_);
   if (verdict_count_ > 0) return TakeVerdict(now);
-  for (Slot* const slot : {&fault_, &draining_, &hint_}) {
-    if (slot->waits) return Take(*slot);
-  }
-  return Take(progress_);
+  if (fault_.waits) return Take(fault_);
+  if (draining_.waits) return Take(draining_);
+  return hints_.empty() ? Take(progress_) : TakeHint();
 }
 
 const v1::ServerMessage* StreamOutbox::Take(Slot& slot) {
@@ -106,6 +95,11 @@ const v1::ServerMessage* StreamOutbox::TakeVerdict(MonotonicTime now) {
   return &written_;
 }
 
+const v1::ServerMessage* StreamOutbox::TakeHint() {
+  *written_.mutable_hint() = hints_.TakeFirst();
+  return &written_;
+}
+
 void StreamOutbox::Written() {
   OUTRIDER_CHECK(writing_, "what is written was given out");
   writing_ = writing_verdict_ = false;
@@ -113,7 +107,7 @@ void StreamOutbox::Written() {
 
 bool StreamOutbox::empty() const {
   return verdict_count_ == 0 && !hello_.waits && !fault_.waits && !draining_.waits &&
-         !hint_.waits && !progress_.waits;
+         hints_.empty() && !progress_.waits;
 }
 
 uint32_t StreamOutbox::unread_verdict_count() const {

@@ -1,11 +1,11 @@
 // What waits to be written to one stream, and the message that is being written.
 //
 // In this order: the answer to Open or Resume; verdicts; the fault that ends the stream; that the
-// server is draining; a hint; the progress of a prompt. Of the last three the newest takes the
-// place of one that waits, and a hint and progress go when a verdict is there: they have been
-// overtaken. After a fault nothing is added.
+// server is draining; hints, as their queue has them (hint_queue.h); the progress of a prompt. That
+// and a notice of draining take the place of one that waits; hints and progress go when a verdict
+// is there: they have been overtaken. After a fault nothing is added.
 //
-// Bound: one of each, and `verdict_count_max` verdicts. Messages keep their memory.
+// Bound: one of each, `verdict_count_max` verdicts and a queue of hints. Messages keep their memory.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/monotonic_time.h"
+#include "common/verification/machine/hint_queue.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
@@ -30,8 +31,8 @@ class StreamOutbox {
   v1::Fault& AddFault();
   v1::Draining& SetDraining();
   v1::PromptProgress& SetProgress();
-  // False: it says nothing that the one before it did not.
-  bool SetHint(const v1::Hint& hint);
+  // False: it says nothing new.
+  bool AddHint(const v1::Hint& hint, double rank);
 
   // The next message, which stays as it is until Written(). Null: nothing waits, or one is being
   // written.
@@ -58,6 +59,7 @@ class StreamOutbox {
   v1::ServerMessage& Fill(Slot& slot);
   const v1::ServerMessage* Take(Slot& slot);
   const v1::ServerMessage* TakeVerdict(MonotonicTime now);
+  const v1::ServerMessage* TakeHint();
 
   Slot hello_;
   std::vector<VerdictSlot> verdicts_;  // a ring
@@ -65,9 +67,8 @@ class StreamOutbox {
   size_t verdict_count_ = 0;
   Slot fault_;
   Slot draining_;
-  Slot hint_;
+  HintQueue hints_;
   Slot progress_;
-  v1::Hint last_hint_;
   uint64_t hints_overtaken_ = 0;
 
   bool writing_ = false;

@@ -12,6 +12,7 @@ VerifierConfig ConfigFor(const TargetInfo& info, const Tokenizer& tokenizer) {
   config.vocabulary_size = info.vocabulary_size;
   config.context_length = info.context_length;
   config.pass_nodes_max = info.node_count_max;
+  config.exit_depths = info.exit_depths;
   config.sequence_count_max = info.sequence_count_max;
   config.page_groups = info.page_groups;
   config.row_count_max = info.row_count_max;

@@ -13,6 +13,14 @@
 
 namespace outrider {
 
+// Which of the hints that wait for a device's stream goes first, and what hints call probable.
+enum class HintOrder : uint8_t {
+  kProbability,  // the most probable, by the exits' calibration
+  kSoftmax,      // that of the largest softmax, which is called its probability (the FSD paper's)
+  kArrival,      // the oldest
+  kRandom,       // any: what the others are compared with
+};
+
 struct VerifierConfig {
   // Of the target, as Describe tells it.
   std::string model_name;
@@ -22,6 +30,7 @@ struct VerifierConfig {
   uint32_t context_length = 0;
   uint32_t pass_nodes_max = 63;
   std::vector<uint32_t> exit_depths;
+  HintOrder hint_order = HintOrder::kProbability;
 
   uint32_t sketch_nodes_max = 256;
   // What of the target's is lent out: sequences, and pages of what its layers keep of them, where

@@ -47,7 +47,8 @@ struct VerifierEvents {
     uint64_t session;  // TargetWork::session
     uint32_t exit;
     Outcome outcome;
-    double probability;
+    double probability;          // calibrated
+    double largest_softmax = 1;  // ExitEvidence
   };
   // The job that Draft gave has been done: a chain, which may be empty.
   struct Drafted {

@@ -1,0 +1,68 @@
+#include "server/exits.h"
+
+#include <filesystem>
+#include <map>
+#include <string_view>
+
+#include "CLI/CLI.hpp"
+#include "common/base/status.h"
+#include "common/formats/models/exits_file.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::string_view kNone = "none";
+
+const std::map<std::string, ExitScope> kScopes = {{"candidates", ExitScope::kCandidates},
+                                                  {"full", ExitScope::kFull}};
+const std::map<std::string, HintOrder> kOrders = {{"probability", HintOrder::kProbability},
+                                                  {"softmax", HintOrder::kSoftmax},
+                                                  {"arrival", HintOrder::kArrival},
+                                                  {"random", HintOrder::kRandom}};
+
+// Empty: there is none.
+std::string FindBeside(const std::string& model) {
+  std::error_code ignored;
+  std::filesystem::path path = model;
+  if (std::filesystem::is_directory(path, ignored)) {
+    path /= "exits.gguf";
+  } else {
+    path.replace_extension(".exits.gguf");
+  }
+  return std::filesystem::exists(path, ignored) ? path.string() : std::string();
+}
+
+}  // namespace
+
+void AddExitFlags(CLI::App& app, ExitFlags& flags) {
+  app.add_option("--exits", flags.file,
+                 "Exit heads of the model, which tell devices half-way through a pass what it is "
+                 "coming to; none: without (default: model.exits.gguf beside model.gguf, if it is "
+                 "there)")
+      ->envname("OUTRIDER_EXITS");
+  app.add_option("--exit-scope", flags.scope,
+                 "What exits score: candidates, which is the draft's tokens and frequent ones, or "
+                 "full, every token, at many times the price")
+      ->envname("OUTRIDER_EXIT_SCOPE")
+      ->transform(CLI::CheckedTransformer(kScopes, CLI::ignore_case).description(""))
+      ->default_str("candidates");
+  app.add_option(
+         "--exit-order", flags.order,
+         "Which hint goes first where several wait for a slow link: probability, the most "
+         "probable one as calibrated; softmax, that of the largest softmax; arrival; random")
+      ->envname("OUTRIDER_EXIT_ORDER")
+      ->transform(CLI::CheckedTransformer(kOrders, CLI::ignore_case).description(""))
+      ->default_str("probability");
+}
+
+absl::Status AttachExits(const ExitFlags& flags, const std::string& model, EngineTarget& target) {
+  if (flags.file == kNone) return absl::OkStatus();
+  const std::string path = flags.file.empty() ? FindBeside(model) : flags.file;
+  if (path.empty()) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const TrainedExits exits, ReadExits(path));
+  const absl::Status status = target.AttachExits(exits, path, {.scope = flags.scope});
+  if (status.ok() || !flags.file.empty()) return status;
+  return InvalidArgument(Message(status), ", or serve without: --exits none");
+}
+
+}  // namespace outrider

@@ -1,0 +1,210 @@
+// A server's early exits over a real socket: what they say comes while the pass is running, and
+// changes no token.
+#include <sys/wait.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/simulator/world/time_profile.h"
+#include "client/verifier/remote_verifier.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/formats/models/exits_file.h"
+#include "common/text/fingerprint.h"
+#include "common/verification/wire_prompt.h"
+#include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
+#include "tests/client/stories_world.h"
+#include "tests/model/exits.h"
+#include "tests/remote/server_process.h"
+
+namespace outrider {
+namespace {
+
+// Of the stories model, after layers of its five.
+TrainedExits StoriesExits(const std::vector<uint32_t>& layers, float strength) {
+  const auto engine = OrDie(
+      LoadCpuEngine(*Good().file, "stories", {}, KernelsFor(BestIsa()), *Good().pool, nullptr));
+  return RandomExits(engine->spec(), engine->info().content_hash, layers, 8, strength);
+}
+
+class ExitsTest : public testing::Test {
+ protected:
+  std::string Write(const TrainedExits& exits) {
+    const std::string path = dir_.File("stories.exits.gguf");
+    OUTRIDER_CHECK_OK(WriteExits(exits, path));
+    return path;
+  }
+
+  ScratchDir dir_;
+};
+
+// --- tokens ---
+
+SessionOptions StoryOf(uint64_t session, uint32_t tokens) {
+  constexpr std::array kPrompts = {"Once upon a time", "The dog", "A girl went", "One day, Tom"};
+  SessionOptions options;
+  options.prompt = TheTokenizer().Encode(kPrompts[session % kPrompts.size()]);
+  options.continues_text = true;
+  options.stops.max_tokens = tokens;
+  if (session % 2 == 1) options.sampling = Sampled(session);
+  return options;
+}
+
+// Returns how many hints came.
+uint64_t WriteOne(const std::string& address, uint64_t session, uint32_t tokens,
+                  const std::string& expected) {
+  const StoriesModel draft(session % 4 < 2 ? DamagedStories() : Stories());
+  const auto verifier = OrDie(RemoteVerifier::Connect(address));
+  const PolicyKind kind = session % 3 == 0 ? PolicyKind::kFsd : PolicyKind::kOurs;
+  DraftedSession drafted(StoryOf(session, tokens), draft, kind, *verifier);
+  Screen screen;
+  const absl::Status status = drafted.driver().Run(Session::Start{}, screen);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(screen.Take(), expected) << "session " << session;
+  drafted.driver().Close();
+  return drafted.session().stats().hints;
+}
+
+// Sessions beside one another, each with a text and a policy of its own.
+void WriteBesideOthers(const std::string& address, uint64_t count, uint32_t tokens) {
+  std::vector<std::string> expected;
+  for (uint64_t i = 0; i < count; ++i) {
+    const SessionOptions options = StoryOf(i, tokens);
+    expected.push_back(Alone(options.prompt, options.sampling, options.stops, true).text);
+  }
+  std::atomic<uint64_t> hints = 0;
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] { hints += WriteOne(address, i, tokens, expected[i]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(hints, 0u);
+}
+
+TEST_F(ExitsTest, ChangeNoToken) {
+  // Whatever they say: these are of random weights, and mostly wrong.
+  const std::string exits = Write(StoriesExits({1, 2, 3}, 0.5f));
+  ServerProcess server(0, {"--sessions", "64", "--exits", exits});
+  WriteBesideOthers(server.address(), 1, 80);
+  WriteBesideOthers(server.address(), 8, 60);
+  WriteBesideOthers(server.address(), 64, 12);
+  EXPECT_EQ(server.Stop(), 0);
+}
+
+// --- time ---
+
+// Keeps when each message came.
+class Arrivals final : public Verifier::Listener {
+ public:
+  struct Arrival {
+    v1::ServerMessage message;
+    MonotonicTime at;
+  };
+
+  explicit Arrivals(Verifier& verifier) : verifier_(verifier) {}
+
+  void OnMessage(uint64_t stream, v1::ServerMessage&& message) override {
+    verifier_.Read(stream);
+    MutexLock lock(mu_);
+    if (message.has_verdict()) ++verdict_count_;
+    arrivals_.push_back({std::move(message), RealClock().Now()});
+    changed_.NotifyAll();
+  }
+  void OnWritten(uint64_t) override {}
+  void OnDown(uint64_t, const absl::Status&) override {
+    MutexLock lock(mu_);
+    is_down_ = true;
+    changed_.NotifyAll();
+  }
+
+  std::vector<Arrival> AwaitVerdicts(uint32_t count) {
+    MutexLock lock(mu_);
+    const MonotonicTime deadline = RealClock().Now() + std::chrono::seconds(60);
+    while (verdict_count_ < count && changed_.WaitUntil(mu_, deadline)) continue;
+    return arrivals_;
+  }
+  void AwaitDown() {
+    MutexLock lock(mu_);
+    while (!is_down_) changed_.Wait(mu_);
+  }
+
+ private:
+  Verifier& verifier_;
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<Arrival> arrivals_ ABSL_GUARDED_BY(mu_);
+  uint32_t verdict_count_ ABSL_GUARDED_BY(mu_) = 0;
+  bool is_down_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+v1::ClientMessage OpenWithHints() {
+  v1::ClientMessage message;
+  v1::Open& open = *message.mutable_open();
+  open.set_nonce(1);
+  open.set_attempt(1);
+  open.set_dry_policy(v1::DRY_POLICY_ALONE);
+  open.set_hints(true);
+  SetPrompt(TheTokenizer().Encode("Once upon a time"), open);
+  return message;
+}
+
+TEST_F(ExitsTest, HintsComeWhenTheirLayerIsDoneAndNotWhenThePassIs) {
+  constexpr double kPassMs = 200;
+  // After 2 of 5 layers and after 4; identities, so that they say something sensible.
+  const std::string exits = Write(StoriesExits({1, 3}, 0));
+  ServerProcess server(0, {"--exits", exits, "--pass", std::to_string(kPassMs)},
+                       OUTRIDER_PACED_SERVER);
+  const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
+  Arrivals arrivals(*verifier);
+  verifier->Open(1, arrivals);
+  v1::ClientMessage open = OpenWithHints();
+  verifier->Send(1, open);
+  const std::vector<Arrivals::Arrival> came = arrivals.AwaitVerdicts(6);
+  verifier->Close(1);
+  arrivals.AwaitDown();
+
+  // The server goes on alone: a pass begins when the verdict before it leaves.
+  std::optional<MonotonicTime> begin;
+  uint32_t hint_count = 0;
+  for (const Arrivals::Arrival& arrival : came) {
+    if (arrival.message.has_verdict()) begin = arrival.at;
+    if (!arrival.message.has_hint() || !begin) continue;
+    const double of_pass = ToMilliseconds(arrival.at - *begin) / kPassMs;
+    const double depth = arrival.message.hint().exit() == 0 ? 0.4 : 0.8;
+    EXPECT_GE(of_pass, depth - 0.1);
+    EXPECT_LT(of_pass, depth + 0.1);
+    ++hint_count;
+  }
+  EXPECT_GE(hint_count, 5u);
+}
+
+// --- files ---
+
+TEST_F(ExitsTest, ThoseOfAnotherModelAreRefusedWithBothHashes) {
+  TrainedExits exits = StoriesExits({1}, 0);
+  exits.target.content_hash = 0x1234;
+  const std::string path = Write(exits);
+  const std::string command = Concat(OUTRIDER_SERVER, " --listen 127.0.0.1:0 --model ", Stories(),
+                                     " --exits ", path, " 2>&1");
+  FILE* const program = popen(command.c_str(), "r");
+  ASSERT_NE(program, nullptr);
+  std::string said;
+  for (int letter = 0; (letter = fgetc(program)) != EOF;) said += static_cast<char>(letter);
+  EXPECT_EQ(WEXITSTATUS(pclose(program)), 1);
+  EXPECT_NE(said.find("0000000000001234"), std::string::npos) << said;
+  const auto engine = OrDie(
+      LoadCpuEngine(*Good().file, "stories", {}, KernelsFor(BestIsa()), *Good().pool, nullptr));
+  EXPECT_NE(said.find(FingerprintDigits(engine->info().content_hash)), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace outrider
