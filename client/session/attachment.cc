@@ -103,7 +103,7 @@ absl::StatusOr<Attachment::Answer> Attachment::Opened(const v1::Opened& opened, 
   resume_token_ = opened.token();
   numerics_id_ = opened.numerics_id();
   nonce_.reset();
-  verdicts_seen_ = opened.verdict();
+  verdicts_seen_ = verdicts_told_ = opened.verdict();
   edits_.Agree(0);
   BeginEpoch(now);
   return Answer{asked_length_, tokens_, opened.finish(), std::nullopt, /*is_of_a_past=*/false};
@@ -120,7 +120,7 @@ absl::StatusOr<Attachment::Answer> Attachment::Resumed(const v1::Resumed& resume
     return absl::DataLossError("the verifier's tokens do not add up to its length");
   }
   resume_token_ = resumed.token();
-  verdicts_seen_ = resumed.verdict();
+  verdicts_seen_ = verdicts_told_ = resumed.verdict();
   const bool is_of_a_past = resumed.edits() < edits_.made();
   edits_.Agree(resumed.edits());
   BeginEpoch(now);
@@ -195,6 +195,7 @@ void Attachment::MakeEdit(size_t length) {
 v1::Grow& Attachment::AddGrow() {
   v1::Grow& grow = queue_.AddGrow();
   grow.set_seen(verdicts_seen_);
+  verdicts_told_ = verdicts_seen_;
   return grow;
 }
 

@@ -117,7 +117,10 @@ class Attachment {
   v1::Tune& AddTune() { return queue_.AddTune(); }
   // Growth waits until all else has been written.
   bool TakesGrowth() const { return attached() && !queue_.writing() && queue_.empty(); }
+  // It tells which verdicts have been seen, too.
   v1::Grow& AddGrow();
+  // Several verdicts have been seen since the verifier was told: it does not go on for ever untold.
+  bool OwesWord() const { return verdicts_seen_ - verdicts_told_ >= kVerdictsUntold; }
   // The last message.
   void SayFarewell(MonotonicTime now);
 
@@ -130,6 +133,7 @@ class Attachment {
  private:
   // Truncate, Append, Append of a reply, Tune, growth.
   static constexpr size_t kMessagesPerEvent = 5;
+  static constexpr uint32_t kVerdictsUntold = 3;
 
   void WriteOpen(v1::Open& open);
   void WriteStops(v1::Stops& stops) const;
@@ -154,6 +158,7 @@ class Attachment {
   std::optional<uint64_t> nonce_;  // of the Open that has not been answered
   size_t asked_length_ = 0;        // of the tokens in the newest Open or Resume
   uint32_t verdicts_seen_ = 0;
+  uint32_t verdicts_told_ = 0;  // of them, those that the verifier was told were seen
   Edits edits_;
 
   std::vector<TokenId> tokens_;  // of the newest answer

@@ -507,11 +507,14 @@ void Session::DriveDrafter() {
 }
 
 void Session::SendGrowth() {
-  if (!replying() || !attachment_.TakesGrowth() || (told_ && told_->server_drafts)) return;
-  const std::optional<Sketcher::Growth> growth = drafting_.NextGrowth(now_);
-  if (!growth) return;
-  drafting_.WriteGrowth(*growth, now_, attachment_.AddGrow());
-  tally_.stats().nodes_sent += growth->nodes.size();
+  if (!replying() || !attachment_.TakesGrowth()) return;
+  const bool drafts_here = !told_ || !told_->server_drafts;
+  if (const auto growth = drafts_here ? drafting_.NextGrowth(now_) : std::nullopt) {
+    drafting_.WriteGrowth(*growth, now_, attachment_.AddGrow());
+    tally_.stats().nodes_sent += growth->nodes.size();
+  } else if (attachment_.OwesWord()) {
+    attachment_.AddGrow();
+  }
 }
 
 void Session::Flush() {

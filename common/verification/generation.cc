@@ -28,10 +28,16 @@ std::optional<v1::ClientMessage> Generation::NextUp() {
     said_ = Said::kOpen;
     return std::move(first_);
   }
-  if (!closing_ || said_ == Said::kClose) return std::nullopt;
-  said_ = Said::kClose;
+  if (said_ == Said::kClose) return std::nullopt;
   v1::ClientMessage message;
-  message.mutable_close();
+  if (closing_) {
+    said_ = Said::kClose;
+    message.mutable_close();
+    return message;
+  }
+  if (verdicts_told_ == verdicts_heard_) return std::nullopt;
+  verdicts_told_ = verdicts_heard_;
+  message.mutable_grow()->set_seen(verdicts_told_);
   return message;
 }
 
@@ -54,6 +60,7 @@ bool Generation::Hear(const v1::ServerMessage& message) {
 
 // Nothing was grown from outside, so whatever was committed before `next` is told in `path`.
 void Generation::HearVerdict(const v1::Verdict& verdict) {
+  ++verdicts_heard_;
   *response_.mutable_tokens() = verdict.path();
   response_.add_tokens(verdict.next());
   response_.set_nodes(verdict.nodes());

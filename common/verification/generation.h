@@ -45,6 +45,8 @@ class Generation {
   v1::ClientMessage first_;
   Said said_ = Said::kNothing;
   bool closing_ = false;
+  uint32_t verdicts_heard_ = 0;
+  uint32_t verdicts_told_ = 0;  // that the machine has been told were heard
   v1::GenerateResponse response_;
 };
 

@@ -124,6 +124,9 @@ class VerifiedSequence {
   // Nodes that growth has named in this epoch.
   NodeId last_id() const { return sketch_.last_id(); }
   uint32_t verdict_count() const { return verdict_count_; }
+  // Of the verdicts of this epoch, how many the device has said that it saw, and how many not.
+  uint32_t seen_count() const { return seen_ - epoch_begin_; }
+  uint32_t unseen_count() const { return verdict_count_ - seen_; }
 
  private:
   VerifiedSequence(const Limits& granted, Chooser chooser, const Tokenizer& tokenizer);

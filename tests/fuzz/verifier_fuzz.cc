@@ -58,6 +58,8 @@ VerifierConfig CrampedConfig() {
   config.stream_count_max = 6;
   config.sketch_nodes_max = 12;
   config.exit_depths = {500};
+  config.unseen_verdicts_first = 2;
+  config.unseen_verdicts_max = 6;
   config.pass_nodes_max = 7;
   config.unread_verdicts_max = 2;
   config.drafts = true;

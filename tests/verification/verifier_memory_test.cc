@@ -153,6 +153,35 @@ TEST(VerifierMachine, AnIdleSessionGivesItsMemoryUpAndReadsItsTokensAgain) {
   EXPECT_EQ(idle.text(), TextAfter("idle", idle.committed().size() - 4));
 }
 
+TEST(VerifierMachine, ASessionThatWaitsForItsDeviceGivesWayAfterAWhile) {
+  VerifierConfig config = SmallConfig();
+  config.page_groups = {{.page_count = kPagesOfOne}};  // one session
+  VerifierWorld world(config);
+  GrowingDevice waiting(world, "key", OpenOf(1, "waiting", v1::DRY_POLICY_WAIT));
+  waiting.Attach();
+  world.Runs();
+  waiting.Listen();
+  ASSERT_TRUE(waiting.attached());
+  auto short_reply = OpenOf(2, "busy", v1::DRY_POLICY_ALONE);
+  short_reply.mutable_open()->mutable_stops()->set_max_tokens(3);
+  world.Pass(seconds(4));
+  const StreamNumber soon = world.Connect();
+  world.Send(soon, short_reply);
+  EXPECT_EQ(FaultOf(world, soon).kind(), v1::Fault::OVERLOADED);
+  world.Pass(seconds(2));
+  GrowingDevice busy(world, "key", short_reply);
+  busy.Attach();
+  EXPECT_EQ(world.machine().stats().evictions, 1u);
+  world.Send(waiting.stream(), ChainOf(0, 1, Tokens("abc")));
+  world.Runs();
+  busy.Listen();
+  waiting.Listen();
+  EXPECT_EQ(busy.text(), TextAfter("busy", 3));
+  EXPECT_EQ(world.machine().stats().evictions, 2u);  // busy has nothing to write any more
+  EXPECT_EQ(waiting.text(), TextAfter("waiting", waiting.committed().size() - 7));
+  EXPECT_GT(waiting.committed().size(), 7u);
+}
+
 // --- beginnings that are shared ---
 
 // 3 pages and a token that all begin with, and what is one's own.
@@ -191,6 +220,32 @@ TEST(VerifierMachine, WhatSessionsOfAKeyBeginWithIsReadOnce) {
   stranger.Attach();
   ExpectText(world, stranger, LongPrompt("theirs"));
   EXPECT_EQ(world.machine().stats().shared_tokens, 3 * kPageTokens + 1) << "of another key";
+}
+
+TEST(VerifierMachine, WhatASessionLeavesIsThereForTheNextOneOfItsKey) {
+  VerifierConfig config = SmallConfig();
+  config.page_groups = {{.page_count = 2 * kPagesOfOne}};  // two sessions
+  VerifierWorld world(config);
+  const auto write_and_close = [&](uint64_t nonce, const std::string& key) {
+    GrowingDevice device(world, key, OpenLong(nonce, key));
+    device.Attach();
+    ExpectText(world, device, LongPrompt(key));
+    device.Say(CloseOf());
+    world.Runs();
+    EXPECT_EQ(world.machine().session_count(), 0u);
+    return world.machine().stats().shared_tokens;
+  };
+  constexpr uint64_t kShared = 3 * kPageTokens + 1;
+  EXPECT_EQ(write_and_close(1, "key"), 0u);
+  EXPECT_EQ(write_and_close(2, "key"), kShared);
+  EXPECT_EQ(write_and_close(3, "key"), 2 * kShared) << "it takes over what would be in its way";
+  EXPECT_EQ(write_and_close(4, "other"), 2 * kShared) << "of another key";
+  EXPECT_EQ(write_and_close(5, "other"), 3 * kShared);
+  world.Pass(std::chrono::minutes(11));
+  world.Connect();
+  world.Runs();
+  EXPECT_EQ(world.target().sequence_count(), 0u) << "it is not kept for ever";
+  EXPECT_EQ(write_and_close(6, "other"), 3 * kShared);
 }
 
 TEST(VerifierMachine, SharedBeginningsLeaveRoomForMore) {

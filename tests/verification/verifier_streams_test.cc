@@ -100,6 +100,27 @@ TEST(VerifierMachine, StreamsAreBounded) {
   EXPECT_FALSE(world.line(world.Connect()).ended);
 }
 
+// --- what devices have seen ---
+
+TEST(VerifierMachine, ADeviceThatDoesNotSayWhatItSawGetsFewVerdicts) {
+  VerifierConfig config = SmallConfig();
+  config.unseen_verdicts_first = 4;
+  config.unseen_verdicts_max = 10;
+  VerifierWorld world(config);
+  const StreamNumber stream = OpenSession(world, 1, "once", v1::DRY_POLICY_ALONE);
+  uint32_t verdicts = world.machine().stats().passes;
+  const auto verdicts_after = [&](std::optional<uint32_t> seen) {
+    if (seen) world.Send(stream, ChainOf(*seen, 1, {}));
+    world.Runs();
+    verdicts += static_cast<uint32_t>(VerdictsOf(world.News(stream)).size());
+    return verdicts;
+  };
+  EXPECT_EQ(verdicts_after({}), 4u);
+  EXPECT_EQ(verdicts_after(2), 2u + 6);
+  EXPECT_EQ(verdicts_after(8), 8u + 10) << "no more than there may be";
+  EXPECT_EQ(verdicts_after({}), 18u);
+}
+
 // --- hints ---
 
 VerifierConfig WithExits() {

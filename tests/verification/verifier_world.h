@@ -47,6 +47,7 @@ inline VerifierConfig SmallConfig() {
   config.sequence_count_max = 8;
   config.page_groups = {{.page_count = 8 * kPagesOfOne}};
   config.forks_share_pages = true;
+  config.unseen_verdicts_first = config.unseen_verdicts_max = 1000;
   return config;
 }
 

@@ -155,6 +155,7 @@ void Attachments::Attach(VerifierStream& stream, VerifierSession& session) {
   state_.streams.Attached(stream);
   stream.session = &session;
   session.stream = &stream;
+  session.idle_since = state_.moment.now;
   RootKnown(session);
   state_.memory.Queue(session);
   ++attachment_count_;
@@ -199,7 +200,7 @@ void Attachments::Remove(VerifierSession& session) {
 }
 
 void Attachments::Erase(VerifierSession& session) {
-  state_.memory.Release(session);
+  state_.memory.Release(session, state_.moment.now);
   state_.run.CloseAccount(session.number);
   if (session.draft.is_known()) state_.moment.Ask(VerifierEvents::ForgetDraft{session.number});
   Caller& caller = session.caller;

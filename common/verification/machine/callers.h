@@ -19,6 +19,7 @@ struct Caller {
   uint64_t number;  // never given twice
   uint32_t session_count = 0;
   uint32_t stream_count = 0;
+  uint32_t kept_count = 0;  // of sessions that have gone, what the target still has (SessionMemory)
 };
 
 class Callers {
@@ -32,7 +33,7 @@ class Callers {
 
   // `caller` may be gone afterwards.
   void ForgetIfUnused(const Caller& caller) {
-    if (caller.session_count == 0 && caller.stream_count == 0) {
+    if (caller.session_count == 0 && caller.stream_count == 0 && caller.kept_count == 0) {
       callers_.erase(callers_.find(caller.key));
     }
   }

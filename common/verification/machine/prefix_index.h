@@ -36,6 +36,8 @@ class PrefixIndex {
   // The target has the first `count` tokens of a session's `history` now, and no others.
   void Keep(uint64_t session, uint64_t caller, const TokenHistory& history, uint32_t count);
   void Forget(uint64_t session);
+  // Whether anybody could begin with what it has.
+  bool Has(uint64_t session) const { return kept_.contains(session); }
 
   // The longest beginning of `history`, shorter than all of it, that a session of `caller` has and
   // that `is_same` agrees to.

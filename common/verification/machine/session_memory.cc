@@ -8,8 +8,12 @@
 namespace outrider {
 
 SessionMemory::SessionMemory(const MemoryLender::Stock& stock, bool forks_share_pages,
-                             const Sessions& sessions, NextRun& run)
-    : forks_share_pages_(forks_share_pages), sessions_(sessions), run_(run), lender_(stock) {}
+                             const Sessions& sessions, Callers& callers, NextRun& run)
+    : forks_share_pages_(forks_share_pages),
+      sessions_(sessions),
+      callers_(callers),
+      run_(run),
+      lender_(stock) {}
 
 // --- lending ---
 
@@ -18,17 +22,16 @@ std::optional<SessionMemory::Lent> SessionMemory::Borrow(uint64_t session, const
   const auto prefix = FindPrefix(caller, sequence.history());
   Lent lent;
   if (prefix) {
-    const SequenceAtTarget& other = sessions_.Find(prefix->session)->at_target;
-    lent.fork = {*other.id(), PrefixIndex::TokensOf(prefix->page_count)};
+    lent.fork = {*AtTarget(prefix->session).id(), PrefixIndex::TokensOf(prefix->page_count)};
   }
   // For its longest history, and the nodes of a pass behind it.
   const bool has_lent = lender_.Borrow(
       session, {sequence.length_max(), sequence.pass_nodes()}, prefix,
-      [this](uint64_t lender) { return IdleSince(lender); }, evicted_);
+      [this](uint64_t lender) { return IdleSinceOf(lender); }, evicted_);
   if (!has_lent) return std::nullopt;
   if (prefix && std::erase(evicted_, prefix->session) > 0) {
     lent.takes_over = true;
-    Forget(*sessions_.Find(prefix->session));
+    Forget(prefix->session);
   }
   CloseEvicted();
   return lent;
@@ -38,9 +41,8 @@ std::optional<MemoryLender::Prefix> SessionMemory::FindPrefix(const Caller& call
                                                               const TokenHistory& history) const {
   const auto is_same = [&](const PrefixIndex::Found& found) {
     const auto length = PrefixIndex::TokensOf(found.page_count);
-    const std::span<const TokenId> theirs =
-        sessions_.Find(found.session)->sequence->history().tokens();
-    return std::ranges::equal(theirs.first(length), history.tokens().first(length));
+    return std::ranges::equal(TokensOf(found.session).first(length),
+                              history.tokens().first(length));
   };
   const auto found = prefixes_.Find(caller.number, history, is_same);
   if (!found) return std::nullopt;
@@ -76,6 +78,11 @@ void SessionMemory::ServeQueue() {
   }
 }
 
+const VerifierSession* SessionMemory::first_waiting() const {
+  const auto first = lender_.first_waiting();
+  return first ? sessions_.Find(*first) : nullptr;
+}
+
 // --- what becomes of it ---
 
 void SessionMemory::Truncated(VerifierSession& session, uint32_t length) {
@@ -85,13 +92,13 @@ void SessionMemory::Truncated(VerifierSession& session, uint32_t length) {
   // The last token is the root, which is computed again.
   const uint32_t first = length > 0 ? (length - 1) / kPageTokens : 0;
   const auto others_idle_since = [&](uint64_t lender) {
-    return lender == session.number ? std::nullopt : IdleSince(lender);
+    return lender == session.number ? std::nullopt : IdleSinceOf(lender);
   };
   const bool owns = lender_.Own(session.number, first, others_idle_since, evicted_);
   CloseEvicted();
   if (owns) return;
   lender_.Return(session.number);
-  Close(session);
+  Close(session.number);
 }
 
 void SessionMemory::Learned(const VerifierSession& session) {
@@ -100,35 +107,85 @@ void SessionMemory::Learned(const VerifierSession& session) {
                  session.at_target.computed_count());
 }
 
-void SessionMemory::Release(VerifierSession& session) {
+void SessionMemory::Release(VerifierSession& session, MonotonicTime now) {
   lender_.LeaveQueue(session.number);
+  if (IsWorthKeeping(session)) {
+    const std::span<const TokenId> tokens = session.sequence->history().tokens();
+    kept_.emplace(session.number, Kept{session.caller,
+                                       {tokens.begin(), tokens.end()},
+                                       std::exchange(session.at_target, {}),
+                                       now});
+    kept_order_.push_back(session.number);
+    ++session.caller.kept_count;
+    return;
+  }
   lender_.Return(session.number);
-  Close(session);
+  Close(session.number);
+}
+
+bool SessionMemory::IsWorthKeeping(const VerifierSession& session) const {
+  return Has(session) && session.at_target.exists() && prefixes_.Has(session.number);
+}
+
+void SessionMemory::DropKeptBefore(MonotonicTime then) {
+  while (!kept_order_.empty()) {
+    const uint64_t first = kept_order_.front();
+    const auto found = kept_.find(first);
+    if (found != kept_.end() && found->second.since >= then) return;
+    kept_order_.pop_front();
+    if (found == kept_.end()) continue;
+    lender_.Return(first);
+    Close(first);
+  }
 }
 
 void SessionMemory::CloseEvicted() {
-  for (const uint64_t session : evicted_) Close(*sessions_.Find(session));
+  for (const uint64_t session : evicted_) Close(session);
   evicted_.clear();
 }
 
-void SessionMemory::Close(VerifierSession& session) {
+void SessionMemory::Close(uint64_t session) {
   if (const auto sequence = Forget(session)) run_.Close(*sequence);
 }
 
-std::optional<SequenceId> SessionMemory::Forget(VerifierSession& session) {
-  prefixes_.Forget(session.number);
-  return session.at_target.Forget();
+std::optional<SequenceId> SessionMemory::Forget(uint64_t session) {
+  prefixes_.Forget(session);
+  const auto kept = kept_.find(session);
+  if (kept == kept_.end()) return sessions_.Find(session)->at_target.Forget();
+  const std::optional<SequenceId> sequence = kept->second.at_target.Forget();
+  Caller& caller = kept->second.caller;
+  kept_.erase(kept);
+  --caller.kept_count;
+  callers_.ForgetIfUnused(caller);
+  return sequence;
 }
 
-std::optional<MonotonicTime> SessionMemory::IdleSince(uint64_t session) const {
+// --- who has what ---
+
+std::optional<MonotonicTime> SessionMemory::IdleSinceOf(uint64_t session) const {
+  const auto kept = kept_.find(session);
+  if (kept != kept_.end()) return kept->second.since;
   const VerifierSession& found = *sessions_.Find(session);
-  const bool is_idle = !found.stream || !found.sequence->writing();
-  if (found.at_target.in_run() || !is_idle) return std::nullopt;
-  return found.idle_since;
+  return found.at_target.in_run() ? std::nullopt : idle_since_(found);
+}
+
+const SequenceAtTarget& SessionMemory::AtTarget(uint64_t session) const {
+  const auto kept = kept_.find(session);
+  return kept != kept_.end() ? kept->second.at_target : sessions_.Find(session)->at_target;
+}
+
+std::span<const TokenId> SessionMemory::TokensOf(uint64_t session) const {
+  const auto kept = kept_.find(session);
+  if (kept != kept_.end()) return kept->second.tokens;
+  return sessions_.Find(session)->sequence->history().tokens();
 }
 
 void SessionMemory::CheckInvariants() const {
   lender_.CheckInvariants();
+  for (const auto& [session, kept] : kept_) {
+    OUTRIDER_CHECK(lender_.HasLent(session) && kept.at_target.exists(),
+                   "what is kept is at the target, in memory that is reserved");
+  }
   sessions_.ForEach([this](const VerifierSession& session) {
     OUTRIDER_CHECK(!session.at_target.exists() || Has(session),
                    "what is at the target has its memory reserved");

@@ -13,15 +13,24 @@
 // the pages (memory_lender.h). The fork is made when the target's next run begins, before
 // anything else is done with the other's sequence, whatever becomes of that session meanwhile.
 //
-// Memory:  memory_lender.h and prefix_index.h have it.
+// What a session that has gone leaves at the target is kept for a while, for the next one of its key
+// that begins alike (a robot says the same system prompt all day), unless its memory is needed.
+//
+// Memory:  memory_lender.h and prefix_index.h have it, and the tokens of what is kept.
 // Threads: as a vector.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/monotonic_time.h"
+#include "common/verification/machine/callers.h"
 #include "common/verification/machine/memory_lender.h"
 #include "common/verification/machine/next_run.h"
 #include "common/verification/machine/prefix_index.h"
@@ -40,9 +49,15 @@ class SessionMemory {
     bool takes_over = false;
   };
 
-  // `sessions` and `run` outlive it.
+  // Since when a session that is not in the run has had no use for its memory; none: it has.
+  using IdleSince = std::function<std::optional<MonotonicTime>(const VerifierSession& session)>;
+
+  // All but the stock outlive it.
   SessionMemory(const MemoryLender::Stock& stock, bool forks_share_pages, const Sessions& sessions,
-                NextRun& run);
+                Callers& callers, NextRun& run);
+
+  // Before anything is lent.
+  void SetIdleSince(IdleSince idle_since) { idle_since_ = std::move(idle_since); }
 
   // Tokens of a session that takes all there is, beside a pass of so many nodes.
   uint64_t LengthMax(uint32_t node_count) const { return lender_.LengthMax(node_count); }
@@ -58,12 +73,19 @@ class SessionMemory {
   void Queue(const VerifierSession& session);
   void LeaveQueue(const VerifierSession& session) { lender_.LeaveQueue(session.number); }
   void ServeQueue();
+  // Null: nobody waits.
+  const VerifierSession* first_waiting() const;
 
   // Its tokens end at `length` now, and are written on from there.
   void Truncated(VerifierSession& session, uint32_t length);
   // The target may have more of it.
   void Learned(const VerifierSession& session);
-  void Release(VerifierSession& session);
+  // It is about to go. What it leaves is kept, if anybody could begin with that.
+  void Release(VerifierSession& session, MonotonicTime now);
+  // The target has failed at it: nobody is to begin with what it has.
+  void Distrust(const VerifierSession& session) { prefixes_.Forget(session.number); }
+  // What has been kept since before then is given up.
+  void DropKeptBefore(MonotonicTime then);
 
   // Sessions whose fork waits for a run. Whoever asks begins it.
   std::vector<uint64_t> TakeForks();
@@ -76,19 +98,34 @@ class SessionMemory {
   void CheckInvariants() const;
 
  private:
-  std::optional<MonotonicTime> IdleSince(uint64_t session) const;
+  // What is left of a session that has gone.
+  struct Kept {
+    Caller& caller;
+    std::vector<TokenId> tokens;
+    SequenceAtTarget at_target;
+    MonotonicTime since;
+  };
+
+  std::optional<MonotonicTime> IdleSinceOf(uint64_t session) const;
+  const SequenceAtTarget& AtTarget(uint64_t session) const;
+  std::span<const TokenId> TokensOf(uint64_t session) const;
+  bool IsWorthKeeping(const VerifierSession& session) const;
   std::optional<MemoryLender::Prefix> FindPrefix(const Caller& caller,
                                                  const TokenHistory& history) const;
   void CloseEvicted();
-  void Close(VerifierSession& session);
-  // Its sequence, if it has one, is the caller's.
-  std::optional<SequenceId> Forget(VerifierSession& session);
+  void Close(uint64_t session);
+  // Its sequence, if it has one, is whoever's calls.
+  std::optional<SequenceId> Forget(uint64_t session);
 
   const bool forks_share_pages_;
   const Sessions& sessions_;
+  Callers& callers_;
   NextRun& run_;
+  IdleSince idle_since_;
   MemoryLender lender_;
   PrefixIndex prefixes_;
+  std::map<uint64_t, Kept> kept_;    // by the number of the session that was
+  std::deque<uint64_t> kept_order_;  // as they came; some have gone again
   std::vector<uint64_t> forks_;
   uint64_t shared_token_count_ = 0;
   std::vector<uint64_t> evicted_;  // working memory

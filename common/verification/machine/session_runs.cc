@@ -13,7 +13,9 @@
 namespace outrider {
 
 SessionRuns::SessionRuns(VerifierState& state, Attachments& attachments)
-    : state_(state), attachments_(attachments), exit_worth_(state.config.exit_depths.size()) {}
+    : state_(state), attachments_(attachments), exit_worth_(state.config.exit_depths.size()) {
+  state_.memory.SetIdleSince([this](const VerifierSession& session) { return IdleSince(session); });
+}
 
 // --- the next run ---
 
@@ -34,7 +36,7 @@ void SessionRuns::Begin() {
 void SessionRuns::Consider(VerifierSession& session) {
   const VerifiedSequence& sequence = *session.sequence;
   if (!session.stream || !state_.memory.Has(session) || !sequence.writing() ||
-      session.stream->outbox.unread_verdict_count() >= state_.config.unread_verdicts_max) {
+      MustBeSeenFirst(session)) {
     return;
   }
   const SessionPace::Start start = session.pace.NextStart(sequence);
@@ -48,6 +50,27 @@ void SessionRuns::Consider(VerifierSession& session) {
                        .wants_pass = starts,
                        .node_count = NodesWorthTheirRows(session),
                        .can_wait = start.can_wait});
+}
+
+// One that has a stream and a reply to write, but waits for its device, is idle after a while.
+std::optional<MonotonicTime> SessionRuns::IdleSince(const VerifierSession& session) const {
+  const VerifiedSequence& sequence = *session.sequence;
+  if (!session.stream || !sequence.writing()) return session.idle_since;
+  const bool is_read = session.at_target.read_count() == sequence.history().size();
+  const bool waits = MustBeSeenFirst(session) ||
+                     (is_read && !sequence.drafted_here() && !session.pace.NextStart(sequence).at);
+  if (!waits || state_.moment.now < session.idle_since + state_.config.idle_max) {
+    return std::nullopt;
+  }
+  return session.idle_since;
+}
+
+bool SessionRuns::MustBeSeenFirst(const VerifierSession& session) const {
+  const VerifierConfig& config = state_.config;
+  const uint32_t unseen_max = std::min(
+      config.unseen_verdicts_max, config.unseen_verdicts_first + session.sequence->seen_count());
+  return session.sequence->unseen_count() >= unseen_max ||
+         session.stream->outbox.unread_verdict_count() >= config.unread_verdicts_max;
 }
 
 // One who is alone chooses for himself what pays.
@@ -105,8 +128,10 @@ void SessionRuns::EndWork(TargetWork& work) {
   const bool came_to_something = work.status.ok() && !session.hidden;
   if (work.has_pass && !came_to_something) session.sequence->DropPass();
   if (session.hidden) return attachments_.Erase(session);
-  if (!work.status.ok())
+  if (!work.status.ok()) {
+    state_.memory.Distrust(session);
     return attachments_.RemoveWithFault(session, v1::Fault::TARGET, work.status);
+  }
   state_.memory.Learned(session);
   if (!work.prompt.empty()) EndPrompt(session, static_cast<uint32_t>(work.prompt.size()));
   if (work.has_pass) EndPass(session, work);

@@ -5,14 +5,17 @@
 //   runs.End();        // it is done: verdicts, progress, faults
 //
 // A pass may begin once the root is known and the tokens before it are read (session_pace.h says
-// when it does). Sessions with several unread verdicts get none.
+// when it does). Sessions whose devices have not seen the last verdicts get none: what a transport
+// has taken says nothing, so the device tells (Grow.seen), and at first few may be on their way.
 //
 // Memory:  a verdict and a hint.
 // Threads: as a vector.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "common/base/monotonic_time.h"
 #include "common/verification/machine/attachments.h"
 #include "common/verification/machine/exit_worth.h"
 #include "common/verification/machine/scheduler.h"
@@ -46,7 +49,9 @@ class SessionRuns {
   void CheckInvariants() const;
 
  private:
+  std::optional<MonotonicTime> IdleSince(const VerifierSession& session) const;
   void Consider(VerifierSession& session);
+  bool MustBeSeenFirst(const VerifierSession& session) const;
   uint32_t NodesWorthTheirRows(const VerifierSession& session) const;
   void BeginWork(const Scheduler::Share& share);
   void BeginFork(VerifierSession& session);

@@ -66,7 +66,7 @@ struct VerifierSession {
   std::vector<HeardGuess> guesses;  // of the running pass, as they came
   VerifierStream* stream = nullptr;
   bool hidden = false;
-  MonotonicTime idle_since{};  // detached, or without anything to write
+  MonotonicTime idle_since{};  // when it last was attached, edited, passed or lost its stream
   // When the last node came that the running pass has seen; none: it has seen none.
   std::optional<MonotonicTime> seen_at;
 };

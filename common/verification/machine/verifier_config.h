@@ -43,7 +43,10 @@ struct VerifierConfig {
   uint32_t session_count_max = 1024;
   uint32_t session_count_of_key_max = 1024;
   uint32_t stream_count_max = 2048;
-  uint32_t unread_verdicts_max = 3;
+  uint32_t unread_verdicts_max = 3;  // that the transport has not taken
+  // Verdicts that a device has not said it saw: so many at first, and one more for each that it has.
+  uint32_t unseen_verdicts_first = 8;
+  uint32_t unseen_verdicts_max = 64;
   Scheduler::Options scheduler;
   // Those who draft do so on the processor that the target computes on. What a target would gain by
   // going on alone it would take from them, so DRY_POLICY_ADAPTIVE waits for growth.
@@ -54,8 +57,12 @@ struct VerifierConfig {
   Duration time_to_live = std::chrono::minutes(2);        // of a session without a stream
   Duration first_message_max = std::chrono::seconds(10);  // of a new stream
   Duration silence_max = std::chrono::minutes(15);        // of a device
-  Duration write_max = std::chrono::seconds(30);          // of one message
-  Duration retry_after = std::chrono::seconds(1);         // said to whom there is no room for
+  // Without a pass, and for want of the device's word: then others may have a session's memory.
+  Duration idle_max = std::chrono::seconds(5);
+  // Of what a session that has gone leaves at the target, for the next one that begins alike.
+  Duration prefix_max = std::chrono::minutes(10);
+  Duration write_max = std::chrono::seconds(30);   // of one message
+  Duration retry_after = std::chrono::seconds(1);  // said to whom there is no room for
 };
 
 // All that this target has, for as many sessions as it can hold and those that wait their turn.

@@ -1,6 +1,7 @@
 #include "common/verification/machine/verifier_machine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -14,6 +15,9 @@ namespace {
 using Kind = v1::ClientMessage::KindCase;
 
 constexpr uint32_t kRevision = 1;  // of verifier.proto
+
+// Who waits for memory is thought of again that often.
+constexpr Duration kQueuePeriod = std::chrono::seconds(1);
 
 // What a message that cannot be followed does to its session.
 v1::Fault::Kind FaultOf(const absl::Status& status) {
@@ -70,7 +74,12 @@ void VerifierMachine::Describe(v1::DescribeResponse& response) const {
 void VerifierMachine::Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions) {
   state_.moment = {now, &actions};
   std::visit([this](const auto& e) { On(e); }, event);
+  state_.memory.DropKeptBefore(now - state_.config.prefix_max);
   state_.memory.ServeQueue();
+  // Others become idle while nothing is heard of them.
+  if (const VerifierSession* const waiting = state_.memory.first_waiting()) {
+    state_.sessions.WakeNoLater(*waiting, now + kQueuePeriod);
+  }
   runs_.Begin();
   attachments_.EndDrain();
   SetTimerIfSooner();
@@ -241,6 +250,7 @@ void VerifierMachine::ReceiveNext(VerifierSession& session, const v1::ClientMess
 absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Grow& grow) {
   OUTRIDER_RETURN_IF_ERROR(session.sequence->Grow(grow));
   session.pace.Grown(grow, *session.sequence, state_.moment.now);
+  state_.memory.Queue(session);  // where it had to give its memory to others
   return absl::OkStatus();
 }
 

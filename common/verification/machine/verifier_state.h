@@ -38,7 +38,7 @@ struct VerifierState {
         memory({.groups = config.page_groups,
                 .sequence_count = config.sequence_count_max,
                 .row_count_max = config.row_count_max},
-               config.forks_share_pages, sessions, run) {
+               config.forks_share_pages, sessions, callers, run) {
     OUTRIDER_CHECK(config.vocabulary_size > 0, "a target is described");
   }
 
