@@ -61,7 +61,9 @@ void VerifierDriver::Open(StreamNumber number, std::unique_ptr<Stream> stream, s
 }
 
 void VerifierDriver::Received(StreamNumber stream, const v1::ClientMessage& message) {
-  Tell({.what = Told::What::kReceived, .stream = stream, .message = &message});
+  Told told = {.what = Told::What::kReceived, .stream = stream, .message = &message};
+  if (message.has_open()) told.prepared.emplace(machine_.Prepare(message.open()));
+  Tell(std::move(told));
 }
 
 void VerifierDriver::Written(StreamNumber stream) {
@@ -128,7 +130,8 @@ void VerifierDriver::Handle(Told& told) {
       connections_[told.stream].stream = std::move(told.opened);
       return HandOver(VerifierMachine::StreamOpened{told.stream, told.key});
     case Told::What::kReceived:
-      return HandOver(VerifierMachine::Received{told.stream, *told.message});
+      return HandOver(VerifierMachine::Received{told.stream, *told.message,
+                                                told.prepared ? &*told.prepared : nullptr});
     case Told::What::kWritten:
       connections_.at(told.stream).writing = false;
       return HandOver(VerifierMachine::Written{told.stream});
@@ -151,7 +154,17 @@ void VerifierDriver::Handle(Told& told) {
 void VerifierDriver::HandOver(const VerifierMachine::Event& event) {
   actions_.clear();
   machine_.Handle(event, RealClock().Now(), actions_);
+  // The target does not wait until all that its last run has said is written.
+  for (const VerifierMachine::Action& action : actions_) {
+    if (const auto* const run = std::get_if<VerifierMachine::RunTarget>(&action)) Ask(*run->run);
+  }
   for (VerifierMachine::Action& action : actions_) Do(action);
+}
+
+void VerifierDriver::Ask(TargetRun& run) {
+  MutexLock lock(mu_);
+  run_ = &run;
+  asked_target_.NotifyAll();
 }
 
 void VerifierDriver::Do(VerifierMachine::Action& action) {
@@ -165,17 +178,13 @@ void VerifierDriver::Do(VerifierMachine::Action& action) {
     connection.stream->Send(*send->message);
   } else if (const auto* const end = std::get_if<VerifierMachine::EndStream>(&action)) {
     End(connections_.at(end->stream), end->status);
-  } else if (const auto* const run = std::get_if<VerifierMachine::RunTarget>(&action)) {
-    MutexLock lock(mu_);
-    run_ = run->run;
-    asked_target_.NotifyAll();
   } else if (auto* const draft = std::get_if<VerifierMachine::Draft>(&action)) {
     draft_->Do(std::move(draft->job));
   } else if (const auto* const forget = std::get_if<VerifierMachine::ForgetDraft>(&action)) {
     draft_->Forget(forget->session);
   } else if (const auto* const timer = std::get_if<VerifierMachine::SetTimer>(&action)) {
     timer_ = timer->at;
-  } else {
+  } else if (std::holds_alternative<VerifierMachine::Drained>(action)) {
     MutexLock lock(mu_);
     drained_ = true;
     drained_changed_.NotifyAll();

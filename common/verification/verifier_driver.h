@@ -65,7 +65,8 @@ class VerifierDriver {
   StreamNumber NextNumber();
   // `key` tells whose stream it is. Before anything else is told of it.
   void Open(StreamNumber number, std::unique_ptr<Stream> stream, std::string key);
-  // `message` stays as it is until the next Read().
+  // `message` stays as it is until the next Read(). What takes long of an Open is done here, on the
+  // caller's thread.
   void Received(StreamNumber stream, const v1::ClientMessage& message);
   void Written(StreamNumber stream);
   void Broken(StreamNumber stream);  // nothing more will come; it has not ended yet
@@ -93,6 +94,7 @@ class VerifierDriver {
     StreamNumber stream = 0;
     std::unique_ptr<Stream> opened = {};
     const v1::ClientMessage* message = nullptr;
+    std::optional<VerifierMachine::PreparedOpen> prepared = {};
     std::string key = {};
     Duration grace = {};
     VerifierMachine::HintFound guessed = {};
@@ -112,6 +114,7 @@ class VerifierDriver {
   std::optional<Told> NextTold();  // none: the timer's time has come, or it is to stop
   void Handle(Told& told);
   void HandOver(const VerifierMachine::Event& event);
+  void Ask(TargetRun& run);
   void Do(VerifierMachine::Action& action);
   void End(Connection& connection, const absl::Status& status);
 

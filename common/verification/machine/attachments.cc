@@ -17,15 +17,26 @@ Attachments::Attachments(VerifierState& state, const Tokenizer& tokenizer)
 
 // --- Open ---
 
-void Attachments::Open(VerifierStream& stream, const v1::Open& open) {
+VerifierEvents::PreparedOpen Attachments::Prepare(const v1::Open& open) const {
+  const VerifiedSequence::Limits limits = {
+      .vocabulary_size = static_cast<int32_t>(state_.config.vocabulary_size),
+      .context_length = length_max_,
+      .pass_nodes_max = state_.config.pass_nodes_max,
+      .sketch_nodes_max = state_.config.sketch_nodes_max};
+  return VerifiedSequence::Create(open, tokenizer_, limits);
+}
+
+void Attachments::Open(VerifierStream& stream, const v1::Open& open,
+                       VerifierEvents::PreparedOpen* prepared) {
   if (VerifierSession* const session = state_.sessions.FindOpened(stream.caller, open)) {
     OpenAgain(stream, open, *session);
   } else {
-    OpenNew(stream, open);
+    OpenNew(stream, open, prepared);
   }
 }
 
-void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open) {
+void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open,
+                          VerifierEvents::PreparedOpen* prepared) {
   if (drain_deadline_) {
     return Refuse(stream, v1::Fault::DRAINING, absl::UnavailableError("the server is stopping"));
   }
@@ -36,12 +47,8 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open) {
     return Refuse(stream, v1::Fault::MALFORMED, status);
   }
   if (!state_.sessions.HasRoomFor(stream.caller)) return RefuseForWantOfRoom(stream);
-  const VerifiedSequence::Limits limits = {
-      .vocabulary_size = static_cast<int32_t>(state_.config.vocabulary_size),
-      .context_length = length_max_,
-      .pass_nodes_max = state_.config.pass_nodes_max,
-      .sketch_nodes_max = state_.config.sketch_nodes_max};
-  auto sequence = VerifiedSequence::Create(open, tokenizer_, limits);
+  VerifierEvents::PreparedOpen sequence =
+      prepared != nullptr ? std::move(*prepared) : Prepare(open);
   if (!sequence.ok()) return Refuse(stream, v1::Fault::MALFORMED, sequence.status());
   const uint64_t number = state_.sessions.NextNumber();
   const auto lent = state_.memory.Borrow(number, stream.caller, **sequence);
@@ -156,6 +163,7 @@ void Attachments::Attach(VerifierStream& stream, VerifierSession& session) {
   stream.session = &session;
   session.stream = &stream;
   session.idle_since = state_.moment.now;
+  state_.sessions.Touch(session);
   RootKnown(session);
   state_.memory.Queue(session);
   ++attachment_count_;
@@ -176,6 +184,7 @@ void Attachments::Detach(VerifierStream& stream) {
   if (!stream.session) return;
   VerifierSession& session = *std::exchange(stream.session, nullptr);
   session.stream = nullptr;
+  state_.sessions.Expect(session, false);
   state_.sessions.Detached(session);
   state_.memory.LeaveQueue(session);
 }

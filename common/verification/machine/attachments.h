@@ -30,8 +30,11 @@ class Attachments {
   // Both outlive it.
   Attachments(VerifierState& state, const Tokenizer& tokenizer);
 
-  // First messages of a stream. Whoever cannot be let in is refused, with the reason.
-  void Open(VerifierStream& stream, const v1::Open& open);
+  // On any thread.
+  VerifierEvents::PreparedOpen Prepare(const v1::Open& open) const;
+  // First messages of a stream. Whoever cannot be let in is refused, with the reason. An Open is
+  // prepared here if it has not been.
+  void Open(VerifierStream& stream, const v1::Open& open, VerifierEvents::PreparedOpen* prepared);
   void Resume(VerifierStream& stream, const v1::Resume& resume);
   // The device, or the draft here, has a new root to grow from, or this root has a device again.
   void RootKnown(VerifierSession& session);
@@ -66,7 +69,8 @@ class Attachments {
   void CheckInvariants() const;
 
  private:
-  void OpenNew(VerifierStream& stream, const v1::Open& open);
+  void OpenNew(VerifierStream& stream, const v1::Open& open,
+               VerifierEvents::PreparedOpen* prepared);
   void OpenAgain(VerifierStream& stream, const v1::Open& open, VerifierSession& session);
   absl::Status CheckCompatible(const v1::Open& open) const;
   void RefuseForWantOfRoom(VerifierStream& stream);

@@ -7,10 +7,10 @@
 
 namespace outrider {
 
-std::span<const Scheduler::Share> NextRun::Choose() {
+std::span<const Scheduler::Share> NextRun::Choose(uint32_t expected_count) {
   OUTRIDER_CHECK(!running_, "there is one run at a time");
   run_.works.clear();
-  scheduler_.Choose(candidates_, expected_count_, shares_);
+  scheduler_.Choose(candidates_, expected_count, shares_);
   return shares_;
 }
 
@@ -23,7 +23,6 @@ TargetWork& NextRun::Add(uint64_t session) {
 
 TargetRun* NextRun::Begin(MonotonicTime now) {
   candidates_.clear();
-  expected_count_ = 0;
   if (run_.works.empty() && to_close_.empty()) return nullptr;
   run_.closed.clear();
   run_.closed.swap(to_close_);

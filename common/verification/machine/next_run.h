@@ -35,10 +35,9 @@ class NextRun {
 
   // None is running.
   void Consider(const Scheduler::Candidate& candidate) { candidates_.push_back(candidate); }
-  // Somebody who wants nothing of it, and may want a pass at any moment.
-  void Expect() { ++expected_count_; }
-  // Of those that were considered. What is returned stays until Begin().
-  std::span<const Scheduler::Share> Choose();
+  // Of those that were considered; so many others may want a pass at any moment. What is returned
+  // stays until Begin().
+  std::span<const Scheduler::Share> Choose(uint32_t expected_count);
   const Scheduler::Candidate& CandidateOf(const Scheduler::Share& share) const {
     return candidates_[share.candidate];
   }
@@ -82,7 +81,6 @@ class NextRun {
   uint64_t prompt_token_count_ = 0;
   // Of the run that is being put together.
   std::vector<Scheduler::Candidate> candidates_;
-  uint32_t expected_count_ = 0;
   std::vector<Scheduler::Share> shares_;
 };
 

@@ -8,7 +8,7 @@
 namespace outrider {
 
 SessionMemory::SessionMemory(const MemoryLender::Stock& stock, bool forks_share_pages,
-                             const Sessions& sessions, Callers& callers, NextRun& run)
+                             Sessions& sessions, Callers& callers, NextRun& run)
     : forks_share_pages_(forks_share_pages),
       sessions_(sessions),
       callers_(callers),
@@ -75,6 +75,7 @@ void SessionMemory::ServeQueue() {
     const auto lent = Borrow(*first, session.caller, *session.sequence);
     if (!lent) return;
     Begin(session, *lent);
+    sessions_.Touch(session);
   }
 }
 
@@ -151,7 +152,11 @@ void SessionMemory::Close(uint64_t session) {
 std::optional<SequenceId> SessionMemory::Forget(uint64_t session) {
   prefixes_.Forget(session);
   const auto kept = kept_.find(session);
-  if (kept == kept_.end()) return sessions_.Find(session)->at_target.Forget();
+  if (kept == kept_.end()) {
+    VerifierSession& found = *sessions_.Find(session);
+    sessions_.Expect(found, false);
+    return found.at_target.Forget();
+  }
   const std::optional<SequenceId> sequence = kept->second.at_target.Forget();
   Caller& caller = kept->second.caller;
   kept_.erase(kept);

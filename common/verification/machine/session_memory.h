@@ -53,7 +53,7 @@ class SessionMemory {
   using IdleSince = std::function<std::optional<MonotonicTime>(const VerifierSession& session)>;
 
   // All but the stock outlive it.
-  SessionMemory(const MemoryLender::Stock& stock, bool forks_share_pages, const Sessions& sessions,
+  SessionMemory(const MemoryLender::Stock& stock, bool forks_share_pages, Sessions& sessions,
                 Callers& callers, NextRun& run);
 
   // Before anything is lent.
@@ -118,7 +118,7 @@ class SessionMemory {
   std::optional<SequenceId> Forget(uint64_t session);
 
   const bool forks_share_pages_;
-  const Sessions& sessions_;
+  Sessions& sessions_;
   Callers& callers_;
   NextRun& run_;
   IdleSince idle_since_;

@@ -21,8 +21,10 @@ SessionRuns::SessionRuns(VerifierState& state, Attachments& attachments)
 
 void SessionRuns::Begin() {
   if (state_.run.running()) return;
-  state_.sessions.ForEach([this](VerifierSession& session) { Consider(session); });
-  for (const Scheduler::Share& share : state_.run.Choose()) BeginWork(share);
+  state_.sessions.TakeTouched([this](VerifierSession& session) { Consider(session); });
+  for (const Scheduler::Share& share : state_.run.Choose(state_.sessions.expected_count())) {
+    BeginWork(share);
+  }
   for (const uint64_t session : state_.memory.TakeForks())
     BeginFork(*state_.sessions.Find(session));
   std::vector<bool>& exits_on = state_.run.exits_on();
@@ -35,6 +37,7 @@ void SessionRuns::Begin() {
 // Whatever it could have of a run now.
 void SessionRuns::Consider(VerifierSession& session) {
   const VerifiedSequence& sequence = *session.sequence;
+  state_.sessions.Expect(session, false);
   if (!session.stream || !state_.memory.Has(session) || !sequence.writing() ||
       MustBeSeenFirst(session)) {
     return;
@@ -44,7 +47,8 @@ void SessionRuns::Consider(VerifierSession& session) {
   if (start.at && !starts) state_.sessions.WakeNoLater(session, *start.at);
   const auto length = static_cast<uint32_t>(sequence.history().size());
   const uint32_t prompt_tokens = length - session.at_target.read_count();
-  if (prompt_tokens == 0 && !starts) return state_.run.Expect();
+  if (prompt_tokens == 0 && !starts) return state_.sessions.Expect(session, true);
+  state_.sessions.Touch(session);  // until it has had its turn
   state_.run.Consider({.session = session.number,
                        .prompt_tokens = prompt_tokens,
                        .wants_pass = starts,
@@ -125,6 +129,7 @@ void SessionRuns::End() {
 void SessionRuns::EndWork(TargetWork& work) {
   VerifierSession& session = *state_.sessions.Find(work.session);
   session.at_target.EndWork(work);
+  state_.sessions.Touch(session);
   const bool came_to_something = work.status.ok() && !session.hidden;
   if (work.has_pass && !came_to_something) session.sequence->DropPass();
   if (session.hidden) return attachments_.Erase(session);

@@ -37,6 +37,7 @@ void Sessions::Hide(VerifierSession& session) {
 void Sessions::Erase(VerifierSession& session) {
   OUTRIDER_CHECK(session.hidden && !session.at_target.in_run(), "nobody looks at what is erased");
   deadlines_.Remove(session.number);
+  Expect(session, false);
   --session.caller.session_count;
   sessions_.erase(session.number);
 }
@@ -58,6 +59,16 @@ VerifierSession* Sessions::FindResumed(const Caller& caller, const v1::Resume& r
   return &session.caller == &caller && session.identity.Admits(resume) ? &session : nullptr;
 }
 
+void Sessions::Touch(VerifierSession& session) {
+  if (std::exchange(session.touched, true)) return;
+  touched_.push_back(session.number);
+}
+
+void Sessions::Expect(VerifierSession& session, bool expected) {
+  if (std::exchange(session.expected, expected) == expected) return;
+  expected_count_ += expected ? 1 : -1;
+}
+
 void Sessions::Detached(VerifierSession& session) {
   session.idle_since = moment_.now;
   deadlines_.SetNoLater(session.number, moment_.now + limits_.time_to_live);
@@ -70,6 +81,7 @@ void Sessions::WakeNoLater(const VerifierSession& session, MonotonicTime at) {
 VerifierSession* Sessions::NextExpired() {
   while (const std::optional<uint64_t> number = deadlines_.TakeDue(moment_.now)) {
     VerifierSession& session = *sessions_.at(*number);
+    if (session.stream) Touch(session);
     if (session.stream || session.hidden) continue;
     const MonotonicTime deadline = session.idle_since + limits_.time_to_live;
     if (moment_.now >= deadline) return &session;

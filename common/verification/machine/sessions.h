@@ -10,6 +10,7 @@
 // Threads: as a vector.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -66,6 +67,8 @@ struct VerifierSession {
   std::vector<HeardGuess> guesses;  // of the running pass, as they came
   VerifierStream* stream = nullptr;
   bool hidden = false;
+  bool touched = false;        // Sessions::Touch()
+  bool expected = false;       // Sessions::Expect()
   MonotonicTime idle_since{};  // when it last was attached, edited, passed or lost its stream
   // When the last node came that the running pass has seen; none: it has seen none.
   std::optional<MonotonicTime> seen_at;
@@ -98,6 +101,15 @@ class Sessions {
   VerifierSession* FindOpened(const Caller& caller, const v1::Open& open) const;
   VerifierSession* FindResumed(const Caller& caller, const v1::Resume& resume) const;
 
+  // Something has changed that may let its next pass begin: it is among those that TakeTouched()
+  // visits, in the order in which they were opened.
+  void Touch(VerifierSession& session);
+  template <typename Visitor>
+  void TakeTouched(Visitor visit);
+  // Whether it wants nothing of the target now, and may want a pass at any moment.
+  void Expect(VerifierSession& session, bool expected);
+  uint32_t expected_count() const { return expected_count_; }
+
   // It has lost its stream: its time to live begins.
   void Detached(VerifierSession& session);
   // It is to be thought of again no later than then.
@@ -123,10 +135,27 @@ class Sessions {
   const SessionIdentity::RandomBits& random_bits_;
   const Moment& moment_;
   std::map<uint64_t, std::unique_ptr<VerifierSession>> sessions_;
+  std::vector<uint64_t> touched_;
+  std::vector<uint64_t> taken_;  // working memory of TakeTouched()
+  uint32_t expected_count_ = 0;
   absl::flat_hash_map<std::string, VerifierSession*> by_id_;
   std::map<std::pair<uint64_t, uint64_t>, VerifierSession*> by_nonce_;  // of a caller
   uint64_t last_number_ = 0;
   Deadlines deadlines_;
 };
+
+// Whoever is touched by a visit is among the next ones.
+template <typename Visitor>
+void Sessions::TakeTouched(Visitor visit) {
+  taken_.clear();
+  taken_.swap(touched_);
+  std::ranges::sort(taken_);
+  for (const uint64_t number : taken_) {
+    VerifierSession* const session = Find(number);
+    if (session == nullptr) continue;
+    session->touched = false;
+    visit(*session);
+  }
+}
 
 }  // namespace outrider

@@ -2,16 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/monotonic_time.h"
 #include "common/tokens/outcome.h"
 #include "common/verification/draft_job.h"
 #include "common/verification/target_run.h"
+#include "common/verification/verified_sequence.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
@@ -27,10 +30,13 @@ struct VerifierEvents {
     StreamNumber stream;
     std::string_view key;  // who calls, as far as the transport knows
   };
-  // Only in answer to Read.
+  // What an Open asks for, ready to be written to; or what is wrong with it.
+  using PreparedOpen = absl::StatusOr<std::unique_ptr<VerifiedSequence>>;
+  // Only in answer to Read. An Open may have been prepared elsewhere, and is taken then.
   struct Received {
     StreamNumber stream;
     const v1::ClientMessage& message;
+    PreparedOpen* prepared = nullptr;
   };
   // What Send gave has been taken by the transport.
   struct Written {

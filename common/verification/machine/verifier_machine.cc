@@ -102,12 +102,14 @@ void VerifierMachine::On(const Received& event) {
   OUTRIDER_CHECK(!stream->held, "a message comes when it has been asked for");
   stream->heard = state_.moment.now;
   if (MustWait(*stream, event.message)) return state_.streams.Hold(*stream, event.message);
-  Receive(*stream, event.message);
+  Receive(*stream, event.message, event.prepared);
 }
 
 void VerifierMachine::On(const Written& event) {
-  if (VerifierStream* const stream = state_.streams.Find(event.stream))
-    state_.streams.Written(*stream);
+  VerifierStream* const stream = state_.streams.Find(event.stream);
+  if (!stream) return;
+  state_.streams.Written(*stream);
+  if (stream->session) state_.sessions.Touch(*stream->session);
 }
 
 void VerifierMachine::On(const StreamClosed& event) {
@@ -146,6 +148,7 @@ void VerifierMachine::On(const HintFound& event) {
 void VerifierMachine::On(const Drafted& event) {
   VerifierSession* const session = state_.sessions.Find(event.session);
   if (!session) return;
+  state_.sessions.Touch(*session);
   if (session->draft.End(*session->sequence)) return session->sequence->GrowHere(event.chain);
   if (session->stream) attachments_.RootKnown(*session);
 }
@@ -195,24 +198,26 @@ void VerifierMachine::ReceiveHeld() {
     // What was received before it may have ended this stream.
     if (!stream.held) continue;
     const std::unique_ptr<v1::ClientMessage> message = std::move(stream.held);
-    Receive(stream, *message);
+    Receive(stream, *message, /*prepared=*/nullptr);
   }
 }
 
-void VerifierMachine::Receive(VerifierStream& stream, const v1::ClientMessage& message) {
+void VerifierMachine::Receive(VerifierStream& stream, const v1::ClientMessage& message,
+                              PreparedOpen* prepared) {
   const bool is_known = message.kind_case() != Kind::KIND_NOT_SET;
   if (is_known && stream.session) {
     ReceiveNext(*stream.session, message);
   } else if (is_known) {
-    ReceiveFirst(stream, message);
+    ReceiveFirst(stream, message, prepared);
   }
   state_.streams.ReadNext(stream);
 }
 
-void VerifierMachine::ReceiveFirst(VerifierStream& stream, const v1::ClientMessage& message) {
+void VerifierMachine::ReceiveFirst(VerifierStream& stream, const v1::ClientMessage& message,
+                                   PreparedOpen* prepared) {
   switch (message.kind_case()) {
     case Kind::kOpen:
-      return attachments_.Open(stream, message.open());
+      return attachments_.Open(stream, message.open(), prepared);
     case Kind::kResume:
       return attachments_.Resume(stream, message.resume());
     default:
@@ -224,6 +229,7 @@ void VerifierMachine::ReceiveFirst(VerifierStream& stream, const v1::ClientMessa
 
 void VerifierMachine::ReceiveNext(VerifierSession& session, const v1::ClientMessage& message) {
   session.identity.DeviceHasToken();
+  state_.sessions.Touch(session);
   absl::Status status;
   switch (message.kind_case()) {
     case Kind::kGrow:

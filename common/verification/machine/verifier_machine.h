@@ -91,6 +91,9 @@ class VerifierMachine : public VerifierEvents {
   // Appends to `actions`.
   void Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions);
 
+  // What takes long of an Open, on any thread: tokens are checked and hashed, stops compiled.
+  PreparedOpen Prepare(const v1::Open& open) const { return attachments_.Prepare(open); }
+
   void Describe(v1::DescribeResponse& response) const;
   Stats stats() const;
   size_t session_count() const { return state_.sessions.size(); }
@@ -116,8 +119,9 @@ class VerifierMachine : public VerifierEvents {
   // Messages.
   bool MustWait(const VerifierStream& stream, const v1::ClientMessage& message) const;
   void ReceiveHeld();
-  void Receive(VerifierStream& stream, const v1::ClientMessage& message);
-  void ReceiveFirst(VerifierStream& stream, const v1::ClientMessage& message);
+  void Receive(VerifierStream& stream, const v1::ClientMessage& message, PreparedOpen* prepared);
+  void ReceiveFirst(VerifierStream& stream, const v1::ClientMessage& message,
+                    PreparedOpen* prepared);
   void ReceiveNext(VerifierSession& session, const v1::ClientMessage& message);
   absl::Status Follow(VerifierSession& session, const v1::Grow& grow);
   absl::Status Follow(VerifierSession& session, const v1::Append& append);
