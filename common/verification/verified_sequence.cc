@@ -319,11 +319,16 @@ double VerifiedSequence::Promise(uint32_t node_count) const {
   return promise;
 }
 
-uint32_t VerifiedSequence::NodesOfChance(double least) const {
+uint32_t VerifiedSequence::NodesOfChance(double least, std::span<uint16_t> by_doubt) const {
   const double doubt_max = least > 0 ? -2 * std::log2(least) : HUGE_VAL;
-  const auto nodes = std::ranges::count_if(
-      sketch_.nodes(), [&](const Sketch::Node& node) { return node.doubt <= doubt_max; });
-  return std::min(static_cast<uint32_t>(nodes), pass_nodes_wanted_);
+  std::ranges::fill(by_doubt, 0);
+  uint32_t count = 0;
+  for (const Sketch::Node& node : sketch_.nodes()) {
+    if (node.doubt > doubt_max) continue;
+    ++count;
+    if (node.doubt < by_doubt.size()) ++by_doubt[node.doubt];
+  }
+  return std::min(count, pass_nodes_wanted_);
 }
 
 std::span<const DraftedNode> VerifiedSequence::BeginPass(uint32_t node_count_max) {

@@ -94,8 +94,8 @@ class VerifiedSequence {
   double Promise(uint32_t node_count) const;
   double Promise() const { return Promise(pass_nodes_wanted_); }
   // Of the nodes it may take, those that the text passes with so much of a chance, by what its device
-  // says.
-  uint32_t NodesOfChance(double least) const;
+  // says. `by_doubt` counts them by how much that is: entry i those of 2^(-i/2).
+  uint32_t NodesOfChance(double least, std::span<uint16_t> by_doubt) const;
   // Nothing more comes before the root moves: the device has said so, or no pass could take it.
   bool told_to_go() const { return told_to_go_ || history_.size() == limits_.context_length; }
 

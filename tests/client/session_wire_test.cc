@@ -115,9 +115,27 @@ TEST_F(ScriptTest, WhatWasChosenWhileATuneWaitedIsToldAfterIt) {
   controller_ = &controller;
   BeginAttached();
   for (int i = 0; i < 40; ++i) Down(VerdictMessage(0, "", 'd'));
-  v1::ClientMessage last;
-  while (!up_.empty()) last = TakeUp();
-  EXPECT_EQ(last.tune().pass_nodes(), controller.course().pass_nodes);
+  uint32_t told = 0;
+  while (!up_.empty()) {
+    const v1::ClientMessage message = TakeUp();
+    if (message.has_tune()) told = message.tune().pass_nodes();
+  }
+  EXPECT_EQ(told, controller.course().pass_nodes);
+}
+
+TEST_F(ScriptTest, WhatWasSeenIsSaidEvenWhenThereIsNothingElseToSay) {
+  // Nothing is drafted: the verifier goes on alone.
+  BeginAttached();
+  uint32_t seen = 0;
+  for (uint32_t verdict = 1; verdict <= 12; ++verdict) {
+    Down(VerdictMessage(0, "", 'd'));
+    while (!up_.empty()) {
+      const v1::ClientMessage message = TakeUp();
+      if (message.has_grow()) seen = message.grow().seen();
+    }
+    EXPECT_LE(verdict - seen, 3u);
+  }
+  EXPECT_GE(seen, 10u);
 }
 
 // Leaves drafting to the server after every other verdict.

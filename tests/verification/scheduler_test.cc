@@ -1,5 +1,6 @@
 #include "common/verification/machine/scheduler.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -65,6 +66,42 @@ TEST(Scheduler, WhatOneDoesNotWantGoesToTheOthers) {
   Scheduler scheduler = WithSessions(3, {.row_count_max = 16});
   EXPECT_THAT(Chosen(scheduler, {Ready(1, 1), Ready(2, 15), Ready(3, 15)}),
               ElementsAre("1:1", "2:6", "3:6"));
+}
+
+TEST(Scheduler, OfTheSameKeyTheLikeliestNodesComeFirst) {
+  Scheduler scheduler({.row_count_max = 12});
+  std::vector<Candidate> candidates;
+  for (uint64_t session = 1; session <= 3; ++session) {
+    scheduler.Open(session, /*key=*/7);
+    candidates.push_back(Ready(session, 10));
+  }
+  candidates[0].by_doubt = {{0, 0, 0, 5, 5}};
+  candidates[1].by_doubt = {{2, 3, 5}};
+  candidates[2].by_doubt = {{0, 2, 8}};
+  // 3 roots, 2 + 5 nodes of the first two kinds, and 2 of the 13 of the third.
+  EXPECT_THAT(Chosen(scheduler, candidates), ElementsAre("1:0", "2:6", "3:3"));
+  // Unknown ones are the last.
+  candidates[1].by_doubt = {};
+  EXPECT_THAT(Chosen(scheduler, candidates), ElementsAre("1:0", "2:0", "3:9"));
+}
+
+TEST(Scheduler, ARunHasNoMoreThanTwiceTheRowsThatWereTried) {
+  Scheduler scheduler = WithSessions(40, {.first_row_count = 64, .run_row_count_max = 512});
+  std::vector<Candidate> candidates;
+  for (uint64_t session = 1; session <= 40; ++session) candidates.push_back(Ready(session, 15));
+  std::vector<uint32_t> rows;
+  for (int run = 0; run < 60; ++run) {
+    std::vector<Share> shares;
+    scheduler.Choose(candidates, 0, shares);
+    rows.push_back(0);
+    for (const Share& share : shares) rows.back() += 1 + share.node_count;
+    scheduler.LearnRunTime(rows.back(), milliseconds(20 + rows.back() / 8));
+  }
+  EXPECT_EQ(rows.front(), 64u);
+  for (size_t run = 1; run < rows.size(); ++run) {
+    EXPECT_LE(rows[run], 2.0 * *std::max_element(rows.begin(), rows.begin() + run) + 1);
+  }
+  EXPECT_EQ(rows.back(), 512u - 16u);
 }
 
 TEST(Scheduler, KeysGetEqualPartsHoweverManySessionsTheyHave) {
@@ -190,7 +227,9 @@ TEST(Scheduler, APromptTakesAnEighthLongerThanItWouldAlone) {
 }
 
 TEST(Scheduler, ARunHasNoMoreRowsThanOneReadOfTheWeightsIsFor) {
-  Scheduler scheduler = WithSessions(3, kBounds);
+  Scheduler::Options options = kBounds;
+  options.row_count_max = 64;
+  Scheduler scheduler = WithSessions(3, options);
   for (int i = 0; i < 20; ++i) Learn(scheduler, milliseconds(100), std::chrono::microseconds(1));
   EXPECT_THAT(Chosen(scheduler, {Ready(1, 9), Reading(2, 1000)}), ElementsAre("1:9", "2<246"));
   EXPECT_THAT(Chosen(scheduler, {Ready(1, 99), Reading(2, 150), Reading(3, 150)}),

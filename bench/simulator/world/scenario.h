@@ -67,7 +67,7 @@ struct Scenario {
   std::optional<Duration> prompt_token_time;  // Host::Options
   uint32_t pass_nodes_max = 63;
   std::optional<uint32_t> sessions_in_memory;  // nothing: all of them
-  uint32_t rows_max = 64;                      // of a run
+  uint32_t rows_max = 1024;                    // of passes of a run, if it takes so many
   // Of a token of the server's own draft, which is as good as the devices'; nothing: it has none.
   std::optional<Duration> server_draft_time;
 

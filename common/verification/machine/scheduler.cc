@@ -18,9 +18,10 @@ double Seconds(Duration time) {
 }  // namespace
 
 Scheduler::Scheduler(const Options& options) : options_(options) {
-  OUTRIDER_CHECK(options.row_count_max > 0, "a run has room for a pass");
-  OUTRIDER_CHECK(options.run_row_count_max > options.row_count_max, "and for prompts beside it");
+  OUTRIDER_CHECK(options.row_count_max > 0 && options.first_row_count > 0,
+                 "a run has room for a pass");
   OUTRIDER_CHECK(options.prompt_tokens_min > 0, "a run reads some of a prompt");
+  OUTRIDER_CHECK(options.run_row_count_max > options.prompt_tokens_min, "and passes beside it");
 }
 
 void Scheduler::Open(uint64_t session, uint64_t key) {
@@ -48,7 +49,7 @@ void Scheduler::Choose(std::span<const Candidate> candidates, uint32_t expected_
   Order(candidates);
   shares_.assign(candidates.size(), Share{});
   SharePrompts(candidates, /*beside_others=*/candidates.size() + expected_count > 1);
-  const uint32_t left = ShareRows(candidates, /*can_wait=*/false, options_.row_count_max);
+  const uint32_t left = ShareRows(candidates, /*can_wait=*/false, PassRowsMax());
   ShareRows(candidates, /*can_wait=*/true, left);
   shares.clear();
   for (size_t i = 0; i < shares_.size(); ++i) {
@@ -76,13 +77,20 @@ void Scheduler::Order(std::span<const Candidate> candidates) {
   }
 }
 
+uint32_t Scheduler::PassRowsMax() const {
+  const double tried = std::max<double>(options_.first_row_count, 2 * run_time_.rows_tried());
+  const uint32_t most =
+      std::min(options_.row_count_max, options_.run_row_count_max - options_.prompt_tokens_min);
+  return static_cast<uint32_t>(std::min<double>(tried, most));
+}
+
 // Of passes that may begin at once, as far as they may have any.
 uint32_t Scheduler::RowsReady(std::span<const Candidate> candidates) const {
   uint64_t rows = 0;
   for (const Candidate& candidate : candidates) {
     if (candidate.wants_pass && candidate.prompt_tokens == 0) rows += 1 + candidate.node_count;
   }
-  return static_cast<uint32_t>(std::min<uint64_t>(rows, options_.row_count_max));
+  return static_cast<uint32_t>(std::min<uint64_t>(rows, PassRowsMax()));
 }
 
 uint32_t Scheduler::PieceBesideOthers(uint32_t pass_rows) const {
@@ -134,15 +142,24 @@ uint32_t Scheduler::ShareRows(std::span<const Candidate> candidates, bool can_wa
   return left;
 }
 
-// Every session's root comes before anybody's nodes.
+// Every session's root comes before anybody's nodes, and of those the likeliest.
 void Scheduler::ShareRowsOfKey(std::span<const Candidate> candidates, std::span<Rank* const> ranks,
                                uint32_t rows) {
   const size_t root_count = std::min<size_t>(rows, ranks.size());
-  claims_.clear();
-  for (const Rank* const rank : ranks.first(root_count)) {
-    claims_.push_back({.wanted = candidates[rank->candidate].node_count});
+  claims_.assign(root_count, {.wanted = 0});
+  uint32_t left = rows - static_cast<uint32_t>(root_count);
+  for (size_t doubt = 0; doubt < NodesByDoubt().size() && left > 0; ++doubt) {
+    for (size_t i = 0; i < root_count; ++i) {
+      const Candidate& candidate = candidates[ranks[i]->candidate];
+      claims_[i].wanted =
+          std::min(candidate.node_count, claims_[i].wanted + candidate.by_doubt[doubt]);
+    }
+    left = Divide(left, claims_);
   }
-  Divide(rows - static_cast<uint32_t>(root_count), claims_);
+  for (size_t i = 0; i < root_count; ++i) {
+    claims_[i].wanted = candidates[ranks[i]->candidate].node_count;
+  }
+  Divide(left, claims_);
   for (size_t i = 0; i < root_count; ++i) {
     Share& share = shares_[ranks[i]->candidate];
     share.has_pass = true;

@@ -4,12 +4,15 @@
 //   ... run it ...
 //   scheduler.Charge(session, time);           // what its part has cost
 //
-// Passes of a run share its rows (a root and its drafted nodes take one each): few enough that the
-// run costs little more than a single token, since the weights are read once for all of them. Each
-// caller's key gets an equal part of the rows, and each session an equal part of its key's; what
-// one does not want goes to the others. So R, the nodes of a pass, falls as load rises. When there
-// are more sessions than rows, those go that have had the least of the target's time: first the
-// key, then the session below it.
+// Passes of a run share its rows: a root and its drafted nodes take one each, and the weights are
+// read once for all of them. How many nodes are worth their rows is decided before they come here
+// (row_worth.h), by what a row costs on this machine and by load, so a run may have as many rows as
+// the target takes; but no more than twice what was tried of late, lest a machine where rows are
+// dear find that out by one run that takes seconds. Where there are too few rows, each caller's key
+// gets an equal part of them, and below it first every session's root, then the nodes that are the
+// most likely to be passed, whoever's they are; of those equally likely each session gets an equal
+// part. What one does not want goes to the others. When there are more sessions than rows, those go
+// that have had the least of the target's time: first the key, then the session below it.
 //
 // A run reads prompts beside the passes, one after the other by the same order, as far as they leave
 // rows: what does not fit would take another read of the weights. Where others are writing, a prompt
@@ -28,6 +31,7 @@
 // Threads: as a vector.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <compare>
 #include <cstddef>
@@ -42,10 +46,15 @@
 
 namespace outrider {
 
+// Nodes counted by how likely the text is to pass them: entry i of those with a chance of about
+// 2^(-i/2).
+using NodesByDoubt = std::array<uint16_t, 20>;
+
 class Scheduler {
  public:
   struct Options {
-    uint32_t row_count_max = 64;       // of all passes of a run
+    uint32_t row_count_max = 1024;     // of all passes of a run, if it takes so many
+    uint32_t first_row_count = 64;     // of those, before more were tried
     uint32_t run_row_count_max = 256;  // of a run in all, passes and prompts
     uint32_t prompt_tokens_min = 16;   // of a run, however slow they are
     // Of a piece beside others: it may always take that long, and never longer.
@@ -54,11 +63,12 @@ class Scheduler {
   };
 
   struct Candidate {
-    uint64_t session;            // that Open() has been told of
-    uint32_t prompt_tokens = 0;  // to be read before it can have a pass
-    bool wants_pass = false;     // when those are read
-    uint32_t node_count = 0;     // nodes it would like in that pass
-    bool can_wait = false;       // the pass may be had for what nobody else wants, or not at all
+    uint64_t session;              // that Open() has been told of
+    uint32_t prompt_tokens = 0;    // to be read before it can have a pass
+    bool wants_pass = false;       // when those are read
+    uint32_t node_count = 0;       // nodes it would like in that pass
+    NodesByDoubt by_doubt = {{}};  // of them, from the likeliest on; those left out are the last
+    bool can_wait = false;         // the pass may be had for what nobody else wants, or not at all
   };
 
   struct Share {
@@ -120,6 +130,7 @@ class Scheduler {
   };
 
   void Order(std::span<const Candidate> candidates);
+  uint32_t PassRowsMax() const;
   uint32_t RowsReady(std::span<const Candidate> candidates) const;
   uint32_t PieceBesideOthers(uint32_t pass_rows) const;
   void SharePrompts(std::span<const Candidate> candidates, bool beside_others);

@@ -49,11 +49,12 @@ void SessionRuns::Consider(VerifierSession& session) {
   const uint32_t prompt_tokens = length - session.at_target.read_count();
   if (prompt_tokens == 0 && !starts) return state_.sessions.Expect(session, true);
   state_.sessions.Touch(session);  // until it has had its turn
-  state_.run.Consider({.session = session.number,
-                       .prompt_tokens = prompt_tokens,
-                       .wants_pass = starts,
-                       .node_count = NodesWorthTheirRows(session),
-                       .can_wait = start.can_wait});
+  Scheduler::Candidate candidate = {.session = session.number,
+                                    .prompt_tokens = prompt_tokens,
+                                    .wants_pass = starts,
+                                    .can_wait = start.can_wait};
+  CountNodes(session, candidate);
+  state_.run.Consider(candidate);
 }
 
 // One that has a stream and a reply to write, but waits for its device, is idle after a while.
@@ -77,13 +78,19 @@ bool SessionRuns::MustBeSeenFirst(const VerifierSession& session) const {
          session.stream->outbox.unread_verdict_count() >= config.unread_verdicts_max;
 }
 
-// One who is alone chooses for himself what pays.
-uint32_t SessionRuns::NodesWorthTheirRows(const VerifierSession& session) const {
+// Those that are worth their rows. One who is alone chooses for himself what pays.
+void SessionRuns::CountNodes(const VerifierSession& session,
+                             Scheduler::Candidate& candidate) const {
   const VerifiedSequence& sequence = *session.sequence;
-  if (state_.sessions.size() == 1) {
-    return std::min(sequence.pass_nodes_wanted(), sequence.node_count());
-  }
-  return sequence.NodesOfChance(state_.run.LeastChance() / session.record.truth());
+  const double truth = session.record.truth();
+  const double least = state_.sessions.size() == 1 ? 0 : state_.run.LeastChance() / truth;
+  candidate.node_count = sequence.NodesOfChance(least, candidate.by_doubt);
+  // What comes true half as often is two halves of a power of two less likely.
+  const auto shift = static_cast<size_t>(std::lround(-2 * std::log2(truth)));
+  const size_t count = std::min(shift, candidate.by_doubt.size());
+  std::shift_right(candidate.by_doubt.begin(), candidate.by_doubt.end(),
+                   static_cast<ptrdiff_t>(count));
+  std::ranges::fill(std::span(candidate.by_doubt).first(count), 0);
 }
 
 void SessionRuns::BeginWork(const Scheduler::Share& share) {

@@ -52,7 +52,7 @@ class SessionRuns {
   std::optional<MonotonicTime> IdleSince(const VerifierSession& session) const;
   void Consider(VerifierSession& session);
   bool MustBeSeenFirst(const VerifierSession& session) const;
-  uint32_t NodesWorthTheirRows(const VerifierSession& session) const;
+  void CountNodes(const VerifierSession& session, Scheduler::Candidate& candidate) const;
   void BeginWork(const Scheduler::Share& share);
   void BeginFork(VerifierSession& session);
   static bool WantsHints(const VerifierSession& session);
