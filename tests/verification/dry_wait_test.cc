@@ -7,12 +7,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kPass = 0.020;
+// Nobody else is in the run.
+constexpr DryWait::PassTime kPass = {0.020, 0.020};
 
-// A session whose roots are dry and are answered after `delay`, with passes of `pass` seconds.
+// A session whose roots are dry and are answered after `delay`, with passes that take `pass`.
 class Growing {
  public:
-  explicit Growing(Duration delay, double pass = kPass) : delay_(delay), pass_(pass) {
+  explicit Growing(Duration delay, DryWait::PassTime pass = kPass) : delay_(delay), pass_(pass) {
     Root(/*is_dry=*/true);
   }
 
@@ -42,7 +43,7 @@ class Growing {
   Duration Waits() const { return wait_.AloneAt() - now_; }
 
   // The same with many runs behind it.
-  static Growing Seasoned(Duration delay, uint32_t tokens, double pass = kPass) {
+  static Growing Seasoned(Duration delay, uint32_t tokens, DryWait::PassTime pass = kPass) {
     Growing session(delay, pass);
     for (int i = 0; i < 300; ++i) session.Run(tokens);
     return session;
@@ -54,15 +55,15 @@ class Growing {
 
  private:
   Duration delay_;
-  double pass_;
+  DryWait::PassTime pass_;
   DryWait wait_;
   uint32_t verdict_ = 0;
   MonotonicTime now_{std::chrono::seconds(5)};
 };
 
-// A run that spares 4 passes of 20 ms is worth kSparedPassWorth times 80 ms.
+// A run that spares 4 passes of 20 ms is worth those 80 ms, and as much to others as it costs them.
 TEST(DryWait, WaitsTwiceTheTimeOfGrowthThatIsWorthIt) {
-  const int break_even_ms = static_cast<int>(4 * 20 * DryWait::kSparedPassWorth);
+  const int break_even_ms = static_cast<int>(4 * 20 * (1 + DryWait::kWorthToOthers));
   const Duration little(milliseconds(break_even_ms - 5));
   EXPECT_EQ(Growing::Seasoned(little, 5).Waits(), 2 * little);
   EXPECT_EQ(Growing::Seasoned(milliseconds(break_even_ms + 5), 5).Waits(), Duration(0));
@@ -73,8 +74,14 @@ TEST(DryWait, DoesNotWaitForGrowthThatNeverHelps) {
 }
 
 TEST(DryWait, ASlowTargetWaitsWhereAFastOneWouldNot) {
-  EXPECT_EQ(Growing::Seasoned(milliseconds(90), 5, 0.005).Waits(), Duration(0));
-  EXPECT_EQ(Growing::Seasoned(milliseconds(90), 5, 0.050).Waits(), milliseconds(180));
+  EXPECT_EQ(Growing::Seasoned(milliseconds(90), 5, {0.005, 0.005}).Waits(), Duration(0));
+  EXPECT_EQ(Growing::Seasoned(milliseconds(90), 5, {0.050, 0.050}).Waits(), milliseconds(180));
+}
+
+TEST(DryWait, ASparedPassIsWorthLittleToOthersWhereTheyRunAnyway) {
+  const Duration growth = milliseconds(4 * 20 + 20);
+  EXPECT_EQ(Growing::Seasoned(growth, 5, {0.020, 0.020}).Waits(), 2 * growth);
+  EXPECT_EQ(Growing::Seasoned(growth, 5, {0.020, 0.002}).Waits(), Duration(0));
 }
 
 // Three passes, of which the later two were ready at once, are one run.

@@ -15,8 +15,8 @@ TEST(RowWorth, ARowIsWorthTheTextThatItDelays) {
   RowWorth worth;
   EXPECT_EQ(worth.LeastChance(0.001), 0);
   for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 25);  // 500 tokens a second
-  EXPECT_NEAR(worth.LeastChance(0.001), 0.5, 1e-9);
-  EXPECT_NEAR(worth.LeastChance(0.0001), 0.05, 1e-9);
+  EXPECT_NEAR(worth.LeastChance(0.001), RowWorth::kMargin * 0.5, 1e-9);
+  EXPECT_NEAR(worth.LeastChance(0.0001), RowWorth::kMargin * 0.05, 1e-9);
   EXPECT_EQ(worth.LeastChance(0), 0);
 }
 
@@ -25,7 +25,7 @@ TEST(RowWorth, ANightWithoutAnybodySaysNothingOfTheMorning) {
   for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 25);
   worth.Ran(hours(10), 25);
   for (int i = 0; i < 64; ++i) worth.Ran(milliseconds(50), 25);
-  EXPECT_NEAR(worth.LeastChance(0.001), 0.5, 0.02);
+  EXPECT_NEAR(worth.LeastChance(0.001), RowWorth::kMargin * 0.5, 0.02);
 }
 
 TEST(DraftRecord, IsBelievedUntilItIsWrong) {

@@ -95,7 +95,8 @@ TEST(Scheduler, ARunHasNoMoreThanTwiceTheRowsThatWereTried) {
     scheduler.Choose(candidates, 0, shares);
     rows.push_back(0);
     for (const Share& share : shares) rows.back() += 1 + share.node_count;
-    scheduler.LearnRunTime(rows.back(), milliseconds(20 + rows.back() / 8));
+    scheduler.LearnRunTime(rows.back(),
+                           milliseconds(20) + rows.back() * std::chrono::microseconds(30));
   }
   EXPECT_EQ(rows.front(), 64u);
   for (size_t run = 1; run < rows.size(); ++run) {

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 struct Paced {
   explicit Paced(v1::DryPolicy policy, bool shares_processor = false)
       : pace(policy, shares_processor) {
-    pace.RootKnown(*sequence, 0.02, now);
+    pace.RootKnown(*sequence, DryWait::PassTime{0.02, 0.02}, now);
   }
 
   void Grow(const v1::ClientMessage& message) {

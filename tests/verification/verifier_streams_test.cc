@@ -150,6 +150,8 @@ TEST(VerifierMachine, HintsAreForThoseWhoAskedAndSpeakOfTheirNodes) {
   EXPECT_EQ(news[0].hint().next(), static_cast<uint32_t>('x'));
   EXPECT_EQ(news[0].hint().probability(), 128u);
   world.Runs();
+  world.Pass(std::chrono::seconds(1));  // the other one waits a moment for the first
+  world.Runs();
   EXPECT_THAT(KindsOf(world.News(other)), ElementsAre(Kind::kVerdict));
   world.Tell(Machine::HintFound{1, 3, {1, 'x'}, 0.9});  // after its verdict
   EXPECT_THAT(KindsOf(world.News(stream)), ElementsAre(Kind::kVerdict));

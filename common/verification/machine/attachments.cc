@@ -173,7 +173,7 @@ void Attachments::Attach(VerifierStream& stream, VerifierSession& session) {
 
 // The device, or the draft here, has a new root to grow from, or this root has a device again.
 void Attachments::RootKnown(VerifierSession& session) {
-  session.pace.RootKnown(*session.sequence, state_.run.pass_seconds(), state_.moment.now);
+  session.pace.RootKnown(*session.sequence, state_.run.pass_time_known(), state_.moment.now);
   if (!session.draft.IsWanted(*session.sequence)) return;
   state_.moment.Ask(VerifierEvents::Draft{session.draft.Begin(session.number, *session.sequence)});
 }

@@ -13,6 +13,8 @@ constexpr double kFirstWaitSeconds = 0.02;
 // What W is to begin with counts as so many runs; it is a mean over so many at the most.
 constexpr uint32_t kFirstWorthRuns = 16;
 constexpr uint32_t kWorthRunsMax = 64;
+// Most growth is there after so many times its mean delay.
+constexpr double kUsuallyWithin = 1.2;
 // From one wait that may be for nothing to the next, as a multiple of its time.
 constexpr double kWaitEvery = 32;
 
@@ -22,25 +24,30 @@ Duration FromSeconds(double seconds) {
 
 }  // namespace
 
-void DryWait::RootKnown(uint32_t verdict, bool is_dry, std::optional<double> pass_seconds,
+void DryWait::RootKnown(uint32_t verdict, bool is_dry, std::optional<PassTime> pass,
                         MonotonicTime now) {
   verdict_ = verdict;
   roots_[verdict % roots_.size()] = now;
   ++silent_roots_;
   if (!is_dry) return;
   EndRun();
-  alone_at_ = now + WaitFor(pass_seconds, now);
+  alone_at_ = now + WaitFor(pass, now);
 }
 
-Duration DryWait::WaitFor(std::optional<double> pass_seconds, MonotonicTime now) {
-  const double pass = pass_seconds.value_or(kFirstWaitSeconds);
+Duration DryWait::WaitFor(std::optional<PassTime> pass, MonotonicTime now) {
   if (silent_roots_ > kSilentRootsMax) return Duration(0);
-  if (!delay_.value()) return FromSeconds(pass);
+  const auto [seconds, cost] = pass.value_or(PassTime{kFirstWaitSeconds, kFirstWaitSeconds});
+  if (!delay_.value()) return FromSeconds(seconds);
   const double delay = *delay_.value();
   const bool is_due = now - last_wait_ > FromSeconds(kWaitEvery * delay);
-  if (delay > kSparedPassWorth * worth_ * pass && !is_due) return Duration(0);
+  if (delay > worth_ * (seconds + kWorthToOthers * cost) && !is_due) return Duration(0);
   last_wait_ = now;
   return FromSeconds(2 * delay);
+}
+
+std::optional<MonotonicTime> DryWait::GrowthAt() const {
+  if (!delay_.value() || silent_roots_ > kSilentRootsMax) return std::nullopt;
+  return RootAt(verdict_) + FromSeconds(kUsuallyWithin * *delay_.value());
 }
 
 void DryWait::Grown(uint32_t seen, MonotonicTime now) {

@@ -2,12 +2,13 @@
 //
 // Growth takes D from the verdict that it answers: the round trip and some drafting. When it comes,
 // a run of passes begins that ends at the next dry root, and passes of it commit W tokens more than
-// there are passes, all together. To wait is to spend D and to spare the target W passes of T; to
-// go on alone is to have a token for each T, and more when growth from before comes in useful. A
-// pass that is spared is worth its time to whoever reads along, and nearly as much to all others
-// that the target serves. So it waits while
+// there are passes, all together. To wait is to spend D and to spare the target W passes; to go on
+// alone is to have a token for each T, and more when growth from before comes in useful. A pass that
+// is spared is worth its time T to whoever reads along, and what it costs to all others that the
+// target serves: all of its time if nobody else is in the run, and little where many share one that
+// takes place anyway. So it waits while
 //
-//   D <= kSparedPassWorth * W * T
+//   D <= W * (T + kWorthToOthers * cost)
 //
 // and then for twice the time growth usually takes, since it may be late or not come at all.
 //
@@ -27,12 +28,17 @@ namespace outrider {
 
 class DryWait {
  public:
-  static constexpr double kSparedPassWorth = 2.25;
+  static constexpr double kWorthToOthers = 1.25;
+
+  // What passes take.
+  struct PassTime {
+    double seconds;  // T
+    double cost;     // of that, a pass's share
+  };
 
   // After verdict number `verdict`, or when a device has attached. `is_dry`: it has no child.
-  // `pass_seconds` is what a pass takes; none: not known yet.
-  void RootKnown(uint32_t verdict, bool is_dry, std::optional<double> pass_seconds,
-                 MonotonicTime now);
+  // `pass`: none: not known yet.
+  void RootKnown(uint32_t verdict, bool is_dry, std::optional<PassTime> pass, MonotonicTime now);
   // Growth has come whose sender had seen verdict `seen`.
   void Grown(uint32_t seen, MonotonicTime now);
   // A pass over so many drafted nodes has committed so many tokens.
@@ -40,13 +46,15 @@ class DryWait {
 
   // Of the newest root, if it is dry.
   MonotonicTime AloneAt() const { return alone_at_; }
+  // When growth is due for it; none: nobody knows, or the device has been silent of late.
+  std::optional<MonotonicTime> GrowthAt() const;
 
  private:
   enum class Run { kNone, kAfterWait, kOfThePast };
 
   MonotonicTime RootAt(uint32_t verdict) const { return roots_[verdict % roots_.size()]; }
   void EndRun();
-  Duration WaitFor(std::optional<double> pass_seconds, MonotonicTime now);
+  Duration WaitFor(std::optional<PassTime> pass, MonotonicTime now);
 
   // By verdict: when the last roots became known.
   std::array<MonotonicTime, 128> roots_{};

@@ -37,8 +37,10 @@ std::span<TargetWork> NextRun::End() {
   OUTRIDER_CHECK(running_, "what is done was begun");
   running_ = false;
   uint32_t rows = 0;
+  uint32_t passes = 0;
   uint32_t prompt_tokens = 0;
   for (const TargetWork& work : run_.works) {
+    if (work.has_pass) ++passes;
     if (work.has_pass) rows += static_cast<uint32_t>(1 + work.nodes.size());
     prompt_tokens += static_cast<uint32_t>(work.prompt.size());
   }
@@ -46,7 +48,11 @@ std::span<TargetWork> NextRun::End() {
   if (rows + prompt_tokens > 0) {
     scheduler_.LearnRunTime(rows + prompt_tokens, run_.prompt_time + run_.pass_time);
   }
-  if (rows > 0) pass_seconds_.Add(std::chrono::duration<double>(run_.pass_time).count());
+  if (passes > 0) {
+    const double seconds = std::chrono::duration<double>(run_.pass_time).count();
+    pass_seconds_.Add(seconds);
+    pass_cost_.Add(seconds / passes);
+  }
   prompt_token_count_ += prompt_tokens;
   return run_.works;
 }

@@ -12,6 +12,7 @@
 // Threads: as a vector.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,6 +20,7 @@
 
 #include "common/base/monotonic_time.h"
 #include "common/speculation/costs/moving_average.h"
+#include "common/verification/machine/dry_wait.h"
 #include "common/verification/machine/row_worth.h"
 #include "common/verification/machine/scheduler.h"
 #include "common/verification/target_run.h"
@@ -35,6 +37,12 @@ class NextRun {
 
   // None is running.
   void Consider(const Scheduler::Candidate& candidate) { candidates_.push_back(candidate); }
+  // Of those that were considered, who does not only want what nobody else does.
+  uint32_t ready_count() const {
+    return static_cast<uint32_t>(
+        std::ranges::count(candidates_, false, &Scheduler::Candidate::can_wait));
+  }
+  void ForgetCandidates() { candidates_.clear(); }
   // Of those that were considered; so many others may want a pass at any moment. What is returned
   // stays until Begin().
   std::span<const Scheduler::Share> Choose(uint32_t expected_count);
@@ -60,7 +68,12 @@ class NextRun {
   Duration pass_time() const { return run_.pass_time; }
   std::span<const Duration> exit_time() const { return run_.exit_time; }
   // What passes take; none: not known yet.
-  std::optional<double> pass_seconds() const { return pass_seconds_.value(); }
+  std::optional<DryWait::PassTime> pass_time_known() const {
+    if (!pass_seconds_.value()) return std::nullopt;
+    return DryWait::PassTime{*pass_seconds_.value(), *pass_cost_.value()};
+  }
+  // What a run takes whatever is in it; none: not known yet.
+  std::optional<double> run_seconds() const { return scheduler_.run_seconds(); }
   // What a drafted node has to promise to be worth its row (row_worth.h).
   double LeastChance() const { return row_worth_.LeastChance(scheduler_.row_seconds()); }
   uint64_t run_count() const { return run_count_; }
@@ -75,6 +88,7 @@ class NextRun {
   TargetRun run_;
   std::vector<SequenceId> to_close_;
   MovingAverage pass_seconds_;
+  MovingAverage pass_cost_;
   RowWorth row_worth_;
   uint32_t committed_ = 0;  // since the newest run began
   uint64_t run_count_ = 0;

@@ -11,7 +11,9 @@
 // faster than the target would without them, and what would not is left out: who has drafted well gets
 // more of it than who has not, whatever R they ask for.
 //
-// What a device says of its nodes is taken at its word only as far as it has come true (DraftRecord).
+// A node that would just pay for itself helps nobody, and may turn out to be worth less: it has to promise
+// a little more. What a device says of its nodes is taken at its word only as far as it has come true
+// (DraftRecord).
 //
 // Threads: as a vector.
 #pragma once
@@ -26,6 +28,9 @@ namespace outrider {
 
 class RowWorth {
  public:
+  // What a node has to promise of what its row costs.
+  static constexpr double kMargin = 1.15;
+
   // A run begins, so long after the one before it, which has committed so many tokens.
   void Ran(Duration since_before, double tokens) {
     seconds_.Add(std::chrono::duration<double>(std::min(since_before, kPauseMax)).count());
@@ -34,7 +39,7 @@ class RowWorth {
 
   // Of a node. `row_seconds` is what a row takes.
   double LeastChance(double row_seconds) const {
-    return seconds_.Value() > 0 ? row_seconds * tokens_.Value() / seconds_.Value() : 0;
+    return seconds_.Value() > 0 ? kMargin * row_seconds * tokens_.Value() / seconds_.Value() : 0;
   }
 
  private:

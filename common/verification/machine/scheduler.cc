@@ -49,7 +49,7 @@ void Scheduler::Choose(std::span<const Candidate> candidates, uint32_t expected_
   Order(candidates);
   shares_.assign(candidates.size(), Share{});
   SharePrompts(candidates, /*beside_others=*/candidates.size() + expected_count > 1);
-  const uint32_t left = ShareRows(candidates, /*can_wait=*/false, PassRowsMax());
+  const uint32_t left = ShareRows(candidates, /*can_wait=*/false, PassRowsMax(candidates.size()));
   ShareRows(candidates, /*can_wait=*/true, left);
   shares.clear();
   for (size_t i = 0; i < shares_.size(); ++i) {
@@ -77,11 +77,16 @@ void Scheduler::Order(std::span<const Candidate> candidates) {
   }
 }
 
-uint32_t Scheduler::PassRowsMax() const {
-  const double tried = std::max<double>(options_.first_row_count, 2 * run_time_.rows_tried());
+uint32_t Scheduler::PassRowsMax(size_t candidate_count) const {
+  const double first = options_.first_row_count;
+  double rows = std::max(first, options_.session_row_count * static_cast<double>(candidate_count));
+  if (const std::optional<RunTime::Line> line = run_time_.line()) {
+    rows = std::max(rows, line->run_seconds / line->row_seconds);
+  }
+  const double tried = std::max(first, 2 * run_time_.rows_tried());
   const uint32_t most =
       std::min(options_.row_count_max, options_.run_row_count_max - options_.prompt_tokens_min);
-  return static_cast<uint32_t>(std::min<double>(tried, most));
+  return static_cast<uint32_t>(std::min({rows, tried, static_cast<double>(most)}));
 }
 
 // Of passes that may begin at once, as far as they may have any.
@@ -90,7 +95,7 @@ uint32_t Scheduler::RowsReady(std::span<const Candidate> candidates) const {
   for (const Candidate& candidate : candidates) {
     if (candidate.wants_pass && candidate.prompt_tokens == 0) rows += 1 + candidate.node_count;
   }
-  return static_cast<uint32_t>(std::min<uint64_t>(rows, PassRowsMax()));
+  return static_cast<uint32_t>(std::min<uint64_t>(rows, PassRowsMax(candidates.size())));
 }
 
 uint32_t Scheduler::PieceBesideOthers(uint32_t pass_rows) const {

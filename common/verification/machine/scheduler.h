@@ -6,12 +6,12 @@
 //
 // Passes of a run share its rows: a root and its drafted nodes take one each, and the weights are
 // read once for all of them. How many nodes are worth their rows is decided before they come here
-// (row_worth.h), by what a row costs on this machine and by load, so a run may have as many rows as
-// the target takes; but no more than twice what was tried of late, lest a machine where rows are
-// dear find that out by one run that takes seconds. Where there are too few rows, each caller's key
-// gets an equal part of them, and below it first every session's root, then the nodes that are the
-// most likely to be passed, whoever's they are; of those equally likely each session gets an equal
-// part. What one does not want goes to the others. When there are more sessions than rows, those go
+// (row_worth.h). A run has rows for as much time as it takes whatever is in it, by what a row costs
+// on this machine; for each of many sessions a few; and no more than twice what was tried of late,
+// lest a machine where rows are dear find that out by one run that takes seconds. Of the rows each
+// caller's key gets an equal part, and below it first every session's root, then the nodes that are
+// the most likely to be passed, whoever's they are; of those equally likely each session gets an
+// equal part. What one does not want goes to the others. When there are more sessions than rows, those go
 // that have had the least of the target's time: first the key, then the session below it.
 //
 // A run reads prompts beside the passes, one after the other by the same order, as far as they leave
@@ -54,7 +54,8 @@ class Scheduler {
  public:
   struct Options {
     uint32_t row_count_max = 1024;     // of all passes of a run, if it takes so many
-    uint32_t first_row_count = 64;     // of those, before more were tried
+    uint32_t first_row_count = 64;     // of those, before anything is known of their price
+    uint32_t session_row_count = 2;    // of each session, however dear they are
     uint32_t run_row_count_max = 256;  // of a run in all, passes and prompts
     uint32_t prompt_tokens_min = 16;   // of a run, however slow they are
     // Of a piece beside others: it may always take that long, and never longer.
@@ -96,6 +97,11 @@ class Scheduler {
     const std::optional<RunTime::Line> line = run_time_.line();
     return line ? line->row_seconds : 0;
   }
+  // What a run takes whatever is in it; none: not known yet.
+  std::optional<double> run_seconds() const {
+    const std::optional<RunTime::Line> line = run_time_.line();
+    return line ? std::optional(line->run_seconds) : std::nullopt;
+  }
 
  private:
   // `used` and `served` are time used as compared with others of the kind; no totals.
@@ -130,7 +136,7 @@ class Scheduler {
   };
 
   void Order(std::span<const Candidate> candidates);
-  uint32_t PassRowsMax() const;
+  uint32_t PassRowsMax(size_t candidate_count) const;
   uint32_t RowsReady(std::span<const Candidate> candidates) const;
   uint32_t PieceBesideOthers(uint32_t pass_rows) const;
   void SharePrompts(std::span<const Candidate> candidates, bool beside_others);

@@ -2,9 +2,9 @@
 
 namespace outrider {
 
-void SessionPace::RootKnown(const VerifiedSequence& sequence, std::optional<double> pass_seconds,
+void SessionPace::RootKnown(const VerifiedSequence& sequence, std::optional<DryWait::PassTime> pass,
                             MonotonicTime now) {
-  dry_.RootKnown(sequence.verdict_count(), !sequence.has_growth(), pass_seconds, now);
+  dry_.RootKnown(sequence.verdict_count(), !sequence.has_growth(), pass, now);
   due_.RootKnown(sequence.verdict_count(), sequence.Promise(), now);
 }
 

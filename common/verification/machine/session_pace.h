@@ -36,9 +36,9 @@ class SessionPace {
 
   void Tune(v1::DryPolicy policy) { policy_ = policy; }
 
-  // The root is a new one, or has a device again that may grow it. `pass_seconds` is what a pass
-  // takes; none: not known yet.
-  void RootKnown(const VerifiedSequence& sequence, std::optional<double> pass_seconds,
+  // The root is a new one, or has a device again that may grow it. `pass`: what passes
+  // take; none: not known yet.
+  void RootKnown(const VerifiedSequence& sequence, std::optional<DryWait::PassTime> pass,
                  MonotonicTime now);
   // `grow` has been taken in.
   void Grown(const v1::Grow& grow, const VerifiedSequence& sequence, MonotonicTime now);
@@ -47,6 +47,8 @@ class SessionPace {
 
   // Of a sequence that is writing.
   Start NextStart(const VerifiedSequence& sequence) const;
+  // When growth is due without which its pass does not begin; none: nobody knows.
+  std::optional<MonotonicTime> GrowthAt() const { return dry_.GrowthAt(); }
 
   // When the newest node came.
   MonotonicTime last_growth() const { return last_growth_; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/verification/machine/gathering.h"
 #include "common/verification/wire_time.h"
 
 namespace outrider {
@@ -21,7 +22,12 @@ SessionRuns::SessionRuns(VerifierState& state, Attachments& attachments)
 
 void SessionRuns::Begin() {
   if (state_.run.running()) return;
+  begin_at_.reset();
   state_.sessions.TakeTouched([this](VerifierSession& session) { Consider(session); });
+  if (const Duration wait = Gather(); wait > Duration::zero()) {
+    begin_at_ = state_.moment.now + wait;
+    return state_.run.ForgetCandidates();  // all of them have been touched
+  }
   for (const Scheduler::Share& share : state_.run.Choose(state_.sessions.expected_count())) {
     BeginWork(share);
   }
@@ -32,6 +38,20 @@ void SessionRuns::Begin() {
   for (size_t i = 0; i < exits_on.size(); ++i) exits_on[i] = exit_worth_.on(i);
   if (TargetRun* const run = state_.run.Begin(state_.moment.now))
     state_.moment.Ask(VerifierEvents::RunTarget{run});
+}
+
+// For how long the run is to wait for those who are nearly ready.
+Duration SessionRuns::Gather() const {
+  const uint32_t ready = state_.run.ready_count();
+  const std::optional<double> seconds = state_.run.run_seconds();
+  if (ready == 0 || !seconds) return Duration::zero();
+  const auto run = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
+  const MonotonicTime now = state_.moment.now;
+  auto next = state_.sessions.due().lower_bound({now, 0});
+  return GatherFor(ready, run, [&]() -> std::optional<Duration> {
+    if (next == state_.sessions.due().end()) return std::nullopt;
+    return next++->first - now;
+  });
 }
 
 // Whatever it could have of a run now.
@@ -47,7 +67,9 @@ void SessionRuns::Consider(VerifierSession& session) {
   if (start.at && !starts) state_.sessions.WakeNoLater(session, *start.at);
   const auto length = static_cast<uint32_t>(sequence.history().size());
   const uint32_t prompt_tokens = length - session.at_target.read_count();
-  if (prompt_tokens == 0 && !starts) return state_.sessions.Expect(session, true);
+  if (prompt_tokens == 0 && !starts) {
+    return state_.sessions.Expect(session, true, session.pace.GrowthAt());
+  }
   state_.sessions.Touch(session);  // until it has had its turn
   Scheduler::Candidate candidate = {.session = session.number,
                                     .prompt_tokens = prompt_tokens,

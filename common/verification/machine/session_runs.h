@@ -42,6 +42,9 @@ class SessionRuns {
   void Hear(const VerifierEvents::HintFound& event);
   void End();
 
+  // When the next run is to begin; none: when it can.
+  std::optional<MonotonicTime> begin_at() const { return begin_at_; }
+
   const Counts& counts() const { return counts_; }
   const ExitWorth& exit_worth() const { return exit_worth_; }
 
@@ -50,6 +53,7 @@ class SessionRuns {
 
  private:
   std::optional<MonotonicTime> IdleSince(const VerifierSession& session) const;
+  Duration Gather() const;
   void Consider(VerifierSession& session);
   bool MustBeSeenFirst(const VerifierSession& session) const;
   void CountNodes(const VerifierSession& session, Scheduler::Candidate& candidate) const;
@@ -63,6 +67,7 @@ class SessionRuns {
 
   VerifierState& state_;
   Attachments& attachments_;
+  std::optional<MonotonicTime> begin_at_;
   Counts counts_;
   ExitWorth exit_worth_;
   uint64_t hints_heard_ = 0;

@@ -64,7 +64,10 @@ void Sessions::Touch(VerifierSession& session) {
   touched_.push_back(session.number);
 }
 
-void Sessions::Expect(VerifierSession& session, bool expected) {
+void Sessions::Expect(VerifierSession& session, bool expected, std::optional<MonotonicTime> due) {
+  if (session.due) due_.erase({*session.due, session.number});
+  session.due = due;
+  if (due) due_.insert({*due, session.number});
   if (std::exchange(session.expected, expected) == expected) return;
   expected_count_ += expected ? 1 : -1;
 }

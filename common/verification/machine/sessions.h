@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,7 +68,8 @@ struct VerifierSession {
   std::vector<HeardGuess> guesses;  // of the running pass, as they came
   VerifierStream* stream = nullptr;
   bool hidden = false;
-  bool touched = false;        // Sessions::Touch()
+  bool touched = false;  // Sessions::Touch()
+  std::optional<MonotonicTime> due;
   bool expected = false;       // Sessions::Expect()
   MonotonicTime idle_since{};  // when it last was attached, edited, passed or lost its stream
   // When the last node came that the running pass has seen; none: it has seen none.
@@ -106,9 +108,12 @@ class Sessions {
   void Touch(VerifierSession& session);
   template <typename Visitor>
   void TakeTouched(Visitor visit);
-  // Whether it wants nothing of the target now, and may want a pass at any moment.
-  void Expect(VerifierSession& session, bool expected);
+  // Whether it wants nothing of the target now, and may want a pass at any moment; and when, as far
+  // as that is known.
+  void Expect(VerifierSession& session, bool expected, std::optional<MonotonicTime> due = {});
   uint32_t expected_count() const { return expected_count_; }
+  // When those that are expected are due, the soonest first.
+  const std::set<std::pair<MonotonicTime, uint64_t>>& due() const { return due_; }
 
   // It has lost its stream: its time to live begins.
   void Detached(VerifierSession& session);
@@ -138,6 +143,7 @@ class Sessions {
   std::vector<uint64_t> touched_;
   std::vector<uint64_t> taken_;  // working memory of TakeTouched()
   uint32_t expected_count_ = 0;
+  std::set<std::pair<MonotonicTime, uint64_t>> due_;
   absl::flat_hash_map<std::string, VerifierSession*> by_id_;
   std::map<std::pair<uint64_t, uint64_t>, VerifierSession*> by_nonce_;  // of a caller
   uint64_t last_number_ = 0;

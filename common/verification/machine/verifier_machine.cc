@@ -161,6 +161,7 @@ void VerifierMachine::SetTimerIfSooner() {
   };
   consider(state_.sessions.first_deadline());
   consider(attachments_.next_deadline());
+  consider(runs_.begin_at());
   if (!first || (timer_at_ && *timer_at_ <= *first)) return;
   timer_at_ = first;
   state_.moment.Ask(SetTimer{*first});
