@@ -1,6 +1,9 @@
 #include "server/listener.h"
 
+#include <algorithm>
 #include <chrono>
+#include <climits>
+#include <cstdint>
 #include <utility>
 
 #include "common/base/network_address.h"
@@ -11,8 +14,17 @@
 namespace outrider {
 namespace {
 
-// Of a prompt's tokens: five bytes each at the most.
-constexpr int kMessageBytesMax = 16 << 20;
+// Of a message, besides a context's tokens, which take five bytes each at the most.
+constexpr uint64_t kMessageBytes = 64 << 10;
+constexpr int kTokenBytes = 5;
+// Of all calls together, for what is being read and written: a stream has a message of each kind.
+constexpr uint64_t kQuotaBytes = 64 << 20;
+constexpr int kThreadsMax = 16;
+// Of a call, before anything of it is looked at.
+constexpr int kHeaderBytesMax = 8 << 10;
+// A connection has so long to begin with.
+constexpr int kHandshakeMs = 10000;
+constexpr int kPingStrikesMax = 2;
 // A device that has gone without a word is noticed after both.
 constexpr int kKeepaliveMs = 20000;
 constexpr int kKeepaliveTimeoutMs = 10000;
@@ -21,6 +33,7 @@ constexpr int kPingIntervalMinMs = 5000;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& address,
+                                                           const Limits& limits,
                                                            DecodeService& service) {
   OUTRIDER_ASSIGN_OR_RETURN(NetworkAddress where, NetworkAddress::Parse(address));
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
@@ -33,7 +46,16 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& ad
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kPingIntervalMinMs);
-  builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kPingStrikesMax);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kHeaderBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(limits.stream_count_max));
+  const uint64_t message_bytes = kMessageBytes + kTokenBytes * uint64_t{limits.context_length};
+  builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<uint64_t>(message_bytes, INT_MAX)));
+  grpc::ResourceQuota quota("outrider-server");
+  quota.Resize(std::max(kQuotaBytes, 4 * message_bytes)).SetMaxThreads(kThreadsMax);
+  builder.SetResourceQuota(quota);
   builder.RegisterService(&service.grpc());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {

@@ -1,6 +1,7 @@
 // The port that devices connect to.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -15,9 +16,16 @@ namespace outrider {
 
 class Listener {
  public:
+  // What callers may cost, whoever they are.
+  struct Limits {
+    uint32_t context_length;  // tokens that a message may have to hold
+    uint32_t stream_count_max;
+  };
+
   // `address` is host:port; port 0 takes any free one. InvalidArgument when it is none, Unavailable
   // when it cannot be had. The service outlives the listener.
   static absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                          const Limits& limits,
                                                           DecodeService& service);
   ~Listener();  // ends what is left of streams, and waits for that
 

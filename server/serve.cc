@@ -74,6 +74,7 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
   VerifierConfig config = ConfigFor(target.info(), tokenizer);
   config.drafts = draft != nullptr;
   config.hint_order = flags.exits.order;
+  const uint32_t stream_count_max = config.stream_count_max;
   VerifierMachine machine(std::move(config), {tokenizer, RandomBits});
   v1::DescribeResponse description;
   machine.Describe(description);
@@ -81,7 +82,10 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
   VerifierDriver driver(machine, target, draft ? draft->NewDrafter() : nullptr);
   DecodeService service(driver, description);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Listener> listener,
-                            Listener::Listen(flags.listen, service));
+                            Listener::Listen(flags.listen,
+                                             {.context_length = description.context_length(),
+                                              .stream_count_max = stream_count_max},
+                                             service));
   std::fprintf(stderr, "serving %s (numerics id %s) on %s\n", description.model_name().c_str(),
                description.numerics_id().c_str(), listener->address().c_str());
   if (!target.info().batch_invariant) {

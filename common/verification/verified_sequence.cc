@@ -24,13 +24,8 @@ uint32_t Granted(uint32_t asked, uint32_t most) {
   return asked == 0 ? most : std::min(asked, most);
 }
 
-absl::Status CheckLength(size_t length, uint32_t reply_tokens,
-                         const VerifiedSequence::Limits& granted) {
+absl::Status CheckLength(size_t length, uint32_t reply_tokens) {
   if (length == 0) return InvalidArgument("the prompt is empty; send at least one token");
-  if (length > granted.context_length) {
-    return InvalidArgument("a prompt of ", length, " tokens does not fit into the ",
-                           granted.context_length, " of this session");
-  }
   if (reply_tokens > length) {
     return InvalidArgument("a prompt of ", length, " tokens cannot end with ", reply_tokens,
                            " of the reply");
@@ -46,8 +41,9 @@ absl::StatusOr<std::unique_ptr<VerifiedSequence>> VerifiedSequence::Create(
   granted.context_length = Granted(open.length_max(), limits.context_length);
   granted.pass_nodes_max = Granted(open.pass_nodes(), limits.pass_nodes_max);
   std::vector<TokenId> prompt;
-  OUTRIDER_RETURN_IF_ERROR(ReadPrompt(open, limits.vocabulary_size, prompt));
-  OUTRIDER_RETURN_IF_ERROR(CheckLength(prompt.size(), open.reply_tokens(), granted));
+  OUTRIDER_RETURN_IF_ERROR(
+      ReadPrompt(open, limits.vocabulary_size, granted.context_length, prompt));
+  OUTRIDER_RETURN_IF_ERROR(CheckLength(prompt.size(), open.reply_tokens()));
   OUTRIDER_ASSIGN_OR_RETURN(SamplingOptions sampling, FromWire(open.sampling()));
   OUTRIDER_ASSIGN_OR_RETURN(Chooser chooser,
                             Chooser::Create(std::move(sampling), limits.vocabulary_size));

@@ -1,6 +1,8 @@
 #include "common/verification/wire_options.h"
 
 #include <limits>
+#include <string>
+#include <string_view>
 
 #include "common/base/status.h"
 
@@ -12,6 +14,11 @@ namespace {
 double TopPToWire(double top_p) {
   if (top_p == 1) return 0;
   return top_p == 0 ? std::numeric_limits<double>::min() : top_p;
+}
+
+absl::Status CheckCount(int count, int most, std::string_view what) {
+  if (count <= most) return absl::OkStatus();
+  return InvalidArgument(count, " ", what, " are more than the ", most, " there may be");
 }
 
 }  // namespace
@@ -56,6 +63,7 @@ v1::Finish ToWire(std::optional<FinishReason> finish) {
 }
 
 absl::StatusOr<SamplingOptions> FromWire(const v1::Sampling& wire) {
+  OUTRIDER_RETURN_IF_ERROR(CheckCount(wire.logit_bias_size(), kLogitBiasesMax, "logit biases"));
   if (wire.top_k() > std::numeric_limits<int32_t>::max()) {
     return InvalidArgument("a top_k of ", wire.top_k(), " is more than any vocabulary has");
   }
@@ -78,6 +86,13 @@ absl::StatusOr<SamplingOptions> FromWire(const v1::Sampling& wire) {
 }
 
 absl::StatusOr<StopOptions> FromWire(const v1::Stops& wire, int32_t vocabulary_size) {
+  OUTRIDER_RETURN_IF_ERROR(CheckCount(wire.end_tokens_size(), kEndTokensMax, "end tokens"));
+  OUTRIDER_RETURN_IF_ERROR(CheckCount(wire.strings_size(), kStopStringsMax, "stop strings"));
+  for (const std::string& text : wire.strings()) {
+    if (text.size() <= kStopStringBytesMax) continue;
+    return InvalidArgument("a stop string of ", text.size(), " bytes is longer than the ",
+                           kStopStringBytesMax, " that one may have");
+  }
   StopOptions options;
   options.at_end_of_generation = !wire.ignore_end_of_generation();
   for (const uint32_t token : wire.end_tokens()) {

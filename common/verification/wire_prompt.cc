@@ -33,8 +33,18 @@ void SetPrompt(std::span<const TokenId> tokens, v1::Open& open) {
   for (const TokenId token : tokens) ids.Add(static_cast<uint32_t>(token));
 }
 
-absl::Status ReadPrompt(const v1::Open& open, int32_t vocabulary_size,
+absl::Status ReadPrompt(const v1::Open& open, int32_t vocabulary_size, uint32_t length_max,
                         std::vector<TokenId>& tokens) {
+  if (open.prompt_size() > kPromptPartsMax) {
+    return InvalidArgument("a prompt of ", open.prompt_size(), " parts is in more than the ",
+                           kPromptPartsMax, " there may be");
+  }
+  uint64_t length = 0;
+  for (const v1::PromptPart& part : open.prompt()) length += part.tokens().ids_size();
+  if (length > length_max) {
+    return InvalidArgument("a prompt of ", length, " tokens does not fit into the ", length_max,
+                           " of this session");
+  }
   for (const v1::PromptPart& part : open.prompt()) {
     OUTRIDER_RETURN_IF_ERROR(CheckPart(part));
     for (const uint32_t token : part.tokens().ids()) {

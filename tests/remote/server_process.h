@@ -52,6 +52,7 @@ class ServerProcess {
   ServerProcess& operator=(const ServerProcess&) = delete;
 
   uint16_t port() const { return port_; }
+  pid_t pid() const { return pid_; }
   std::string address() const { return Concat("127.0.0.1:", port_); }
 
   // In the middle of whatever it does.

@@ -28,7 +28,7 @@ class GrowingDevice {
         history_({.vocabulary_size = ByteTokenizer().vocabulary_size(), .capacity = 4096}),
         sketch_(SmallConfig().sketch_nodes_max) {
     std::vector<TokenId> prompt;
-    OUTRIDER_CHECK_OK(ReadPrompt(open.open(), ByteTokenizer().vocabulary_size(), prompt));
+    OUTRIDER_CHECK_OK(ReadPrompt(open.open(), ByteTokenizer().vocabulary_size(), 4096, prompt));
     for (const TokenId token : prompt) Commit(token);
   }
 

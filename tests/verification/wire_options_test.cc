@@ -40,6 +40,27 @@ void ExpectSame(const SamplingOptions& a, const SamplingOptions& b) {
   }
 }
 
+TEST(WireOptions, ThereIsALimitToEverythingThatMayBeRepeated) {
+  v1::Stops stops;
+  for (int i = 0; i <= kStopStringsMax; ++i) stops.add_strings("");
+  EXPECT_EQ(Message(FromWire(stops, 100).status()),
+            "65 stop strings are more than the 64 there may be");
+  stops.clear_strings();
+  stops.add_strings(std::string(kStopStringBytesMax, 'a'));
+  EXPECT_TRUE(FromWire(stops, 100).ok());
+  stops.add_strings(std::string(kStopStringBytesMax + 1, 'a'));
+  EXPECT_EQ(Message(FromWire(stops, 100).status()),
+            "a stop string of 1025 bytes is longer than the 1024 that one may have");
+  stops.clear_strings();
+  for (int i = 0; i <= kEndTokensMax; ++i) stops.add_end_tokens(7);
+  EXPECT_EQ(Message(FromWire(stops, 100).status()),
+            "257 end tokens are more than the 256 there may be");
+  v1::Sampling sampling;
+  for (int i = 0; i <= kLogitBiasesMax; ++i) sampling.add_logit_bias();
+  EXPECT_EQ(Message(FromWire(sampling).status()),
+            "4097 logit biases are more than the 4096 there may be");
+}
+
 TEST(WireOptions, SamplingArrivesAsItWasMeantToTheLastBit) {
   ExpectSame(ThereAndBack({}), {});
   const SamplingOptions all = {
