@@ -17,9 +17,10 @@ grpc::Status ToGrpc(const absl::Status& status) {
 }
 
 // A call that is refused before it has begun.
-class RefusedCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+template <typename Reactor>
+class RefusedCall final : public Reactor {
  public:
-  explicit RefusedCall(const absl::Status& status) { Finish(ToGrpc(status)); }
+  explicit RefusedCall(const absl::Status& status) { this->Finish(ToGrpc(status)); }
 
  private:
   void OnDone() override { delete this; }
@@ -73,48 +74,63 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
 
 class DecodeService::Implementation final : public v1::Verifier::CallbackService {
  public:
-  Implementation(VerifierDriver& driver, v1::DescribeResponse description)
-      : driver_(driver), description_(std::move(description)) {}
+  Implementation(VerifierDriver& driver, v1::DescribeResponse description, const Gatekeeper& gate)
+      : driver_(driver), description_(std::move(description)), gate_(gate) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const v1::DescribeRequest* /*request*/,
                                      v1::DescribeResponse* response) override {
-    *response = description_;
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
+    const auto caller = Admit(*context);
+    if (caller.ok()) *response = description_;
+    reactor->Finish(ToGrpc(caller.status()));
     return reactor;
   }
 
   grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>* Decode(
       grpc::CallbackServerContext* context) override {
+    auto caller = Admit(*context);
+    if (!caller.ok()) return new RefusedCall<DecodeReactor>(caller.status());
     const VerifierDriver::StreamNumber number = driver_.NextNumber();
     auto stream = std::make_unique<DecodeStream>(driver_, number, *context);
     DecodeStream* const reactor = stream.get();
-    driver_.Open(number, std::move(stream), kEverybody);
+    driver_.Open(number, std::move(stream), std::move(caller->name), caller->terms);
     return reactor;
   }
 
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext*, const v1::GenerateRequest* request) override {
+      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
+    auto caller = Admit(*context);
+    if (!caller.ok()) return new RefusedCall<GenerateReactor>(caller.status());
     auto generation = Generation::Create(*request, RandomBits(), description_.drafts());
-    if (!generation.ok()) return new RefusedCall(generation.status());
+    if (!generation.ok()) return new RefusedCall<GenerateReactor>(generation.status());
     const VerifierDriver::StreamNumber number = driver_.NextNumber();
     auto call = std::make_unique<GenerateCall>(driver_, number, *std::move(generation));
     GenerateCall* const reactor = call.get();
-    driver_.Open(number, std::move(call), kEverybody);
+    driver_.Open(number, std::move(call), std::move(caller->name), caller->terms);
     return reactor;
   }
 
  private:
-  // Callers have no keys yet, and a device's address changes as it moves.
-  static constexpr char kEverybody[] = "";
+  using DecodeReactor = grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>;
+  using GenerateReactor = grpc::ServerWriteReactor<v1::GenerateResponse>;
+
+  // A caller is known by its key: a device's address changes as it moves.
+  absl::StatusOr<Gatekeeper::Caller> Admit(const grpc::CallbackServerContext& context) const {
+    const auto& metadata = context.client_metadata();
+    const auto found = metadata.find("authorization");
+    if (found == metadata.end()) return gate_.Admit("");
+    return gate_.Admit({found->second.data(), found->second.size()});
+  }
 
   VerifierDriver& driver_;
   const v1::DescribeResponse description_;
+  const Gatekeeper& gate_;
 };
 
-DecodeService::DecodeService(VerifierDriver& driver, v1::DescribeResponse description)
-    : implementation_(std::make_unique<Implementation>(driver, std::move(description))) {}
+DecodeService::DecodeService(VerifierDriver& driver, v1::DescribeResponse description,
+                             const Gatekeeper& gate)
+    : implementation_(std::make_unique<Implementation>(driver, std::move(description), gate)) {}
 
 DecodeService::~DecodeService() = default;
 

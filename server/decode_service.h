@@ -11,6 +11,7 @@
 
 #include "common/verification/verifier_driver.h"
 #include "proto/outrider/v1/verifier.pb.h"
+#include "server/security/gatekeeper.h"
 
 namespace grpc {
 class Service;
@@ -20,8 +21,8 @@ namespace outrider {
 
 class DecodeService {
  public:
-  // `description` answers every Describe. The driver outlives it.
-  DecodeService(VerifierDriver& driver, v1::DescribeResponse description);
+  // `description` answers every Describe. The driver and the gate outlive it.
+  DecodeService(VerifierDriver& driver, v1::DescribeResponse description, const Gatekeeper& gate);
   ~DecodeService();
 
   grpc::Service& grpc();

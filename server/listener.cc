@@ -34,13 +34,14 @@ constexpr int kPingIntervalMinMs = 5000;
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& address,
                                                            const Limits& limits,
+                                                           const TransportFlags& transport,
                                                            DecodeService& service) {
   OUTRIDER_ASSIGN_OR_RETURN(NetworkAddress where, NetworkAddress::Parse(address));
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters is in the statuses
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address, CredentialsFor(transport), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two servers on a port share nothing
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/decode_service.h"
+#include "server/security/transport_security.h"
 
 namespace grpc {
 class Server;
@@ -23,9 +24,10 @@ class Listener {
   };
 
   // `address` is host:port; port 0 takes any free one. InvalidArgument when it is none, Unavailable
-  // when it cannot be had. The service outlives the listener.
+  // when it cannot be had. `transport` was checked. The service outlives the listener.
   static absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                           const Limits& limits,
+                                                          const TransportFlags& transport,
                                                           DecodeService& service);
   ~Listener();  // ends what is left of streams, and waits for that
 

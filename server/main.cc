@@ -21,6 +21,7 @@ constexpr char kFooter[] =
     "2 wrong usage.";
 
 absl::Status LoadAndServe(const ServerFlags& flags) {
+  OUTRIDER_RETURN_IF_ERROR(CheckServerFlags(flags));
   BlockSignals();
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded, LoadedTarget::Load(flags));
   return Serve(flags, loaded.tokenizer(), loaded.target());

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -22,6 +23,7 @@
 #include "server/decode_service.h"
 #include "server/draft.h"
 #include "server/listener.h"
+#include "server/security/gatekeeper.h"
 
 namespace outrider {
 namespace {
@@ -32,6 +34,35 @@ sigset_t EndingSignals() {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   return signals;
+}
+
+sigset_t AllSignals() {
+  sigset_t signals = EndingSignals();
+  sigaddset(&signals, SIGHUP);
+  return signals;
+}
+
+// Whoever has lost his key is thrown out; a file that is no good changes nothing.
+void ReadKeysAgain(Gatekeeper& gate, VerifierDriver& driver) {
+  const auto revoked = gate.Reload();
+  if (!revoked.ok()) {
+    std::fprintf(stderr, "keys stay as they are: %s\n",
+                 std::string(Message(revoked.status())).c_str());
+    return;
+  }
+  for (const std::string& name : *revoked) {
+    std::fprintf(stderr, "the key of %s is not valid any more\n", name.c_str());
+    driver.Revoke(name);
+  }
+}
+
+void AwaitEnd(Gatekeeper& gate, VerifierDriver& driver) {
+  const sigset_t signals = AllSignals();
+  for (int signal = 0;;) {
+    sigwait(&signals, &signal);
+    if (signal != SIGHUP) return;
+    ReadKeysAgain(gate, driver);
+  }
 }
 
 // Null: none was asked for.
@@ -61,11 +92,13 @@ void Drain(VerifierDriver& driver, const sigset_t& signals, uint32_t seconds) {
 }  // namespace
 
 void BlockSignals() {
-  const sigset_t signals = EndingSignals();
+  const sigset_t signals = AllSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
 absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target& target) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Gatekeeper> gate,
+                            Gatekeeper::Open(flags.security.keys));
   // Draft and target take turns, each with all threads.
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> draft_pool,
                             ThreadPool::Create(flags.draft.empty() ? 1 : flags.threads));
@@ -80,12 +113,12 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
   machine.Describe(description);
 
   VerifierDriver driver(machine, target, draft ? draft->NewDrafter() : nullptr);
-  DecodeService service(driver, description);
+  DecodeService service(driver, description, *gate);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Listener> listener,
                             Listener::Listen(flags.listen,
                                              {.context_length = description.context_length(),
                                               .stream_count_max = stream_count_max},
-                                             service));
+                                             flags.security.transport, service));
   std::fprintf(stderr, "serving %s (numerics id %s) on %s\n", description.model_name().c_str(),
                description.numerics_id().c_str(), listener->address().c_str());
   if (!target.info().batch_invariant) {
@@ -94,10 +127,8 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
         "a session's tokens may differ where two are all but equally likely\n",
         stderr);
   }
-  const sigset_t signals = EndingSignals();
-  int signal = 0;
-  sigwait(&signals, &signal);
-  Drain(driver, signals, flags.drain_seconds);
+  AwaitEnd(*gate, driver);
+  Drain(driver, EndingSignals(), flags.drain_seconds);
   return absl::OkStatus();
 }
 

@@ -14,10 +14,11 @@
 
 namespace outrider {
 
-// SIGINT and SIGTERM, for this thread and all that it starts: Serve() waits for them.
+// SIGINT, SIGTERM and SIGHUP, for this thread and all that it starts: Serve() waits for them.
 void BlockSignals();
 
-// Says on standard error where it listens, and returns after a signal, when all sessions have ended or
+// SIGHUP has it read the file of keys again. Says on standard error where it listens, and returns after
+// another signal, when all sessions have ended or
 // have had flags.drain_seconds; another signal ends the process at once.
 absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target& target);
 

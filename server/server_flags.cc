@@ -33,6 +33,7 @@ void AddServerFlags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--listen", flags.listen, "Where devices connect: host:port; port 0: any free one")
       ->envname("OUTRIDER_LISTEN")
       ->capture_default_str();
+  AddSecurityFlags(app, flags.security);
   app.add_option("--context", flags.context,
                  "Tokens of one session, prompt and reply (default: the model's, 4096 at the most)")
       ->envname("OUTRIDER_CONTEXT");
@@ -61,6 +62,10 @@ void AddServerFlags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--drain-seconds", flags.drain_seconds, "What sessions have left after SIGTERM")
       ->envname("OUTRIDER_DRAIN_SECONDS")
       ->capture_default_str();
+}
+
+absl::Status CheckServerFlags(const ServerFlags& flags) {
+  return CheckTransport(flags.security.transport, flags.listen);
 }
 
 }  // namespace outrider

@@ -7,7 +7,9 @@
 #include <string>
 #include <thread>
 
+#include "absl/status/status.h"
 #include "server/exits.h"
+#include "server/security/security_flags.h"
 
 namespace CLI {
 class App;
@@ -20,6 +22,7 @@ struct ServerFlags {
   std::string device = "cpu";
   std::string draft;  // empty: Generate is the target alone
   ExitFlags exits;
+  SecurityFlags security;
   std::string listen = "127.0.0.1:7373";
   std::optional<uint32_t> context;
   uint32_t sessions = 8;
@@ -32,5 +35,8 @@ struct ServerFlags {
 
 // Each with its environment twin.
 void AddServerFlags(CLI::App& app, ServerFlags& flags);
+
+// What is wrong with them that can be seen before anything is loaded.
+absl::Status CheckServerFlags(const ServerFlags& flags);
 
 }  // namespace outrider

@@ -48,6 +48,7 @@ absl::Status LoadAndServe(const PacedFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(TimeProfile pace, TimeProfile::Parse(flags.pass));
   std::fprintf(stderr, "paced: passes take %s ms, whatever %s would\n", flags.pass.c_str(),
                flags.server.model.c_str());
+  OUTRIDER_RETURN_IF_ERROR(CheckServerFlags(flags.server));
   BlockSignals();
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded, LoadedTarget::Load(flags.server));
   PacedTarget target(loaded.target(), std::move(pace));

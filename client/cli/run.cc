@@ -16,6 +16,7 @@
 
 #include "CLI/CLI.hpp"
 #include "client/cli/command.h"
+#include "client/cli/link_flags.h"
 #include "client/cli/run_chat.h"
 #include "client/cli/speculation_flags.h"
 #include "client/cli/terminal_screen.h"
@@ -279,6 +280,7 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
                        "An outrider-server, as host:port; with --draft, or a --place")
           ->envname("OUTRIDER_SERVER");
   target->require_option(1);
+  AddLinkFlags(*command, *server, flags->device.security);
   command
       ->add_option("--device", flags->device.engine,
                    "What computes --model: cpu, torch (libtorch on this processor), or torch:cuda "

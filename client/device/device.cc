@@ -161,7 +161,7 @@ class RemoteDevice final : public Device {
  public:
   static absl::StatusOr<std::unique_ptr<Device>> Open(DeviceOptions options) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RemoteVerifier> verifier,
-                              RemoteVerifier::Connect(options.server));
+                              RemoteVerifier::Connect(options.server, options.security));
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
                               OpenTokenizer(options.tokenizer_path()));
     if (!options.tokenizer.empty()) {
@@ -188,7 +188,7 @@ class RemoteDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Conversation>> Converse(
       const ConversationOptions& asked) override {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<RemoteVerifier> verifier,
-                              RemoteVerifier::Connect(options_.server));
+                              RemoteVerifier::Connect(options_.server, options_.security));
     if (options_.placement != Placement::kSplit) return Written(asked, std::move(verifier));
     return Drafted(asked, *draft_, context_, std::move(verifier),
                    {.server_drafts = server_drafts_});

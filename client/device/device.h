@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "client/device/conversation.h"
 #include "client/device/draft.h"
+#include "client/verifier/link_security.h"
 #include "client/verifier/verifier.h"
 #include "common/base/chrome_trace.h"
 #include "common/kernels/isa.h"
@@ -59,6 +60,7 @@ struct DeviceOptions {
 
   std::string model = {};      // the target here, or
   std::string server = {};     // at host:port
+  LinkSecurity security = {};  // of the link to that
   std::string engine = "cpu";  // that runs a target here
   // Of a target at a server: kSplit with a draft here, kServer with the server's own, or
   // kTargetAlone.

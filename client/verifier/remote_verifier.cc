@@ -36,6 +36,13 @@ absl::Status FromGrpc(const grpc::Status& status, const std::string& address) {
       status.error_message().empty() ? "the verifier gives no reason" : status.error_message());
 }
 
+std::shared_ptr<grpc::ChannelCredentials> CredentialsFor(const LinkSecrets& secrets) {
+  if (!secrets.tls) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({.pem_root_certs = secrets.ca,
+                               .pem_private_key = secrets.certificate_key,
+                               .pem_cert_chain = secrets.certificate});
+}
+
 grpc::ChannelArguments Arguments() {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
@@ -52,6 +59,11 @@ grpc::ChannelArguments Arguments() {
 struct RemoteVerifier::Connection {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Verifier::Stub> stub;
+  std::string authorization;  // empty: none
+
+  void Identify(grpc::ClientContext& context) const {
+    if (!authorization.empty()) context.AddMetadata("authorization", authorization);
+  }
 };
 
 // One call. gRPC keeps it until OnDone(), which comes when no operation is under way and nobody has
@@ -64,6 +76,7 @@ class RemoteVerifier::Stream final
       : verifier_(verifier), number_(number), listener_(listener) {}
 
   void Start() {
+    verifier_.connection_->Identify(context_);
     verifier_.connection_->stub->async()->Decode(&context_, this);
     AddHold();
     StartRead(&down_);
@@ -139,11 +152,12 @@ class RemoteVerifier::Stream final
 };
 
 absl::StatusOr<std::unique_ptr<RemoteVerifier>> RemoteVerifier::Connect(
-    const std::string& address) {
+    const std::string& address, const LinkSecurity& security) {
   OUTRIDER_RETURN_IF_ERROR(NetworkAddress::Parse(address).status());
+  OUTRIDER_ASSIGN_OR_RETURN(const LinkSecrets secrets, ReadSecrets(security, address));
   auto connection = std::make_unique<Connection>();
-  connection->channel =
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), Arguments());
+  connection->channel = grpc::CreateCustomChannel(address, CredentialsFor(secrets), Arguments());
+  if (!secrets.key.empty()) connection->authorization = Concat("Bearer ", secrets.key);
   connection->stub = v1::Verifier::NewStub(connection->channel);
   return std::unique_ptr<RemoteVerifier>(new RemoteVerifier(address, std::move(connection)));
 }
@@ -158,6 +172,7 @@ RemoteVerifier::~RemoteVerifier() {
 
 absl::StatusOr<v1::DescribeResponse> RemoteVerifier::Describe() {
   grpc::ClientContext context;
+  connection_->Identify(context);
   context.set_deadline(std::chrono::system_clock::now() + kDescribeDeadline);
   v1::DescribeResponse response;
   const grpc::Status status = connection_->stub->Describe(&context, {}, &response);
@@ -165,6 +180,8 @@ absl::StatusOr<v1::DescribeResponse> RemoteVerifier::Describe() {
     case grpc::StatusCode::OK:
       return response;
     case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::PERMISSION_DENIED:
       return FromGrpc(status, address_);
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::UnavailableError(Concat("cannot reach a verifier at ", address_,
@@ -179,6 +196,7 @@ absl::Status RemoteVerifier::Generate(
     const v1::GenerateRequest& request,
     absl::FunctionRef<bool(const v1::GenerateResponse&)> on_response) {
   grpc::ClientContext context;
+  connection_->Identify(context);
   const auto reader = connection_->stub->Generate(&context, request);
   v1::GenerateResponse response;
   bool goes_on = true;

@@ -20,6 +20,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/verifier/link_security.h"
 #include "client/verifier/verifier.h"
 #include "common/base/mutex.h"
 
@@ -27,8 +28,10 @@ namespace outrider {
 
 class RemoteVerifier final : public Verifier {
  public:
-  // `address` is host:port. InvalidArgument when it is not. Nothing is sent yet.
-  static absl::StatusOr<std::unique_ptr<RemoteVerifier>> Connect(const std::string& address);
+  // `address` is host:port. InvalidArgument when it is not, or nobody should be reached there that
+  // way; whatever is wrong with files. Nothing is sent yet.
+  static absl::StatusOr<std::unique_ptr<RemoteVerifier>> Connect(const std::string& address,
+                                                                 const LinkSecurity& security = {});
   ~RemoteVerifier() override;  // waits until all streams are down, and listeners were told
 
   // What the server has. FailedPrecondition: something is there, but no verifier.

@@ -53,11 +53,17 @@ VerifierDriver::StreamNumber VerifierDriver::NextNumber() {
   return ++stream_number_;
 }
 
-void VerifierDriver::Open(StreamNumber number, std::unique_ptr<Stream> stream, std::string key) {
+void VerifierDriver::Open(StreamNumber number, std::unique_ptr<Stream> stream, std::string key,
+                          const CallerTerms& terms) {
   Tell({.what = Told::What::kOpened,
         .stream = number,
         .opened = std::move(stream),
-        .key = std::move(key)});
+        .key = std::move(key),
+        .terms = terms});
+}
+
+void VerifierDriver::Revoke(std::string key) {
+  Tell({.what = Told::What::kRevoked, .key = std::move(key)});
 }
 
 void VerifierDriver::Received(StreamNumber stream, const v1::ClientMessage& message) {
@@ -128,7 +134,7 @@ void VerifierDriver::Handle(Told& told) {
   switch (told.what) {
     case Told::What::kOpened:
       connections_[told.stream].stream = std::move(told.opened);
-      return HandOver(VerifierMachine::StreamOpened{told.stream, told.key});
+      return HandOver(VerifierMachine::StreamOpened{told.stream, told.key, told.terms});
     case Told::What::kReceived:
       return HandOver(VerifierMachine::Received{told.stream, *told.message,
                                                 told.prepared ? &*told.prepared : nullptr});
@@ -146,6 +152,8 @@ void VerifierDriver::Handle(Told& told) {
       return HandOver(VerifierMachine::TargetDone{});
     case Told::What::kDrafted:
       return HandOver(VerifierMachine::Drafted{told.session, told.chain});
+    case Told::What::kRevoked:
+      return HandOver(VerifierMachine::KeyRevoked{told.key});
     case Told::What::kDrain:
       return HandOver(VerifierMachine::Drain{RealClock().Now() + told.grace});
   }

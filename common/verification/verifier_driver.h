@@ -31,6 +31,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
 #include "common/engine/target.h"
+#include "common/verification/caller_terms.h"
 #include "common/verification/draft_thread.h"
 #include "common/verification/machine/verifier_machine.h"
 #include "common/verification/target_run.h"
@@ -64,7 +65,10 @@ class VerifierDriver {
   // For a new stream, which is told of by it from then on. Never given twice.
   StreamNumber NextNumber();
   // `key` tells whose stream it is. Before anything else is told of it.
-  void Open(StreamNumber number, std::unique_ptr<Stream> stream, std::string key);
+  void Open(StreamNumber number, std::unique_ptr<Stream> stream, std::string key,
+            const CallerTerms& terms = {});
+  // Whoever called by this key may not any more: its streams end, and its sessions.
+  void Revoke(std::string key);
   // `message` stays as it is until the next Read(). What takes long of an Open is done here, on the
   // caller's thread.
   void Received(StreamNumber stream, const v1::ClientMessage& message);
@@ -88,6 +92,7 @@ class VerifierDriver {
       kGuessed,
       kTargetDone,
       kDrafted,
+      kRevoked,
       kDrain
     };
     What what;
@@ -96,6 +101,7 @@ class VerifierDriver {
     const v1::ClientMessage* message = nullptr;
     std::optional<VerifierMachine::PreparedOpen> prepared = {};
     std::string key = {};
+    CallerTerms terms = {};
     Duration grace = {};
     VerifierMachine::HintFound guessed = {};
     uint64_t session = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -46,7 +47,10 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open,
   if (const absl::Status status = CheckDraft(open.draft()); !status.ok()) {
     return Refuse(stream, v1::Fault::MALFORMED, status);
   }
-  if (!state_.sessions.HasRoomFor(stream.caller)) return RefuseForWantOfRoom(stream);
+  if (!state_.sessions.HasRoomFor(stream.caller) ||
+      !stream.caller.opens.Take(stream.caller.terms.opens_per_minute, state_.moment.now)) {
+    return RefuseForWantOfRoom(stream);
+  }
   VerifierEvents::PreparedOpen sequence =
       prepared != nullptr ? std::move(*prepared) : Prepare(open);
   if (!sequence.ok()) return Refuse(stream, v1::Fault::MALFORMED, sequence.status());
@@ -215,6 +219,22 @@ void Attachments::Erase(VerifierSession& session) {
   Caller& caller = session.caller;
   state_.sessions.Erase(session);
   state_.callers.ForgetIfUnused(caller);
+}
+
+// Those that it has no stream to go by the same way.
+void Attachments::Revoke(const Caller& caller) {
+  const absl::Status why =
+      absl::UnauthenticatedError("the device's key is not valid any more; it needs another one");
+  state_.streams.ForEach([&](VerifierStream& stream) {
+    if (&stream.caller != &caller || !stream.listens()) return;
+    Detach(stream);
+    state_.streams.End(stream, why);
+  });
+  std::vector<VerifierSession*> sessions;
+  state_.sessions.ForEach([&](VerifierSession& session) {
+    if (&session.caller == &caller && !session.hidden) sessions.push_back(&session);
+  });
+  for (VerifierSession* const session : sessions) Remove(*session);
 }
 
 // --- stopping ---

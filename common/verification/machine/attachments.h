@@ -50,6 +50,9 @@ class Attachments {
   // A hidden one, whose run is over.
   void Erase(VerifierSession& session);
 
+  // Ends all that this caller has here.
+  void Revoke(const Caller& caller);
+
   void Drain(MonotonicTime deadline);
   bool draining() const { return drain_deadline_.has_value(); }
   bool drained() const { return drained_; }

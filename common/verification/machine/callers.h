@@ -5,14 +5,40 @@
 // Threads: as a vector.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "common/base/monotonic_time.h"
+#include "common/verification/caller_terms.h"
+
 namespace outrider {
+
+// How often somebody may open a session: so many a minute, and as many at once after a minute of
+// none.
+class OpenRate {
+ public:
+  // Whether one more may be opened now; it has been then. 0: as many as he wants.
+  bool Take(uint32_t opens_per_minute, MonotonicTime now) {
+    if (opens_per_minute == 0) return true;
+    const double minutes = std::chrono::duration<double>(now - since_).count() / 60;
+    left_ = std::min<double>(opens_per_minute, left_ + minutes * opens_per_minute);
+    since_ = now;
+    if (left_ < 1) return false;
+    left_ -= 1;
+    return true;
+  }
+
+ private:
+  double left_ = std::numeric_limits<uint32_t>::max();  // whatever the first rate is
+  MonotonicTime since_{};
+};
 
 struct Caller {
   std::string key;
@@ -20,6 +46,8 @@ struct Caller {
   uint32_t session_count = 0;
   uint32_t stream_count = 0;
   uint32_t kept_count = 0;  // of sessions that have gone, what the target still has (SessionMemory)
+  CallerTerms terms = {};
+  OpenRate opens = {};
 };
 
 class Callers {
@@ -31,9 +59,17 @@ class Callers {
     return *callers_.emplace(std::string(key), std::move(caller)).first->second;
   }
 
+  // Null: nothing of his is here.
+  Caller* Find(std::string_view key) const {
+    const auto found = callers_.find(key);
+    return found == callers_.end() ? nullptr : found->second.get();
+  }
+
   // `caller` may be gone afterwards.
   void ForgetIfUnused(const Caller& caller) {
-    if (caller.session_count == 0 && caller.stream_count == 0 && caller.kept_count == 0) {
+    const bool is_used = caller.session_count + caller.stream_count + caller.kept_count > 0;
+    // Of whom opens are counted, it is remembered how many there were: he is one of a file of keys.
+    if (!is_used && caller.terms.opens_per_minute == 0) {
       callers_.erase(callers_.find(caller.key));
     }
   }

@@ -9,8 +9,9 @@ Sessions::Sessions(const Limits& limits, const SessionIdentity::RandomBits& rand
     : limits_(limits), random_bits_(random_bits), moment_(moment) {}
 
 bool Sessions::HasRoomFor(const Caller& caller) const {
-  return sessions_.size() < limits_.session_count_max &&
-         caller.session_count < limits_.session_count_of_key_max;
+  const uint32_t of_key = limits_.session_count_of_key_max;
+  const uint32_t most = caller.terms.sessions_max > 0 ? caller.terms.sessions_max : of_key;
+  return sessions_.size() < limits_.session_count_max && caller.session_count < most;
 }
 
 VerifierSession& Sessions::Add(uint64_t number, Caller& caller, const v1::Open& open,

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/monotonic_time.h"
 #include "common/tokens/outcome.h"
+#include "common/verification/caller_terms.h"
 #include "common/verification/draft_job.h"
 #include "common/verification/target_run.h"
 #include "common/verification/verified_sequence.h"
@@ -29,6 +30,11 @@ struct VerifierEvents {
   struct StreamOpened {
     StreamNumber stream;
     std::string_view key;  // who calls, as far as the transport knows
+    CallerTerms terms = {};
+  };
+  // Nobody may call by it any more.
+  struct KeyRevoked {
+    std::string_view key;
   };
   // What an Open asks for, ready to be written to; or what is wrong with it.
   using PreparedOpen = absl::StatusOr<std::unique_ptr<VerifiedSequence>>;
@@ -66,8 +72,8 @@ struct VerifierEvents {
   struct Drain {
     MonotonicTime deadline;
   };
-  using Event = std::variant<StreamOpened, Received, Written, StreamClosed, TargetDone, HintFound,
-                             Drafted, TimerFired, Drain>;
+  using Event = std::variant<StreamOpened, KeyRevoked, Received, Written, StreamClosed, TargetDone,
+                             HintFound, Drafted, TimerFired, Drain>;
 
   // Actions.
   // The stream's next message may come.

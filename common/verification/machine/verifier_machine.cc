@@ -93,7 +93,13 @@ void VerifierMachine::On(const StreamOpened& event) {
   if (state_.streams.full()) {
     return state_.moment.Ask(EndStream{event.stream, ResourceExhausted("too many streams")});
   }
-  state_.streams.Open(event.stream, state_.callers.Of(event.key));
+  Caller& caller = state_.callers.Of(event.key);
+  caller.terms = event.terms;
+  state_.streams.Open(event.stream, caller);
+}
+
+void VerifierMachine::On(const KeyRevoked& event) {
+  if (const Caller* const caller = state_.callers.Find(event.key)) attachments_.Revoke(*caller);
 }
 
 void VerifierMachine::On(const Received& event) {

@@ -107,6 +107,7 @@ class VerifierMachine : public VerifierEvents {
  private:
   // Events.
   void On(const StreamOpened& event);
+  void On(const KeyRevoked& event);
   void On(const Received& event);
   void On(const Written& event);
   void On(const StreamClosed& event);

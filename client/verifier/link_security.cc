@@ -1,0 +1,77 @@
+#include "client/verifier/link_security.h"
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "common/base/network_address.h"
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+constexpr size_t kFileBytesMax = 1 << 20;
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
+  if (text.empty()) return NotFound(path, ": cannot be read, or is empty");
+  if (text.size() > kFileBytesMax)
+    return InvalidArgument(path, ": is too large for what it is to be");
+  return text;
+}
+
+absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  if (text.find("-----BEGIN ") != std::string::npos) return text;
+  return InvalidArgument(path, ": has no certificate or key in PEM");
+}
+
+// A key goes into a header of every call.
+absl::StatusOr<std::string> CheckKey(std::string key, const std::string& place) {
+  while (!key.empty() && (key.back() == '\n' || key.back() == '\r' || key.back() == ' ')) {
+    key.pop_back();
+  }
+  constexpr size_t kLengthMax = 1024;
+  const bool is_plain = std::ranges::all_of(key, [](char c) { return c > ' ' && c < 127; });
+  if (!key.empty() && is_plain && key.size() <= kLengthMax) return key;
+  return InvalidArgument(place, ": is no key: that is one word of letters and digits");
+}
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+}
+
+}  // namespace
+
+absl::StatusOr<LinkSecrets> ReadSecrets(const LinkSecurity& security, const std::string& address) {
+  OUTRIDER_ASSIGN_OR_RETURN(const NetworkAddress where, NetworkAddress::Parse(address));
+  if (!security.has_tls() && !security.insecure && !IsLoopback(where.host)) {
+    return InvalidArgument("--server ", address,
+                           ": is not this machine, and whoever is between could "
+                           "read prompts and texts; give --tls or --ca, or say --insecure");
+  }
+  if (security.certificate.empty() != security.certificate_key.empty()) {
+    return InvalidArgument("--cert and --cert-key go together: a certificate and its key");
+  }
+  LinkSecrets secrets = {
+      .tls = security.has_tls(), .ca = {}, .certificate = {}, .certificate_key = {}, .key = {}};
+  if (!security.ca.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(secrets.ca, ReadPem(security.ca));
+  }
+  if (!security.certificate.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(secrets.certificate, ReadPem(security.certificate));
+    OUTRIDER_ASSIGN_OR_RETURN(secrets.certificate_key, ReadPem(security.certificate_key));
+  }
+  if (!security.key.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(secrets.key, CheckKey(security.key, "OUTRIDER_KEY"));
+  } else if (!security.key_file.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::string text, ReadFile(security.key_file));
+    OUTRIDER_ASSIGN_OR_RETURN(secrets.key, CheckKey(std::move(text), security.key_file));
+  }
+  return secrets;
+}
+
+}  // namespace outrider

@@ -1,0 +1,288 @@
+// Who is let in to a server, and by what: keys, certificates, and what is said to all others.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/verifier/remote_verifier.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "openssl/pem.h"
+#include "openssl/x509.h"
+#include "server/security/gatekeeper.h"
+#include "server/security/keys.h"
+#include "tests/base/scratch_dir.h"
+#include "tests/client/stories_world.h"
+#include "tests/remote/server_process.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+// --- keys ---
+
+TEST(KeysTest, AMadeKeyOpensItsLine) {
+  const std::string key = NewKey();
+  EXPECT_NE(key, NewKey());
+  const Keys keys = OrDie(Keys::Parse(
+      Concat("# those\n", LineOf("robot-7", key), " sessions=4 opens-per-minute=30 # its limits\n",
+             LineOf("phone", NewKey()), "\r\n"),
+      "keys"));
+  ASSERT_EQ(keys.size(), 2u);
+  const Keys::Key* const found = keys.Find(key);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->name, "robot-7");
+  EXPECT_EQ(found->terms, (CallerTerms{4, 30}));
+  EXPECT_EQ(keys.Find(key + "0"), nullptr);
+  EXPECT_EQ(keys.Find(""), nullptr);
+  // That of another tool.
+  const Keys others = OrDie(Keys::Parse(
+      "a sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "keys"));
+  EXPECT_NE(others.Find("test"), nullptr);
+}
+
+TEST(KeysTest, WhatIsWrongIsSaidWithItsLine) {
+  const auto error = [](const std::string& text) {
+    return std::string(Message(Keys::Parse(text, "keys").status()));
+  };
+  const std::string line = LineOf("robot", "secret");
+  EXPECT_EQ(error(""), "keys: has no keys, so nobody could call");
+  EXPECT_THAT(error("\nrobot\n"), HasSubstr("keys:2: after the name comes sha256:"));
+  EXPECT_THAT(error("robot sha256:12"), HasSubstr("keys:1: after the name comes sha256:"));
+  EXPECT_THAT(error("ro/bot sha256:12"), HasSubstr("'ro/bot' is no name"));
+  EXPECT_THAT(error(line + " sessions=0"), HasSubstr("'sessions=0' is no limit"));
+  EXPECT_THAT(error(line + " share=2"), HasSubstr("'share=2' is no limit"));
+  EXPECT_THAT(error(line + "\n" + line), HasSubstr("keys:2: there is another key named robot"));
+}
+
+// --- a server ---
+
+class SecurityTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = dir_.File(name);
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  // How a reply over such a link ends; if well, it is the target's.
+  static absl::Status Reply(const ServerProcess& server, const LinkSecurity& security,
+                            uint32_t tokens = 12) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RemoteVerifier> verifier,
+                              RemoteVerifier::Connect(server.address(), security));
+    OUTRIDER_RETURN_IF_ERROR(verifier->Describe().status());
+    SessionOptions options;
+    options.prompt = TheTokenizer().Encode("Once upon a time");
+    options.stops.max_tokens = tokens;
+    DraftedSession drafted(options, Damaged(), PolicyKind::kOurs, *verifier);
+    Screen screen;
+    OUTRIDER_RETURN_IF_ERROR(drafted.driver().Run(Session::Start{}, screen));
+    EXPECT_EQ(screen.Take(), Alone(options.prompt, {}, options.stops, false).text);
+    drafted.driver().Close();
+    return absl::OkStatus();
+  }
+
+  // What a server says that does not start.
+  static std::string Refusal(const std::string& flags) {
+    const std::string command =
+        Concat(OUTRIDER_SERVER, " --model ", Stories(), " ", flags, " 2>&1");
+    FILE* const program = popen(command.c_str(), "r");
+    OUTRIDER_CHECK(program != nullptr, "a program starts");
+    std::string said;
+    for (int letter = 0; (letter = fgetc(program)) != EOF;) said += static_cast<char>(letter);
+    EXPECT_EQ(WEXITSTATUS(pclose(program)), 1) << said;
+    return said;
+  }
+
+  ScratchDir dir_;
+};
+
+TEST_F(SecurityTest, WithoutAKeyNobodyIsLetIn) {
+  const std::string key = NewKey();
+  const ServerProcess server(0, {"--keys", Write("keys", LineOf("robot", key))});
+  EXPECT_TRUE(Reply(server, {.key = key}).ok());
+  EXPECT_TRUE(Reply(server, {.key_file = Write("key", key + "\n")}).ok());
+  const absl::Status none = Reply(server, {});
+  EXPECT_EQ(none.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("asks for a key"));
+  const absl::Status wrong = Reply(server, {.key = NewKey()});
+  EXPECT_EQ(wrong.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("does not know the device's key"));
+}
+
+// Hangs up once the first text has come, from another thread.
+class Shown final : public SessionDriver::Observer {
+ public:
+  explicit Shown(std::function<void()> then) : then_(std::move(then)) {}
+
+  void OnText(std::string_view) override {
+    if (then_) std::exchange(then_, nullptr)();
+  }
+  void OnPromptProgress(uint32_t, uint32_t) override {}
+  void OnReport(const absl::Status&) override {}
+  bool Interrupted() override { return false; }
+
+ private:
+  std::function<void()> then_;
+};
+
+TEST_F(SecurityTest, WhoseKeyIsWithdrawnInMidSessionIsToldSoAndEnds) {
+  const std::string kept = NewKey();
+  const std::string withdrawn = NewKey();
+  const std::string path =
+      Write("keys", Concat(LineOf("kept", kept), "\n", LineOf("gone", withdrawn)));
+  const ServerProcess server(0, {"--keys", path, "--pass", "30"}, OUTRIDER_PACED_SERVER);
+  const auto verifier = OrDie(RemoteVerifier::Connect(server.address(), {.key = withdrawn}));
+  SessionOptions options;
+  options.prompt = TheTokenizer().Encode("Once upon a time");
+  options.stops.max_tokens = 150;
+  DraftedSession drafted(options, Damaged(), PolicyKind::kOurs, *verifier);
+  Shown shown([&] {
+    Write("keys", LineOf("kept", kept));
+    kill(server.pid(), SIGHUP);
+  });
+  const absl::Status status = drafted.driver().Run(Session::Start{}, shown);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not valid any more"));
+  EXPECT_TRUE(Reply(server, {.key = kept}, 4).ok());
+  EXPECT_FALSE(Reply(server, {.key = withdrawn}, 4).ok());
+  // A file that is no good changes nothing.
+  Write("keys", "what is this");
+  kill(server.pid(), SIGHUP);
+  EXPECT_TRUE(Reply(server, {.key = kept}, 4).ok());
+}
+
+TEST_F(SecurityTest, OfAKeyThereAreAsManySessionsAsItsLineSays) {
+  const std::string key = NewKey();
+  const ServerProcess server(
+      0, {"--keys", Write("keys", LineOf("robot", key) + " opens-per-minute=2")});
+  EXPECT_TRUE(Reply(server, {.key = key}).ok());
+  EXPECT_TRUE(Reply(server, {.key = key}).ok());
+  const auto verifier = OrDie(RemoteVerifier::Connect(server.address(), {.key = key}));
+  SessionOptions options;
+  options.prompt = TheTokenizer().Encode("Once upon a time");
+  options.stops.max_tokens = 4;
+  options.link.patience = std::chrono::milliseconds(500);
+  DraftedSession drafted(options, Damaged(), PolicyKind::kOurs, *verifier);
+  Screen screen;
+  EXPECT_FALSE(drafted.driver().Run(Session::Start{}, screen).ok());
+}
+
+TEST_F(SecurityTest, OthersDoNotReachAServerWithoutTlsUnlessSomebodyInsists) {
+  EXPECT_THAT(Refusal("--listen 0.0.0.0:0"),
+              HasSubstr("give --tls-cert and --tls-key, or say --insecure"));
+  const auto verifier = RemoteVerifier::Connect("192.0.2.1:7373");
+  EXPECT_THAT(std::string(verifier.status().message()),
+              HasSubstr("give --tls or --ca, or say --insecure"));
+  EXPECT_TRUE(RemoteVerifier::Connect("192.0.2.1:7373", {.insecure = true}).ok());
+}
+
+// --- certificates ---
+
+class TlsTest : public SecurityTest {
+ protected:
+  TlsTest() {
+    MakeCa("ca");
+    MakeCa("other");
+    Make("server", "ca");
+    Make("device", "ca");
+    Make("stranger", "other");
+  }
+
+  std::string Pem(const std::string& name) const { return dir_.File(name + ".pem"); }
+  std::string Key(const std::string& name) const { return dir_.File(name + ".key"); }
+
+  // A copy of the server's certificate that was valid until a minute ago.
+  std::string Expired() {
+    FILE* file = fopen(Pem("server").c_str(), "r");
+    X509* const certificate = PEM_read_X509(file, nullptr, nullptr, nullptr);
+    fclose(file);
+    file = fopen(Key("ca").c_str(), "r");
+    EVP_PKEY* const key = PEM_read_PrivateKey(file, nullptr, nullptr, nullptr);
+    fclose(file);
+    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(certificate), -60);
+    OUTRIDER_CHECK(X509_sign(certificate, key, EVP_sha256()) > 0, "a key signs");
+    file = fopen(Pem("expired").c_str(), "w");
+    PEM_write_X509(file, certificate);
+    fclose(file);
+    EVP_PKEY_free(key);
+    X509_free(certificate);
+    return Pem("expired");
+  }
+
+ private:
+  void Openssl(const std::string& arguments) {
+    const std::string command =
+        Concat("cd ", dir_.File(""), " && openssl ", arguments, " 2>openssl.log");
+    OUTRIDER_CHECK(std::system(command.c_str()) == 0, "openssl makes certificates");
+  }
+  static constexpr char kNewKey[] = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+
+  void MakeCa(const std::string& name) {
+    Openssl(Concat("req -x509 ", kNewKey, " -days 2 -subj /CN=", name, " -keyout ", name,
+                   ".key -out ", name, ".pem"));
+  }
+  void Make(const std::string& name, const std::string& ca) {
+    Write("names", "subjectAltName=IP:127.0.0.1");
+    Openssl(Concat("req ", kNewKey, " -subj /CN=", name, " -keyout ", name, ".key -out ", name,
+                   ".csr"));
+    Openssl(Concat("x509 -req -days 2 -in ", name, ".csr -CA ", ca, ".pem -CAkey ", ca,
+                   ".key -CAcreateserial -extfile names -out ", name, ".pem"));
+  }
+};
+
+TEST_F(TlsTest, TheServerIsWhoItsCertificateSays) {
+  const ServerProcess server(0, {"--tls-cert", Pem("server"), "--tls-key", Key("server")});
+  EXPECT_TRUE(Reply(server, {.ca = Pem("ca")}).ok());
+  EXPECT_EQ(Reply(server, {.ca = Pem("other")}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Reply(server, {}).code(), absl::StatusCode::kUnavailable) << "it speaks TLS alone";
+  // Versions before 1.2 are not spoken; a stock client sees that.
+  const auto shakes_hands = [&](const std::string& version) {
+    const std::string command =
+        Concat("echo | openssl s_client -alpn h2 -connect ", server.address(), " ", version,
+               " 2>&1 | grep -q 'Cipher is [^(]'");
+    return std::system(command.c_str()) == 0;
+  };
+  EXPECT_TRUE(shakes_hands("-tls1_2"));
+  EXPECT_TRUE(shakes_hands("-tls1_3"));
+  EXPECT_FALSE(shakes_hands("-tls1_1 -cipher DEFAULT@SECLEVEL=0"));
+}
+
+TEST_F(TlsTest, DevicesNeedCertificatesWhereTheServerAsksForThem) {
+  const ServerProcess server(
+      0, {"--tls-cert", Pem("server"), "--tls-key", Key("server"), "--tls-client-ca", Pem("ca")});
+  const auto device = [&](const std::string& name) {
+    return LinkSecurity{.ca = Pem("ca"), .certificate = Pem(name), .certificate_key = Key(name)};
+  };
+  EXPECT_TRUE(Reply(server, device("device")).ok());
+  EXPECT_FALSE(Reply(server, device("stranger")).ok());
+  EXPECT_FALSE(Reply(server, {.ca = Pem("ca")}).ok());
+}
+
+TEST_F(TlsTest, WhatIsWrongWithCertificatesIsSaidBeforeAnythingIsServed) {
+  const auto refusal = [&](const std::string& certificate, const std::string& key) {
+    return Refusal(Concat("--tls-cert ", certificate, " --tls-key ", key));
+  };
+  EXPECT_THAT(refusal(Expired(), Key("server")), HasSubstr("its certificate has expired"));
+  EXPECT_THAT(refusal(Pem("server"), Key("device")),
+              HasSubstr("is not the key of the certificate"));
+  EXPECT_THAT(refusal(dir_.File("none"), Key("server")), HasSubstr("cannot be read"));
+  EXPECT_THAT(refusal(Key("server"), Key("server")),
+              HasSubstr("begins with no certificate in PEM"));
+  EXPECT_THAT(Refusal("--keys " + dir_.File("none")), HasSubstr("none: cannot be read"));
+  const auto verifier = RemoteVerifier::Connect("127.0.0.1:1", {.ca = Key("none")});
+  EXPECT_THAT(std::string(verifier.status().message()), HasSubstr("cannot be read, or is empty"));
+}
+
+}  // namespace
+}  // namespace outrider
