@@ -27,7 +27,8 @@ contains "$(cat summary.txt)" "stories260k at $address: numerics id "
 
 # A sentence and an end, never a hang.
 fails 1 'choose another (--listen)' timeout 60 "$server" --model stories.gguf --listen "$address"
-fails 1 'choose another (--listen)' timeout 60 "$server" --model stories.gguf --listen "0.0.0.0:${address##*:}"
+fails 1 'choose another (--listen)' timeout 60 "$server" --model stories.gguf --insecure --listen "0.0.0.0:${address##*:}"
+fails 1 'or say --insecure' timeout 60 "$server" --model stories.gguf --listen 0.0.0.0:0
 fails 1 'give host:port' timeout 60 "$server" --model stories.gguf --listen nowhere
 fails 1 'give host:port' timeout 60 "$server" --model stories.gguf --listen 127.0.0.1:70000
 fails 1 'missing.gguf: ' timeout 60 "$server" --model missing.gguf
@@ -55,7 +56,7 @@ wait "$server_pid" || fail "the server ended with $?"
 fails 1 'cannot reach a verifier' there --draft stories.gguf --prompt 'Once' --max-tokens 4
 
 # A flag is as good from the environment; 0.0.0.0 is every address of this machine, and a chat is the same chat.
-OUTRIDER_MODEL=$DATA/models/llama OUTRIDER_LISTEN=0.0.0.0:0 OUTRIDER_CONTEXT=100 OUTRIDER_SESSIONS=3 OUTRIDER_PASS_NODES=5 \
+OUTRIDER_MODEL=$DATA/models/llama OUTRIDER_LISTEN=0.0.0.0:0 OUTRIDER_INSECURE=true OUTRIDER_CONTEXT=100 OUTRIDER_SESSIONS=3 OUTRIDER_PASS_NODES=5 \
   OUTRIDER_THREADS=1 OUTRIDER_ISA=scalar OUTRIDER_DRAIN_SECONDS=7 start
 contains "$address" '0.0.0.0:'
 address=127.0.0.1:${address##*:}
