@@ -39,7 +39,7 @@
 // next is asked for (Read).
 //
 // Bounds: config has them. Per stream: the message being written, `unread_verdicts_max` verdicts,
-//         one hint and one of every other kind; one message held back.
+//         a few hints and one of every other kind; one message held back.
 // Threads: as a vector.
 #pragma once
 
