@@ -1,8 +1,8 @@
 // A file mapped read-only: its bytes as if they were memory, paged in when touched.
 //
 // For metadata and for reading a model once; weights that have to arrive on time come through
-// DirectFile. A file that another process shortens while it is mapped ends this process with
-// SIGBUS, as every mapping does.
+// DirectFile. The bytes of a file that another process has shortened, or that its disk cannot read,
+// are a signal to whoever touches them (SIGBUS): what is large is read by way of ReadMapped().
 #pragma once
 
 #include <cstddef>

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/formats/models/convert.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -159,6 +160,35 @@ TEST(ModelFile, RowsThatAreNotThereAreRefused) {
   EXPECT_EQ(model->ReadRows(tensor, 1, UINT64_MAX, row).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(model->ReadRows(tensor, 0, 2, row).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(model->Find("blk.2.attn_q.weight"), nullptr);
+}
+
+// Rows of a model whose files are cut to a page after they were opened.
+void ExpectLost(const std::string& path, const std::string& file) {
+  const std::unique_ptr<ModelFile> model = *ModelFile::Open(path);
+  fs::resize_file(file, 4096);
+  bool has_lost_one = false;
+  for (const ModelTensor& tensor : model->tensors()) {
+    std::vector<std::byte> rows(tensor.bytes);
+    const absl::Status status = model->ReadRows(tensor, 0, tensor.row_count(), rows);
+    if (status.ok()) continue;  // within the page that is left
+    has_lost_one = true;
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(Concat(": tensor ", tensor.name, " cannot be read at ")));
+    EXPECT_TRUE(Message(status).starts_with(path)) << status;
+  }
+  EXPECT_TRUE(has_lost_one);
+}
+
+TEST(ModelFile, AFileThatShrinksIsAnErrorThatNamesTensorAndPlace) {
+  const ScratchDir scratch;
+  const std::string directory = scratch.File("llama");
+  fs::copy(ModelDirectory("llama"), directory);
+  const std::string gguf = scratch.File("llama.gguf");
+  OUTRIDER_CHECK_OK(
+      Convert(**ModelFile::Open(directory), gguf, {}, [](uint64_t, std::string_view) {}));
+  ExpectLost(gguf, gguf);
+  ExpectLost(directory, directory + "/model.safetensors");
 }
 
 TEST(ModelFile, HuggingFaceModelsCarryTheirTokenizer) {

@@ -55,8 +55,8 @@ class StoredModel : public ModelFile {
       return InvalidArgument(path(), ": ", count, " rows of tensor ", tensor.name, " are ", bytes,
                              " bytes, not ", out.size());
     }
-    CopyRows(stored, first, count, out);
-    return absl::OkStatus();
+    const std::optional<uint64_t> lost = CopyRows(stored, first, count, out);
+    return lost ? Lost(stored, *lost) : absl::OkStatus();
   }
 
   void Forget(const ModelTensor& tensor, uint64_t first, uint64_t count) const override {
@@ -68,6 +68,15 @@ class StoredModel : public ModelFile {
   virtual const std::string& path() const = 0;
 
  private:
+  absl::Status Lost(const StoredTensor& stored, uint64_t byte) const {
+    const std::optional<ModelTensor::Place>& place = stored.tensor.place;
+    const std::string& file = place ? file_path(place->file) : path();
+    const std::string where =
+        place ? Concat("offset ", place->offset + byte) : Concat("byte ", byte, " of it");
+    return DataLoss(file, ": tensor ", stored.tensor.name, " cannot be read at ", where,
+                    ": the file has become shorter, or its disk fails");
+  }
+
   Hyperparameters hyperparameters_;
   std::vector<StoredTensor> stored_;
   std::vector<ModelTensor> tensors_;  // as in stored_

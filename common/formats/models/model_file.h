@@ -81,8 +81,9 @@ class ModelFile {
   virtual absl::Status AddMetadata(GgufWriter& writer) const = 0;
 
   // Rows [first, first + count) of the tensor, each RowBytes(type, dims[0]) long, into `out` of
-  // exactly that size. InvalidArgument for rows that are not there. Reads the mapped files and
-  // takes no memory of its own.
+  // exactly that size. InvalidArgument for rows that are not there; DataLoss for bytes that are gone
+  // since the file was opened, or cannot be read. Reads the mapped files and takes no memory of its
+  // own.
   virtual absl::Status ReadRows(const ModelTensor& tensor, uint64_t first, uint64_t count,
                                 std::span<std::byte> out) const = 0;
 

@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/mapped_file.h"
+#include "common/base/mapped_read.h"
 
 namespace outrider {
 namespace {
@@ -52,10 +53,7 @@ void CopyTransposed(const RowSource& source, uint64_t element_bytes, uint64_t co
   }
 }
 
-}  // namespace
-
-void CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
-              std::span<std::byte> out) {
+void Copy(const StoredTensor& stored, uint64_t first, uint64_t count, std::span<std::byte> out) {
   const TensorType type = stored.tensor.type;
   const std::vector<uint64_t>& dims = stored.tensor.dims;
   const RowSource& source = stored.source;
@@ -73,6 +71,24 @@ void CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
     case RowSource::Order::kTransposed:
       return CopyTransposed(source, RowBytes(type, 1), dims[0], dims[1], first, count, out.data());
   }
+}
+
+}  // namespace
+
+std::optional<uint64_t> CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
+                                 std::span<std::byte> out) {
+  const auto lost = ReadMapped([&] { Copy(stored, first, count, out); });
+  if (!lost) return std::nullopt;
+  uint64_t before = 0;
+  for (const std::span<const std::byte> piece : stored.source.pieces) {
+    // The fault may be said to be at the beginning of its page.
+    constexpr uint64_t kPageBytes = 4096;
+    if (*lost + kPageBytes > piece.data() && *lost < piece.data() + piece.size()) {
+      return before + static_cast<uint64_t>(std::max(*lost, piece.data()) - piece.data());
+    }
+    before += piece.size();
+  }
+  return 0;
 }
 
 void ForgetRows(const StoredTensor& stored, uint64_t first, uint64_t count) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,8 +45,10 @@ struct StoredTensor {
 };
 
 // Rows [first, first + count) into `out` of exactly their size. The pieces together hold the
-// tensor's bytes; no memory is taken.
-void CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count, std::span<std::byte> out);
+// tensor's bytes; no memory is taken. Returns which byte of the tensor, as the file stores it, could
+// not be had, since the file has become shorter or its disk fails; none: all could.
+std::optional<uint64_t> CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
+                                 std::span<std::byte> out);
 
 // Lets go of the pages these rows were read from (MappedFile::Forget). Where rows are gathered from
 // all over a matrix, that is when the last of them is forgotten.

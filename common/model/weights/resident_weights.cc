@@ -64,11 +64,12 @@ class Loader {
       : model_(model),
         pool_(pool),
         row_buffers_(std::move(row_buffers)),
+        failures_(pool.thread_count()),
         hasher_(model.hyperparameters(), model.tensors()) {}
 
   // Calls advance(bytes read) after every band.
   template <typename Advance>
-  void Load(const MatrixPart& part, std::byte* slot, const Advance& advance) {
+  absl::Status Load(const MatrixPart& part, std::byte* slot, const Advance& advance) {
     const ModelTensor& tensor = *part.tensor;
     const uint64_t row_bytes = RowBytes(tensor.type, tensor.dims[0]);
     const uint64_t rows = part.view.outputs;
@@ -78,16 +79,18 @@ class Loader {
     for (uint64_t done = 0; done < groups; done += band_groups) {
       const uint64_t count = std::min(band_groups, groups - done);
       pool_.ParallelRanges(count, [&](size_t begin, size_t end, uint32_t worker) {
-        for (size_t i = begin; i < end; ++i) {
-          hashes_[done + i] = LoadGroup(part, slot, done + i, worker);
+        for (size_t i = begin; i < end && failures_[worker].ok(); ++i) {
+          failures_[worker] = LoadGroup(part, slot, done + i, worker);
         }
       });
+      for (const absl::Status& failure : failures_) OUTRIDER_RETURN_IF_ERROR(failure);
       const uint64_t first = done * kPanelOutputs;
       const uint64_t band_rows = std::min(count * kPanelOutputs, rows - first);
       model_.Forget(tensor, part.first_row + first, band_rows);
       advance(band_rows * row_bytes);
     }
     hasher_.AddHashedRows(tensor, part.first_row, hashes_);
+    return absl::OkStatus();
   }
 
   absl::Status Load(const VectorPart& part, std::byte* slot) {
@@ -104,8 +107,8 @@ class Loader {
   uint64_t content_hash() const { return hasher_.value(); }
 
  private:
-  // Sixteen rows, or what is left of them; returns the hash of their bytes as the file has them.
-  uint64_t LoadGroup(const MatrixPart& part, std::byte* slot, uint64_t group, uint32_t worker) {
+  // Sixteen rows, or what is left of them, and the hash of their bytes as the file has them.
+  absl::Status LoadGroup(const MatrixPart& part, std::byte* slot, uint64_t group, uint32_t worker) {
     const ModelTensor& tensor = *part.tensor;
     const WeightMatrix& view = part.view;
     const uint64_t row_bytes = RowBytes(tensor.type, tensor.dims[0]);
@@ -115,12 +118,13 @@ class Loader {
     const bool packs = view.layout == WeightLayout::kPanels;
     const std::span<std::byte> rows = packs ? RowBuffer(worker).first(count * row_bytes)
                                             : target.subspan(first * row_bytes, count * row_bytes);
-    OUTRIDER_CHECK_OK(model_.ReadRows(tensor, part.first_row + first, count, rows));
+    OUTRIDER_RETURN_IF_ERROR(model_.ReadRows(tensor, part.first_row + first, count, rows));
     if (packs) {
       const uint64_t panel_bytes = PanelBytes(tensor.type, view.inputs);
       PackPanel(tensor.type, view.inputs, rows, target.subspan(group * panel_bytes, panel_bytes));
     }
-    return HashBytes(rows, 0);
+    hashes_[group] = HashBytes(rows, 0);
+    return absl::OkStatus();
   }
 
   std::span<std::byte> RowBuffer(uint32_t worker) {
@@ -130,8 +134,9 @@ class Loader {
 
   const ModelFile& model_;
   ThreadPool& pool_;
-  AlignedBuffer row_buffers_;     // of each worker, the rows of one panel
-  std::vector<uint64_t> hashes_;  // of the present part, by sixteen rows
+  AlignedBuffer row_buffers_;           // of each worker, the rows of one panel
+  std::vector<uint64_t> hashes_;        // of the present part, by sixteen rows
+  std::vector<absl::Status> failures_;  // by worker
   ContentHasher hasher_;
 };
 
@@ -190,7 +195,8 @@ absl::StatusOr<std::unique_ptr<ResidentWeights>> ResidentWeights::Load(
   const auto fill = [&](const auto& plan, std::byte* at) {
     for (const VectorPart& part : plan.vectors) status.Update(loader.Load(part, at));
     for (const MatrixPart& part : plan.matrices) {
-      loader.Load(part, at, [&](uint64_t bytes) {
+      if (!status.ok()) return;
+      status = loader.Load(part, at, [&](uint64_t bytes) {
         done += bytes;
         if (progress) progress(done, extent.matrix_bytes, part.tensor->name);
       });
