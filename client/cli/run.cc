@@ -74,6 +74,10 @@ std::string Summary(const SessionStats& session) {
       Concat("passes: ", session.passes, " (", PerPass(session.tokens, session.passes),
              " tokens each of ", PerPass(session.nodes_passed, session.passes), " drafted); up ",
              HumanBytes(session.bytes_up), ", down ", HumanBytes(session.bytes_down));
+  if (session.hints > 0) {
+    text += Concat("; ", session.hints, " hints, ", session.hints_right, " right, ",
+                   session.roots_grown_after_hint, " of use");
+  }
   if (session.passes_drafted_there > 0) {
     text += Concat("; ", session.passes_drafted_there, " over the server's own draft");
   }

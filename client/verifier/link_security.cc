@@ -40,15 +40,11 @@ absl::StatusOr<std::string> CheckKey(std::string key, const std::string& place) 
   return InvalidArgument(place, ": is no key: that is one word of letters and digits");
 }
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
-}
-
 }  // namespace
 
 absl::StatusOr<LinkSecrets> ReadSecrets(const LinkSecurity& security, const std::string& address) {
   OUTRIDER_ASSIGN_OR_RETURN(const NetworkAddress where, NetworkAddress::Parse(address));
-  if (!security.has_tls() && !security.insecure && !IsLoopback(where.host)) {
+  if (!security.has_tls() && !security.insecure && !where.is_loopback()) {
     return InvalidArgument("--server ", address,
                            ": is not this machine, and whoever is between could "
                            "read prompts and texts; give --tls or --ca, or say --insecure");

@@ -21,4 +21,9 @@ absl::StatusOr<NetworkAddress> NetworkAddress::Parse(std::string_view text) {
   return InvalidArgument("\"", text, "\" is no address; give host:port, the port up to 65535");
 }
 
+bool NetworkAddress::is_loopback() const {
+  const bool is_ipv4 = host.find_first_not_of("0123456789.") == std::string::npos;
+  return host == "localhost" || host == "[::1]" || (is_ipv4 && host.starts_with("127."));
+}
+
 }  // namespace outrider

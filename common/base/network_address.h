@@ -14,6 +14,8 @@ struct NetworkAddress {
   uint16_t port = 0;
 
   std::string ToString() const;
+  // Whether only programs of this machine reach it.
+  bool is_loopback() const;
 
   // InvalidArgument when it is not a host and a port up to 65535.
   static absl::StatusOr<NetworkAddress> Parse(std::string_view text);

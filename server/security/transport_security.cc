@@ -59,10 +59,6 @@ absl::Status CheckPair(const TransportFlags& flags) {
   return absl::OkStatus();
 }
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
-}
-
 }  // namespace
 
 absl::Status CheckTransport(const TransportFlags& flags, const std::string& address) {
@@ -78,7 +74,7 @@ absl::Status CheckTransport(const TransportFlags& flags, const std::string& addr
     return InvalidArgument("--tls-client-ca asks callers for certificates, which needs --tls-cert");
   }
   OUTRIDER_ASSIGN_OR_RETURN(const NetworkAddress where, NetworkAddress::Parse(address));
-  if (flags.insecure || IsLoopback(where.host)) return absl::OkStatus();
+  if (flags.insecure || where.is_loopback()) return absl::OkStatus();
   return InvalidArgument("--listen ", address,
                          ": others reach this address, and whoever is between "
                          "could read prompts and texts; give --tls-cert and --tls-key, or say "
