@@ -8,6 +8,7 @@
 #include "grpcpp/grpcpp.h"
 #include "proto/outrider/v1/verifier.grpc.pb.h"
 #include "server/generate_call.h"
+#include "server/security/origin.h"
 
 namespace outrider {
 namespace {
@@ -94,7 +95,8 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
     const VerifierDriver::StreamNumber number = driver_.NextNumber();
     auto stream = std::make_unique<DecodeStream>(driver_, number, *context);
     DecodeStream* const reactor = stream.get();
-    driver_.Open(number, std::move(stream), std::move(caller->name), caller->terms);
+    driver_.Open(number, std::move(stream), std::move(caller->name), caller->terms,
+                 OriginOf(context->peer()));
     return reactor;
   }
 
@@ -107,7 +109,8 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
     const VerifierDriver::StreamNumber number = driver_.NextNumber();
     auto call = std::make_unique<GenerateCall>(driver_, number, *std::move(generation));
     GenerateCall* const reactor = call.get();
-    driver_.Open(number, std::move(call), std::move(caller->name), caller->terms);
+    driver_.Open(number, std::move(call), std::move(caller->name), caller->terms,
+                 OriginOf(context->peer()));
     return reactor;
   }
 

@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "common/base/status.h"
 #include "common/formats/models/exits_file.h"
+#include "server/config/choice_flag.h"
 
 namespace outrider {
 namespace {
@@ -40,19 +41,14 @@ void AddExitFlags(CLI::App& app, ExitFlags& flags) {
                  "coming to; none: without (default: model.exits.gguf beside model.gguf, if it is "
                  "there)")
       ->envname("OUTRIDER_EXITS");
-  app.add_option("--exit-scope", flags.scope,
-                 "What exits score: candidates, which is the draft's tokens and frequent ones, or "
-                 "full, every token, at many times the price")
-      ->envname("OUTRIDER_EXIT_SCOPE")
-      ->transform(CLI::CheckedTransformer(kScopes, CLI::ignore_case).description(""))
-      ->default_str("candidates");
-  app.add_option(
-         "--exit-order", flags.order,
-         "Which hint goes first where several wait for a slow link: probability, the most "
-         "probable one as calibrated; softmax, that of the largest softmax; arrival; random")
-      ->envname("OUTRIDER_EXIT_ORDER")
-      ->transform(CLI::CheckedTransformer(kOrders, CLI::ignore_case).description(""))
-      ->default_str("probability");
+  AddChoice(app, "--exit-scope", flags.scope, kScopes,
+            "What exits score: candidates, which is the draft's tokens and frequent ones, or "
+            "full, every token, at many times the price")
+      ->envname("OUTRIDER_EXIT_SCOPE");
+  AddChoice(app, "--exit-order", flags.order, kOrders,
+            "Which hint goes first where several wait for a slow link: probability, the most "
+            "probable one as calibrated; softmax, that of the largest softmax; arrival; random")
+      ->envname("OUTRIDER_EXIT_ORDER");
 }
 
 absl::Status AttachExits(const ExitFlags& flags, const std::string& model, EngineTarget& target) {

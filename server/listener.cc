@@ -9,16 +9,16 @@
 #include "common/base/network_address.h"
 #include "common/base/status.h"
 #include "grpc/support/log.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "proto/outrider/v1/verifier.grpc.pb.h"
 
 namespace outrider {
 namespace {
 
-// Of a message, besides a context's tokens, which take five bytes each at the most.
-constexpr uint64_t kMessageBytes = 64 << 10;
+// Of a message at the most.
 constexpr int kTokenBytes = 5;
-// Of all calls together, for what is being read and written: a stream has a message of each kind.
-constexpr uint64_t kQuotaBytes = 64 << 20;
 constexpr int kThreadsMax = 16;
 // Of a call, before anything of it is looked at.
 constexpr int kHeaderBytesMax = 8 << 10;
@@ -39,6 +39,8 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& ad
   OUTRIDER_ASSIGN_OR_RETURN(NetworkAddress where, NetworkAddress::Parse(address));
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters is in the statuses
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(address, CredentialsFor(transport), &port);
@@ -52,10 +54,11 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& ad
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kHeaderBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(limits.stream_count_max));
-  const uint64_t message_bytes = kMessageBytes + kTokenBytes * uint64_t{limits.context_length};
+  const uint64_t message_bytes =
+      limits.message_bytes + kTokenBytes * uint64_t{limits.context_length};
   builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<uint64_t>(message_bytes, INT_MAX)));
   grpc::ResourceQuota quota("outrider-server");
-  quota.Resize(std::max(kQuotaBytes, 4 * message_bytes)).SetMaxThreads(kThreadsMax);
+  quota.Resize(std::max(limits.transport_bytes, 4 * message_bytes)).SetMaxThreads(kThreadsMax);
   builder.SetResourceQuota(quota);
   builder.RegisterService(&service.grpc());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
@@ -65,11 +68,20 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& ad
         ": the port is in use or the host is not this machine's; choose another (--listen)"));
   }
   where.port = static_cast<uint16_t>(port);
-  return std::unique_ptr<Listener>(new Listener(std::move(server), where.ToString()));
+  std::unique_ptr<Listener> listener(new Listener(std::move(server), where.ToString()));
+  listener->SetReady(false);
+  return listener;
 }
 
 Listener::Listener(std::unique_ptr<grpc::Server> server, std::string address)
     : server_(std::move(server)), address_(std::move(address)) {}
+
+void Listener::SetReady(bool ready) {
+  grpc::HealthCheckServiceInterface& health = *server_->GetHealthCheckService();
+  health.SetServingStatus("", ready);
+  health.SetServingStatus(v1::Verifier::service_full_name(), ready);
+  health.SetServingStatus("live", true);
+}
 
 Listener::~Listener() {
   server_->Shutdown(std::chrono::system_clock::now());

@@ -1,4 +1,8 @@
-// The port that devices connect to.
+// The port that devices connect to. Beside the service it answers grpc.health.v1 and reflection:
+//
+//   service ""                       whether sessions are taken
+//   service "outrider.v1.Verifier"   the same
+//   service "live"                   whether the process is
 #pragma once
 
 #include <cstdint>
@@ -21,6 +25,8 @@ class Listener {
   struct Limits {
     uint32_t context_length;  // tokens that a message may have to hold
     uint32_t stream_count_max;
+    uint64_t message_bytes;    // of a message, besides those
+    uint64_t transport_bytes;  // of all that is being read and written
   };
 
   // `address` is host:port; port 0 takes any free one. InvalidArgument when it is none, Unavailable
@@ -32,6 +38,9 @@ class Listener {
   ~Listener();  // ends what is left of streams, and waits for that
 
   const std::string& address() const { return address_; }
+
+  // What health checks are told; until it is said, no.
+  void SetReady(bool ready);
 
  private:
   Listener(std::unique_ptr<grpc::Server> server, std::string address);

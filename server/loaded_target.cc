@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,23 +26,27 @@ constexpr uint32_t kDefaultContext = 4096;
 // What a log wants of a model that takes its time: a line a quarter.
 class LoadLog {
  public:
-  explicit LoadLog(const std::string& path) : path_(path) {}
+  LoadLog(const std::string& path, EventLog& log) : path_(path), log_(log) {}
 
   void Progress(uint64_t done, uint64_t total) {
     const uint64_t quarter = total > 0 ? 4 * done / total : 4;
     if (quarter <= quarter_) return;
     quarter_ = quarter;
     if (RealClock().Now() < begin_ + std::chrono::seconds(1)) return;
-    std::fprintf(stderr, "loading %s: %u %%\n", path_.c_str(), static_cast<unsigned>(25 * quarter));
+    const uint64_t percent = 25 * quarter;
+    log_.Say("loading", {{"file", path_}, {"percent", percent}},
+             Concat("loading ", path_, ": ", percent, " %"));
   }
 
  private:
   const std::string& path_;
+  EventLog& log_;
   const MonotonicTime begin_ = RealClock().Now();
   uint64_t quarter_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Target>> LoadTarget(const ServerFlags& flags, ThreadPool& pool) {
+absl::StatusOr<std::unique_ptr<Target>> LoadTarget(const ServerFlags& flags, ThreadPool& pool,
+                                                   EventLog& event_log) {
   OUTRIDER_ASSIGN_OR_RETURN(
       const Isa isa,
       SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
@@ -53,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Target>> LoadTarget(const ServerFlags& flags, Thr
                                  .sequence_count_max = flags.sessions,
                                  .node_count_max = flags.pass_nodes,
                                  .kv_bytes = flags.kv_memory};
-  LoadLog log(flags.model);
+  LoadLog log(flags.model, event_log);
   const LoadProgress progress = [&](uint64_t done, uint64_t total, std::string_view) {
     log.Progress(done, total);
   };
@@ -68,11 +71,11 @@ absl::StatusOr<std::unique_ptr<Target>> LoadTarget(const ServerFlags& flags, Thr
 
 }  // namespace
 
-absl::StatusOr<LoadedTarget> LoadedTarget::Load(const ServerFlags& flags) {
+absl::StatusOr<LoadedTarget> LoadedTarget::Load(const ServerFlags& flags, EventLog& log) {
   LoadedTarget loaded;
   OUTRIDER_ASSIGN_OR_RETURN(loaded.tokenizer_, OpenTokenizer(flags.model));
   OUTRIDER_ASSIGN_OR_RETURN(loaded.pool_, ThreadPool::Create(flags.threads));
-  OUTRIDER_ASSIGN_OR_RETURN(loaded.target_, LoadTarget(flags, *loaded.pool_));
+  OUTRIDER_ASSIGN_OR_RETURN(loaded.target_, LoadTarget(flags, *loaded.pool_, log));
   return loaded;
 }
 

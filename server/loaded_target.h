@@ -7,14 +7,15 @@
 #include "common/base/thread_pool.h"
 #include "common/engine/target.h"
 #include "common/text/tokenizer.h"
-#include "server/server_flags.h"
+#include "server/config/server_flags.h"
+#include "server/operations/event_log.h"
 
 namespace outrider {
 
 class LoadedTarget {
  public:
-  // Takes its time; a slow one says on standard error how far it is.
-  static absl::StatusOr<LoadedTarget> Load(const ServerFlags& flags);
+  // Takes its time; the log of a slow one says how far it is.
+  static absl::StatusOr<LoadedTarget> Load(const ServerFlags& flags, EventLog& log);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   Target& target() const { return *target_; }

@@ -1,10 +1,14 @@
 // outrider-server: a target for many devices.
+#include <memory>
+
 #include "CLI/CLI.hpp"
 #include "common/base/program.h"
 #include "common/base/status.h"
+#include "server/config/config_file.h"
+#include "server/config/server_flags.h"
 #include "server/loaded_target.h"
+#include "server/operations/operations.h"
 #include "server/serve.h"
-#include "server/server_flags.h"
 
 namespace outrider {
 namespace {
@@ -17,14 +21,23 @@ constexpr char kFooter[] =
     "A device connects with `outrider run --server HOST:PORT --draft small.gguf --prompt TEXT`.\n"
     "SIGTERM or Ctrl-C drains: no new sessions, and those there are have --drain-seconds left; a "
     "second one ends at once.\n"
-    "Every flag has an environment twin: --model is OUTRIDER_MODEL. Exit codes: 0 done, 1 failed, "
-    "2 wrong usage.";
+    "Every flag has an environment twin: --model is OUTRIDER_MODEL; and may stand in a file "
+    "(--config). Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
 absl::Status LoadAndServe(const ServerFlags& flags) {
-  OUTRIDER_RETURN_IF_ERROR(CheckServerFlags(flags));
   BlockSignals();
-  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded, LoadedTarget::Load(flags));
-  return Serve(flags, loaded.tokenizer(), loaded.target());
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Operations> operations,
+                            Operations::Open(flags.operations));
+  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+                            LoadedTarget::Load(flags, operations->log()));
+  return Serve(flags, loaded.tokenizer(), loaded.target(), *operations);
+}
+
+absl::Status CheckAndServe(const ServerFlags& flags, const ConfigFile& config) {
+  OUTRIDER_RETURN_IF_ERROR(CheckServerFlags(flags));
+  if (!config.is_check()) return LoadAndServe(flags);
+  config.Print();
+  return absl::OkStatus();
 }
 
 int Main(int argc, char** argv) {
@@ -33,7 +46,8 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "outrider-server " OUTRIDER_VERSION);
   ServerFlags flags;
   AddServerFlags(app, flags);
-  return RunProgram(app, argc, argv, [&] { return LoadAndServe(flags); });
+  const ConfigFile config(app);
+  return RunProgram(app, argc, argv, [&] { return CheckAndServe(flags, config); });
 }
 
 }  // namespace

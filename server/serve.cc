@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -20,9 +19,12 @@
 #include "common/verification/machine/verifier_config.h"
 #include "common/verification/machine/verifier_machine.h"
 #include "common/verification/verifier_driver.h"
+#include "server/banner.h"
 #include "server/decode_service.h"
 #include "server/draft.h"
 #include "server/listener.h"
+#include "server/operations/admin_port.h"
+#include "server/operations/operations.h"
 #include "server/security/gatekeeper.h"
 
 namespace outrider {
@@ -43,25 +45,24 @@ sigset_t AllSignals() {
 }
 
 // Whoever has lost his key is thrown out; a file that is no good changes nothing.
-void ReadKeysAgain(Gatekeeper& gate, VerifierDriver& driver) {
+void ReadKeysAgain(Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
   const auto revoked = gate.Reload();
   if (!revoked.ok()) {
-    std::fprintf(stderr, "keys stay as they are: %s\n",
-                 std::string(Message(revoked.status())).c_str());
-    return;
+    const std::string why(Message(revoked.status()));
+    return log.Say("keys_unchanged", {{"why", why}}, Concat("keys stay as they are: ", why));
   }
   for (const std::string& name : *revoked) {
-    std::fprintf(stderr, "the key of %s is not valid any more\n", name.c_str());
+    log.Say("key_revoked", {{"key", name}}, Concat("the key of ", name, " is not valid any more"));
     driver.Revoke(name);
   }
 }
 
-void AwaitEnd(Gatekeeper& gate, VerifierDriver& driver) {
+void AwaitEnd(Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
   const sigset_t signals = AllSignals();
   for (int signal = 0;;) {
     sigwait(&signals, &signal);
     if (signal != SIGHUP) return;
-    ReadKeysAgain(gate, driver);
+    ReadKeysAgain(gate, driver, log);
   }
 }
 
@@ -77,17 +78,43 @@ absl::StatusOr<std::unique_ptr<ServerDraft>> LoadDraft(const ServerFlags& flags,
 }
 
 // Until all sessions have ended, or a second signal says not to wait for them.
-void Drain(VerifierDriver& driver, const sigset_t& signals, uint32_t seconds) {
-  std::fprintf(stderr, "draining: sessions have %u s left; once more ends at once\n", seconds);
+void Drain(VerifierDriver& driver, const sigset_t& signals, uint32_t seconds, EventLog& log) {
+  log.Say("draining", {{"seconds", uint64_t{seconds}}},
+          Concat("draining: sessions have ", seconds, " s left; once more ends at once"));
   driver.Drain(std::chrono::seconds(seconds));
   constexpr timespec kNow = {0, 0};
   while (!driver.WaitUntilDrained(RealClock().Now() + std::chrono::milliseconds(100))) {
     if (sigtimedwait(&signals, nullptr, &kNow) > 0) {
-      std::fputs("ended before all sessions had\n", stderr);
+      log.Say("ended", {}, "ended before all sessions had");
+      log.Flush();
       std::_Exit(kExitFailure);
     }
   }
 }
+
+// What probes are told, from here on until it goes.
+class ReadyState {
+ public:
+  ReadyState(Listener& listener, AdminPort* admin, ServedModel model, VerifierDriver& driver)
+      : listener_(listener), admin_(admin) {
+    if (admin_ != nullptr) admin_->Begin(std::move(model), driver);
+    Set(true);
+  }
+  ~ReadyState() {
+    if (admin_ != nullptr) admin_->End();
+  }
+  ReadyState(const ReadyState&) = delete;
+  ReadyState& operator=(const ReadyState&) = delete;
+
+  void Set(bool ready) const {
+    listener_.SetReady(ready);
+    if (admin_ != nullptr) admin_->SetReady(ready);
+  }
+
+ private:
+  Listener& listener_;
+  AdminPort* const admin_;  // null: there is none
+};
 
 }  // namespace
 
@@ -96,7 +123,8 @@ void BlockSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target& target) {
+absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target& target,
+                   Operations& operations) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Gatekeeper> gate,
                             Gatekeeper::Open(flags.security.keys));
   // Draft and target take turns, each with all threads.
@@ -105,30 +133,36 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServerDraft> draft,
                             LoadDraft(flags, tokenizer, *draft_pool));
   VerifierConfig config = ConfigFor(target.info(), tokenizer);
+  flags.limits.ApplyTo(config);
   config.drafts = draft != nullptr;
   config.hint_order = flags.exits.order;
-  const uint32_t stream_count_max = config.stream_count_max;
   VerifierMachine machine(std::move(config), {tokenizer, RandomBits});
   v1::DescribeResponse description;
   machine.Describe(description);
 
-  VerifierDriver driver(machine, target, draft ? draft->NewDrafter() : nullptr);
+  EventLog& log = operations.log();
+  VerifierDriver driver(machine, target, draft ? draft->NewDrafter() : nullptr,
+                        operations.SessionLog());
   DecodeService service(driver, description, *gate);
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Listener> listener,
-                            Listener::Listen(flags.listen,
-                                             {.context_length = description.context_length(),
-                                              .stream_count_max = stream_count_max},
-                                             flags.security.transport, service));
-  std::fprintf(stderr, "serving %s (numerics id %s) on %s\n", description.model_name().c_str(),
-               description.numerics_id().c_str(), listener->address().c_str());
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Listener> listener,
+      Listener::Listen(flags.listen,
+                       {.context_length = description.context_length(),
+                        .stream_count_max = flags.limits.machine.stream_count_max,
+                        .message_bytes = flags.limits.message_bytes,
+                        .transport_bytes = flags.limits.transport_bytes},
+                       flags.security.transport, service));
+  const ReadyState ready(*listener, operations.admin(),
+                         {description.model_name(), description.numerics_id()}, driver);
+  SayServing(flags, target.info(), description, listener->address(), log);
   if (!target.info().batch_invariant) {
-    std::fputs(
-        "note: on this device a pass rounds differently beside others and with other --threads, so "
-        "a session's tokens may differ where two are all but equally likely\n",
-        stderr);
+    log.Say("batches_differ", {},
+            "note: on this device a pass rounds differently beside others and with other "
+            "--threads, so a session's tokens may differ where two are all but equally likely");
   }
-  AwaitEnd(*gate, driver);
-  Drain(driver, EndingSignals(), flags.drain_seconds);
+  AwaitEnd(*gate, driver, log);
+  ready.Set(false);
+  Drain(driver, EndingSignals(), flags.drain_seconds, log);
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
 // outrider-server with a target that takes as long as it is told to (paced_target.h).
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -9,9 +10,10 @@
 #include "common/base/program.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
+#include "server/config/server_flags.h"
 #include "server/loaded_target.h"
+#include "server/operations/operations.h"
 #include "server/serve.h"
-#include "server/server_flags.h"
 
 namespace outrider {
 namespace {
@@ -50,9 +52,12 @@ absl::Status LoadAndServe(const PacedFlags& flags) {
                flags.server.model.c_str());
   OUTRIDER_RETURN_IF_ERROR(CheckServerFlags(flags.server));
   BlockSignals();
-  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded, LoadedTarget::Load(flags.server));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Operations> operations,
+                            Operations::Open(flags.server.operations));
+  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded,
+                            LoadedTarget::Load(flags.server, operations->log()));
   PacedTarget target(loaded.target(), std::move(pace));
-  OUTRIDER_RETURN_IF_ERROR(Serve(flags.server, loaded.tokenizer(), target));
+  OUTRIDER_RETURN_IF_ERROR(Serve(flags.server, loaded.tokenizer(), target, *operations));
   Print(target.lateness());
   return absl::OkStatus();
 }

@@ -9,13 +9,15 @@
 namespace outrider {
 
 VerifierDriver::VerifierDriver(VerifierMachine& machine, Target& target,
-                               DraftRunner::NewDrafter new_drafter)
+                               DraftRunner::NewDrafter new_drafter, Log log)
     : machine_(machine),
-      runner_(target, RealClock(), [this](uint64_t session, const ExitGuess& guess) {
-        Tell({.what = Told::What::kGuessed,
-              .guessed = {session, guess.exit, guess.outcome, guess.probability,
-                          guess.evidence.largest_softmax}});
-      }) {
+      runner_(target, RealClock(),
+              [this](uint64_t session, const ExitGuess& guess) {
+                Tell({.what = Told::What::kGuessed,
+                      .guessed = {session, guess.exit, guess.outcome, guess.probability,
+                                  guess.evidence.largest_softmax}});
+              }),
+      log_(std::move(log)) {
   if (new_drafter) {
     draft_.emplace(std::move(new_drafter), target.info().context_length,
                    [this](uint64_t session, std::span<const TokenId> chain) {
@@ -54,12 +56,13 @@ VerifierDriver::StreamNumber VerifierDriver::NextNumber() {
 }
 
 void VerifierDriver::Open(StreamNumber number, std::unique_ptr<Stream> stream, std::string key,
-                          const CallerTerms& terms) {
+                          const CallerTerms& terms, std::string origin) {
   Tell({.what = Told::What::kOpened,
         .stream = number,
         .opened = std::move(stream),
         .key = std::move(key),
-        .terms = terms});
+        .terms = terms,
+        .origin = std::move(origin)});
 }
 
 void VerifierDriver::Revoke(std::string key) {
@@ -67,6 +70,7 @@ void VerifierDriver::Revoke(std::string key) {
 }
 
 void VerifierDriver::Received(StreamNumber stream, const v1::ClientMessage& message) {
+  bytes_up_.fetch_add(message.ByteSizeLong(), std::memory_order_relaxed);
   Told told = {.what = Told::What::kReceived, .stream = stream, .message = &message};
   if (message.has_open()) told.prepared.emplace(machine_.Prepare(message.open()));
   Tell(std::move(told));
@@ -82,6 +86,16 @@ void VerifierDriver::Broken(StreamNumber stream) {
 
 void VerifierDriver::Ended(StreamNumber stream) {
   Tell({.what = Told::What::kEnded, .stream = stream});
+}
+
+std::optional<VerifierDriver::Stats> VerifierDriver::AskStats(MonotonicTime deadline) {
+  const auto asked = std::make_shared<std::promise<VerifierStats>>();
+  std::future<VerifierStats> answer = asked->get_future();
+  Tell({.what = Told::What::kAsked, .stats = asked});
+  if (answer.wait_until(deadline) != std::future_status::ready) return std::nullopt;
+  return Stats{.machine = answer.get(),
+               .bytes_up = bytes_up_.load(std::memory_order_relaxed),
+               .bytes_down = bytes_down_.load(std::memory_order_relaxed)};
 }
 
 void VerifierDriver::Drain(Duration grace) {
@@ -134,7 +148,8 @@ void VerifierDriver::Handle(Told& told) {
   switch (told.what) {
     case Told::What::kOpened:
       connections_[told.stream].stream = std::move(told.opened);
-      return HandOver(VerifierMachine::StreamOpened{told.stream, told.key, told.terms});
+      return HandOver(VerifierMachine::StreamOpened{
+          .stream = told.stream, .key = told.key, .terms = told.terms, .origin = told.origin});
     case Told::What::kReceived:
       return HandOver(VerifierMachine::Received{told.stream, *told.message,
                                                 told.prepared ? &*told.prepared : nullptr});
@@ -154,6 +169,8 @@ void VerifierDriver::Handle(Told& told) {
       return HandOver(VerifierMachine::Drafted{told.session, told.chain});
     case Told::What::kRevoked:
       return HandOver(VerifierMachine::KeyRevoked{told.key});
+    case Told::What::kAsked:
+      return told.stats->set_value(machine_.stats());
     case Told::What::kDrain:
       return HandOver(VerifierMachine::Drain{RealClock().Now() + told.grace});
   }
@@ -183,6 +200,7 @@ void VerifierDriver::Do(VerifierMachine::Action& action) {
     Connection& connection = connections_.at(send->stream);
     if (connection.ended) return;
     connection.writing = true;
+    bytes_down_.fetch_add(send->message->ByteSizeLong(), std::memory_order_relaxed);
     connection.stream->Send(*send->message);
   } else if (const auto* const end = std::get_if<VerifierMachine::EndStream>(&action)) {
     End(connections_.at(end->stream), end->status);
@@ -192,6 +210,10 @@ void VerifierDriver::Do(VerifierMachine::Action& action) {
     draft_->Forget(forget->session);
   } else if (const auto* const timer = std::get_if<VerifierMachine::SetTimer>(&action)) {
     timer_ = timer->at;
+  } else if (const auto* const fault = std::get_if<VerifierMachine::FaultFound>(&action)) {
+    if (log_.fault) log_.fault(*fault);
+  } else if (const auto* const over = std::get_if<VerifierMachine::SessionOver>(&action)) {
+    if (log_.session) log_.session(*over);
   } else if (std::holds_alternative<VerifierMachine::Drained>(action)) {
     MutexLock lock(mu_);
     drained_ = true;

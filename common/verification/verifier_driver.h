@@ -5,6 +5,7 @@
 //   driver.Open(number, std::move(stream), key);      // any thread: what the transport tells
 //   driver.Drain(std::chrono::seconds(30));
 //   driver.WaitUntilDrained(deadline);
+//   driver.AskStats();
 //
 // Whoever tells it something is not kept: an event joins a queue, and the machine's thread takes it
 // from there. What the machine asks of a stream, that thread does.
@@ -17,8 +18,11 @@
 //          then.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +38,7 @@
 #include "common/verification/caller_terms.h"
 #include "common/verification/draft_thread.h"
 #include "common/verification/machine/verifier_machine.h"
+#include "common/verification/machine/verifier_stats.h"
 #include "common/verification/target_run.h"
 
 namespace outrider {
@@ -56,17 +61,24 @@ class VerifierDriver {
     virtual void End(const absl::Status& status, bool at_once) = 0;
   };
 
+  // What a log is told, on the machine's thread, which waits for it. Either may be null.
+  struct Log {
+    std::function<void(const VerifierMachine::FaultFound& fault)> fault;
+    std::function<void(const VerifierMachine::SessionOver& over)> session;
+  };
+
   // Both outlive it, and are its own until it is gone. `new_drafter` is called on the draft's thread
   // alone, which owns what it makes; null: nothing is drafted here.
   VerifierDriver(VerifierMachine& machine, Target& target,
-                 DraftRunner::NewDrafter new_drafter = nullptr);
+                 DraftRunner::NewDrafter new_drafter = nullptr, Log log = {});
   ~VerifierDriver();
 
   // For a new stream, which is told of by it from then on. Never given twice.
   StreamNumber NextNumber();
-  // `key` tells whose stream it is. Before anything else is told of it.
+  // `key` tells whose stream it is, `origin` where it comes from (empty: not known). Before anything
+  // else is told of it.
   void Open(StreamNumber number, std::unique_ptr<Stream> stream, std::string key,
-            const CallerTerms& terms = {});
+            const CallerTerms& terms = {}, std::string origin = {});
   // Whoever called by this key may not any more: its streams end, and its sessions.
   void Revoke(std::string key);
   // `message` stays as it is until the next Read(). What takes long of an Open is done here, on the
@@ -75,6 +87,15 @@ class VerifierDriver {
   void Written(StreamNumber stream);
   void Broken(StreamNumber stream);  // nothing more will come; it has not ended yet
   void Ended(StreamNumber stream);   // the transport will say nothing more of it
+
+  struct Stats {
+    VerifierStats machine;
+    uint64_t bytes_up;  // of messages
+    uint64_t bytes_down;
+  };
+  // As it is when all that was told before has been handled; none: that is not so by `deadline`, and
+  // something is wrong with the machine's thread.
+  std::optional<Stats> AskStats(MonotonicTime deadline);
 
   // No new sessions; those there are have `grace` left.
   void Drain(Duration grace);
@@ -93,6 +114,7 @@ class VerifierDriver {
       kTargetDone,
       kDrafted,
       kRevoked,
+      kAsked,
       kDrain
     };
     What what;
@@ -102,10 +124,12 @@ class VerifierDriver {
     std::optional<VerifierMachine::PreparedOpen> prepared = {};
     std::string key = {};
     CallerTerms terms = {};
+    std::string origin = {};
     Duration grace = {};
     VerifierMachine::HintFound guessed = {};
     uint64_t session = 0;
     std::vector<TokenId> chain = {};
+    std::shared_ptr<std::promise<VerifierStats>> stats = {};
   };
   struct Connection {
     std::unique_ptr<Stream> stream;
@@ -129,6 +153,9 @@ class VerifierDriver {
 
   VerifierMachine& machine_;
   TargetRunner runner_;
+  const Log log_;
+  std::atomic<uint64_t> bytes_up_ = 0;
+  std::atomic<uint64_t> bytes_down_ = 0;
 
   std::map<StreamNumber, Connection> connections_;  // machine's thread only
   std::optional<MonotonicTime> timer_;              // machine's thread only

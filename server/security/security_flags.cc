@@ -43,8 +43,9 @@ void AddSecurityFlags(CLI::App& app, SecurityFlags& flags) {
                  "sessions=N, opens-per-minute=N; read again on SIGHUP")
       ->envname("OUTRIDER_KEYS");
   app.add_option_function<std::string>(
-      "--new-key", MakeKey,
-      "Makes a key for this name, prints it and its line for the file, and ends");
+         "--new-key", MakeKey,
+         "Makes a key for this name, prints it and its line for the file, and ends")
+      ->configurable(false);
 }
 
 }  // namespace outrider

@@ -256,8 +256,13 @@ class AtAServer final : public BehindVerifier {
 
   const std::unique_ptr<Gatekeeper> gate_ = *Gatekeeper::Open("");
   DecodeService service_{*driver_, {}, *gate_};
-  std::unique_ptr<outrider::Listener> listener_ = *outrider::Listener::Listen(
-      "127.0.0.1:0", {.context_length = 4096, .stream_count_max = 100}, {}, service_);
+  std::unique_ptr<outrider::Listener> listener_ =
+      *outrider::Listener::Listen("127.0.0.1:0",
+                                  {.context_length = 4096,
+                                   .stream_count_max = 100,
+                                   .message_bytes = 64 << 10,
+                                   .transport_bytes = 64 << 20},
+                                  {}, service_);
   std::unique_ptr<RemoteVerifier> verifier_ = *RemoteVerifier::Connect(listener_->address());
 };
 

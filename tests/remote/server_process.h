@@ -11,11 +11,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
 #include "common/base/file_descriptor.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "tests/model/stories.h"
 
@@ -45,9 +48,13 @@ class ServerProcess {
       execv(program, const_cast<char* const*>(arguments.data()));
       _exit(127);
     }
-    port_ = ReadPort();
+    reader_ = std::thread([this] { Read(); });
+    port_ = AwaitPort();
   }
-  ~ServerProcess() { Kill(); }
+  ~ServerProcess() {
+    Kill();
+    reader_.join();
+  }
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
@@ -55,27 +62,51 @@ class ServerProcess {
   pid_t pid() const { return pid_; }
   std::string address() const { return Concat("127.0.0.1:", port_); }
 
+  // The first line with this in it that it says, now or later; empty: it ended without.
+  std::string AwaitLine(std::string_view text) {
+    MutexLock lock(mu_);
+    for (;;) {
+      const size_t at = said_.find(text);
+      const size_t end = at == std::string::npos ? at : said_.find('\n', at);
+      if (end != std::string::npos) {
+        const size_t line = at == 0 ? 0 : said_.rfind('\n', at - 1) + 1;
+        return said_.substr(line, end - line);
+      }
+      if (has_ended_) return "";
+      changed_.Wait(mu_);
+    }
+  }
+
   // In the middle of whatever it does.
   void Kill() { End(SIGKILL); }
   // Asked to, it ends by itself: what it returned, or nothing sensible when it did not.
-  int Stop() {
-    const int status = End(SIGTERM);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
+  int Stop() { return ExitCode(End(SIGTERM)); }
+  // The same where it has been asked already.
+  int AwaitEnd() { return ExitCode(End(0)); }
 
  private:
+  // All that it says, so that it never waits for a reader; to its end.
+  void Read() {
+    char bytes[4096];
+    for (ssize_t count; (count = read(says_.get(), bytes, sizeof(bytes))) > 0;) {
+      MutexLock lock(mu_);
+      said_.append(bytes, static_cast<size_t>(count));
+      changed_.NotifyAll();
+    }
+    MutexLock lock(mu_);
+    has_ended_ = true;
+    changed_.NotifyAll();
+  }
+
   // "serving stories (numerics id ...) on 127.0.0.1:41234", perhaps after other lines.
-  uint16_t ReadPort() {
-    std::string line;
-    do {
-      line.clear();
-      for (char letter; read(says_.get(), &letter, 1) == 1 && letter != '\n';) line += letter;
-    } while (!line.empty() && !line.starts_with("serving "));
+  uint16_t AwaitPort() {
+    const std::string line = AwaitLine("serving ");
     const size_t colon = line.rfind(':');
-    OUTRIDER_CHECK(line.starts_with("serving ") && colon != std::string::npos,
-                   "a server with a good model starts");
+    OUTRIDER_CHECK(colon != std::string::npos, "a server with a good model starts");
     return static_cast<uint16_t>(std::stoul(line.substr(colon + 1)));
   }
+
+  static int ExitCode(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -1; }
 
   int End(int signal) {
     if (pid_ <= 0) return 0;
@@ -88,6 +119,11 @@ class ServerProcess {
   FileDescriptor says_;  // its standard error
   pid_t pid_ = 0;
   uint16_t port_ = 0;
+  Mutex mu_;
+  CondVar changed_;
+  std::string said_ ABSL_GUARDED_BY(mu_);
+  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread reader_;
 };
 
 }  // namespace outrider

@@ -21,6 +21,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// ThreadSanitizer takes more memory for itself than is allowed here.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kCountsMemory = false;
+#else
+constexpr bool kCountsMemory = true;
+#endif
+
 // Kilobytes that are in memory, as the kernel counts them.
 int64_t MemoryOf(pid_t pid) {
   FILE* const file = fopen(Concat("/proc/", pid, "/status").c_str(), "r");
@@ -106,7 +113,9 @@ TEST_F(StrangerTest, FifteenMegabytesOfEmptyStopStringsAreNotEvenRead) {
   v1::ClientMessage message = Opening();
   for (int i = 0; i < 7'500'000; ++i) message.mutable_open()->mutable_stops()->add_strings("");
   EXPECT_EQ(Say(std::move(message)).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_LT(MemoryOf(server_.pid()) - before, 64 * 1024);
+  if (kCountsMemory) {
+    EXPECT_LT(MemoryOf(server_.pid()) - before, 64 * 1024);
+  }
   ExpectItServes();
 }
 

@@ -217,7 +217,7 @@ TEST_F(DraftingHere, ASessionThatEndsIsForgotten) {
   EXPECT_THAT(world_.forgotten, ElementsAre(job.session));
   Answer(job, Tokens("x"));
   world_.Runs();
-  EXPECT_EQ(world_.machine().stats().passes, 0u);
+  EXPECT_EQ(world_.machine().stats().writing.passes, 0u);
 }
 
 TEST_F(DraftingHere, NothingIsAskedPastTheEndOfAReply) {

@@ -14,7 +14,7 @@ struct Held {
   Held() { moment.actions = &actions; }
 
   VerifierStream& Open(uint64_t number) {
-    streams.Open(number, callers.Of("key"));
+    streams.Open(number, callers.Of("key"), nullptr);
     return *streams.Find(number);
   }
   void Advance(Duration time) { moment.now += time; }

@@ -51,7 +51,7 @@ TEST(VerifierMachine, ARepeatedOpenAttachesToTheSessionOfTheFirst) {
   world.Runs(1);
   device.Listen();
   EXPECT_EQ(world.machine().stats().sessions_opened, 1u);
-  EXPECT_EQ(world.machine().stats().prompt_tokens, 4u);
+  EXPECT_EQ(world.machine().stats().running.prompt_tokens, 4u);
   EXPECT_EQ(device.text(), TextAfter("once", device.committed().size() - 4));
   EXPECT_GE(device.committed().size(), 4u + 3);
 }

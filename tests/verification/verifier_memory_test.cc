@@ -215,7 +215,7 @@ TEST(VerifierMachine, WhatSessionsOfAKeyBeginWithIsReadOnce) {
   second.Attach();
   ExpectText(world, second, LongPrompt("yours"));
   EXPECT_EQ(world.machine().stats().shared_tokens, 3 * kPageTokens + 1);
-  EXPECT_EQ(world.machine().stats().prompt_tokens, 3 * kPageTokens + 1 + 4 + 5);
+  EXPECT_EQ(world.machine().stats().running.prompt_tokens, 3 * kPageTokens + 1 + 4 + 5);
   GrowingDevice stranger(world, "other", OpenLong(3, "theirs"));
   stranger.Attach();
   ExpectText(world, stranger, LongPrompt("theirs"));

@@ -25,7 +25,7 @@ TEST(VerifierMachine, ASessionWithSeveralUnreadVerdictsIsParked) {
   world.Run();
   world.writes_at_once = false;
   EXPECT_LE(world.Runs(), 4u);
-  const uint64_t passes = world.machine().stats().passes;
+  const uint64_t passes = world.machine().stats().writing.passes;
   EXPECT_EQ(passes, 3u + 1);  // one was read
   world.Pass(seconds(1));
   EXPECT_EQ(world.run(), nullptr);
@@ -108,7 +108,7 @@ TEST(VerifierMachine, ADeviceThatDoesNotSayWhatItSawGetsFewVerdicts) {
   config.unseen_verdicts_max = 10;
   VerifierWorld world(config);
   const StreamNumber stream = OpenSession(world, 1, "once", v1::DRY_POLICY_ALONE);
-  uint32_t verdicts = world.machine().stats().passes;
+  uint32_t verdicts = world.machine().stats().writing.passes;
   const auto verdicts_after = [&](std::optional<uint32_t> seen) {
     if (seen) world.Send(stream, ChainOf(*seen, 1, {}));
     world.Runs();

@@ -78,10 +78,10 @@ class VerifierWorld {
         machine_(std::move(config),
                  {ByteTokenizer(), [this] { return ++bits_ * 0x9e3779b97f4a7c15; }}) {}
 
-  StreamNumber Connect(std::string_view key = "key") {
+  StreamNumber Connect(std::string_view key = "key", std::string_view origin = "") {
     const StreamNumber stream = ++last_stream_;
     lines_[stream];
-    Tell(Machine::StreamOpened{stream, key});
+    Tell(Machine::StreamOpened{.stream = stream, .key = key, .origin = origin});
     return stream;
   }
 
@@ -148,6 +148,9 @@ class VerifierWorld {
   std::optional<MonotonicTime> timer() const { return timer_; }
   bool drained() const { return drained_; }
   bool writes_at_once = true;
+  // What a log is told.
+  std::vector<Machine::FaultFound> faults;
+  std::vector<Machine::SessionOver> sessions_over;
   std::vector<DraftJob> drafts;                   // that were asked for
   std::map<uint64_t, std::vector<TokenId>> told;  // to whoever drafts, by session
   std::vector<uint64_t> forgotten;                // sessions, by their drafts
@@ -172,6 +175,8 @@ class VerifierWorld {
   void Do(const Machine::ForgetDraft& forget) { forgotten.push_back(forget.session); }
   void Do(const Machine::SetTimer& set) { timer_ = set.at; }
   void Do(const Machine::Drained&) { drained_ = true; }
+  void Do(const Machine::FaultFound& fault) { faults.push_back(fault); }
+  void Do(const Machine::SessionOver& over) { sessions_over.push_back(over); }
 
   FakeClock clock_;
   ScriptedTarget target_;

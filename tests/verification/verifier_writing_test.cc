@@ -340,10 +340,10 @@ TEST(VerifierMachine, AChatGoesOnWithWhatItHasRead) {
   device.Listen();
   EXPECT_EQ(device.finish(), v1::FINISH_TOKEN_LIMIT);
   const std::string first = device.text();
-  const uint64_t read = world.machine().stats().prompt_tokens;
+  const uint64_t read = world.machine().stats().running.prompt_tokens;
   world.Send(device.stream(), AppendOf(static_cast<uint32_t>(first.size()), "more?"));
   world.Runs();
-  EXPECT_EQ(world.machine().stats().prompt_tokens, read + 5);
+  EXPECT_EQ(world.machine().stats().running.prompt_tokens, read + 5);
   const auto verdicts = VerdictsOf(world.News(device.stream()));
   ASSERT_THAT(verdicts, SizeIs(6));  // the limit is a reply's
   EXPECT_EQ(verdicts.back().finish(), v1::FINISH_TOKEN_LIMIT);

@@ -115,6 +115,8 @@ class Host {
   void Do(const VerifierMachine::ForgetDraft& action) { draft_runner_->Forget(action.session); }
   void Do(const VerifierMachine::SetTimer& action);
   void Do(const VerifierMachine::Drained&) { drained_ = true; }
+  void Do(const VerifierMachine::FaultFound&) {}
+  void Do(const VerifierMachine::SessionOver&) {}
   void CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens, MonotonicTime end);
   void CountPass(const TargetWork& work, MonotonicTime end);
   Duration TimeOf(uint64_t rows, uint64_t prompt_tokens) const;

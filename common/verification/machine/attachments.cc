@@ -47,8 +47,7 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open,
   if (const absl::Status status = CheckDraft(open.draft()); !status.ok()) {
     return Refuse(stream, v1::Fault::MALFORMED, status);
   }
-  if (!state_.sessions.HasRoomFor(stream.caller) ||
-      !stream.caller.opens.Take(stream.caller.terms.opens_per_minute, state_.moment.now)) {
+  if (!state_.sessions.HasRoomFor(stream.caller) || !MayOpen(stream)) {
     return RefuseForWantOfRoom(stream);
   }
   VerifierEvents::PreparedOpen sequence =
@@ -66,6 +65,14 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open,
   v1::Opened opened;
   OUTRIDER_CHECK_OK(session.sequence->Attach(opened));
   AnswerOpen(stream, session, opened);
+}
+
+// Those without a key are known by where they are.
+bool Attachments::MayOpen(VerifierStream& stream) {
+  const MonotonicTime now = state_.moment.now;
+  const bool has_key = !stream.caller.key.empty();
+  if (has_key) return stream.caller.opens.Take(stream.caller.terms.opens_per_minute, now);
+  return stream.origin == nullptr || stream.origin->opens.Take(state_.config.opens_per_minute, now);
 }
 
 absl::Status Attachments::CheckCompatible(const v1::Open& open) const {
@@ -138,10 +145,11 @@ void Attachments::Resume(VerifierStream& stream, const v1::Resume& resume) {
   Fence(*session);
   v1::Resumed resumed;
   if (const absl::Status status = session->sequence->Resume(resume, resumed); !status.ok()) {
-    Remove(*session);
+    Remove(*session, SessionEnd::kFault);
     return Refuse(stream, v1::Fault::DRIFTED, status);
   }
   session->identity.Resume(resume);
+  ++resume_count_;
   resumed.set_token(session->identity.token());
   stream.outbox.AddResumed().Swap(&resumed);
   Attach(stream, *session);
@@ -165,12 +173,14 @@ void Attachments::Fence(VerifierSession& session) {
 void Attachments::Attach(VerifierStream& stream, VerifierSession& session) {
   state_.streams.Attached(stream);
   stream.session = &session;
+  stream.session_number = session.number;
   session.stream = &stream;
   session.idle_since = state_.moment.now;
   state_.sessions.Touch(session);
   RootKnown(session);
   state_.memory.Queue(session);
   ++attachment_count_;
+  session.tally.Attached();
   if (drain_deadline_) TellDraining(stream);
   state_.streams.Pump(stream);
 }
@@ -202,13 +212,15 @@ void Attachments::Refuse(VerifierStream& stream, v1::Fault::Kind kind, const abs
 void Attachments::RemoveWithFault(VerifierSession& session, v1::Fault::Kind kind,
                                   const absl::Status& why) {
   if (VerifierStream* const stream = session.stream) Refuse(*stream, kind, why);
-  Remove(session);
+  Remove(session, kind == v1::Fault::DRAINING ? SessionEnd::kDrained : SessionEnd::kFault);
 }
 
 // Nobody finds it any more. While it is in the run it stays where the target can see it.
-void Attachments::Remove(VerifierSession& session) {
+void Attachments::Remove(VerifierSession& session, SessionEnd why) {
   if (session.stream) Detach(*session.stream);
   state_.sessions.Hide(session);
+  state_.moment.Ask(VerifierEvents::SessionOver{
+      .session = session.number, .key = session.caller.key, .why = why, .tally = session.tally});
   if (!session.at_target.in_run()) Erase(session);
 }
 
@@ -234,7 +246,7 @@ void Attachments::Revoke(const Caller& caller) {
   state_.sessions.ForEach([&](VerifierSession& session) {
     if (&session.caller == &caller && !session.hidden) sessions.push_back(&session);
   });
-  for (VerifierSession* const session : sessions) Remove(*session);
+  for (VerifierSession* const session : sessions) Remove(*session, SessionEnd::kRevoked);
 }
 
 // --- stopping ---
@@ -266,7 +278,7 @@ void Attachments::EndDrain() {
   if (!drain_deadline_ || drained_) return;
   if (state_.moment.now >= *drain_deadline_) EndAll();
   if (state_.streams.size() > 0 || state_.run.running()) return;
-  while (state_.sessions.size() > 0) Remove(state_.sessions.any());
+  while (state_.sessions.size() > 0) Remove(state_.sessions.any(), SessionEnd::kDrained);
   drained_ = true;
   state_.moment.Ask(VerifierEvents::Drained{});
 }
@@ -277,7 +289,7 @@ void Attachments::EndAll() {
     if (!stream.listens()) return;
     VerifierSession* const session = stream.session;
     Refuse(stream, v1::Fault::DRAINING, why);
-    if (session) Remove(*session);
+    if (session) Remove(*session, SessionEnd::kDrained);
   });
 }
 

@@ -27,6 +27,8 @@ namespace outrider {
 
 class Attachments {
  public:
+  using SessionEnd = VerifierEvents::SessionEnd;
+
   // Both outlive it.
   Attachments(VerifierState& state, const Tokenizer& tokenizer);
 
@@ -45,7 +47,7 @@ class Attachments {
   void Detach(VerifierStream& stream);
   void Refuse(VerifierStream& stream, v1::Fault::Kind kind, const absl::Status& why);
   // The session is gone, now or when its run is over.
-  void Remove(VerifierSession& session);
+  void Remove(VerifierSession& session, SessionEnd why);
   void RemoveWithFault(VerifierSession& session, v1::Fault::Kind kind, const absl::Status& why);
   // A hidden one, whose run is over.
   void Erase(VerifierSession& session);
@@ -67,6 +69,7 @@ class Attachments {
   uint64_t opened_count() const { return opened_count_; }
   uint64_t refused_count() const { return refused_count_; }  // for want of room
   uint64_t attachment_count() const { return attachment_count_; }
+  uint64_t resume_count() const { return resume_count_; }  // of those
 
   // For tests.
   void CheckInvariants() const;
@@ -75,6 +78,7 @@ class Attachments {
   void OpenNew(VerifierStream& stream, const v1::Open& open,
                VerifierEvents::PreparedOpen* prepared);
   void OpenAgain(VerifierStream& stream, const v1::Open& open, VerifierSession& session);
+  bool MayOpen(VerifierStream& stream);
   absl::Status CheckCompatible(const v1::Open& open) const;
   void RefuseForWantOfRoom(VerifierStream& stream);
   void RefuseLate(VerifierStream& stream);
@@ -92,6 +96,7 @@ class Attachments {
   uint64_t opened_count_ = 0;
   uint64_t refused_count_ = 0;
   uint64_t attachment_count_ = 0;
+  uint64_t resume_count_ = 0;
 };
 
 }  // namespace outrider

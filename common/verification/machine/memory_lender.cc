@@ -180,6 +180,15 @@ std::optional<uint64_t> MemoryLender::first_waiting() const {
   return queue_.front();
 }
 
+double MemoryLender::used() const {
+  double used = 0;
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    const double page_count = ledger_.group(group).page_count;
+    if (page_count > 0) used = std::max(used, 1 - ledger_.free_count(group) / page_count);
+  }
+  return used;
+}
+
 void MemoryLender::CheckInvariants() const {
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
     std::vector<uint32_t> holders(ledger_.group(group).page_count);

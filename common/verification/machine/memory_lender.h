@@ -64,8 +64,11 @@ class MemoryLender {
   void Queue(uint64_t session);
   void LeaveQueue(uint64_t session);
   std::optional<uint64_t> first_waiting() const;
+  size_t waiting_count() const { return queue_.size(); }
 
   const Ledger& ledger() const { return ledger_; }
+  // Of the pages, where the fewest are free: 0 to 1.
+  double used() const;
   uint64_t eviction_count() const { return eviction_count_; }
 
   // For tests.

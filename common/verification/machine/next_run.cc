@@ -27,9 +27,9 @@ TargetRun* NextRun::Begin(MonotonicTime now) {
   run_.closed.clear();
   run_.closed.swap(to_close_);
   running_ = true;
-  if (run_count_ > 0) row_worth_.Ran(now - begun_at_, std::exchange(committed_, 0));
+  if (stats_.runs > 0) row_worth_.Ran(now - begun_at_, std::exchange(committed_, 0));
   begun_at_ = now;
-  ++run_count_;
+  ++stats_.runs;
   return &run_;
 }
 
@@ -46,14 +46,17 @@ std::span<TargetWork> NextRun::End() {
   }
   Charge(rows, prompt_tokens);
   if (rows + prompt_tokens > 0) {
-    scheduler_.LearnRunTime(rows + prompt_tokens, run_.prompt_time + run_.pass_time);
+    const Duration time = run_.prompt_time + run_.pass_time;
+    scheduler_.LearnRunTime(rows + prompt_tokens, time);
+    stats_.run_time.Add(std::chrono::duration<double>(time).count());
+    stats_.run_rows.Add(rows + prompt_tokens);
   }
   if (passes > 0) {
     const double seconds = std::chrono::duration<double>(run_.pass_time).count();
     pass_seconds_.Add(seconds);
     pass_cost_.Add(seconds / passes);
   }
-  prompt_token_count_ += prompt_tokens;
+  stats_.prompt_tokens += prompt_tokens;
   return run_.works;
 }
 

@@ -23,6 +23,7 @@
 #include "common/verification/machine/dry_wait.h"
 #include "common/verification/machine/row_worth.h"
 #include "common/verification/machine/scheduler.h"
+#include "common/verification/machine/verifier_stats.h"
 #include "common/verification/target_run.h"
 
 namespace outrider {
@@ -76,8 +77,7 @@ class NextRun {
   std::optional<double> run_seconds() const { return scheduler_.run_seconds(); }
   // What a drafted node has to promise to be worth its row (row_worth.h).
   double LeastChance() const { return row_worth_.LeastChance(scheduler_.row_seconds()); }
-  uint64_t run_count() const { return run_count_; }
-  uint64_t prompt_token_count() const { return prompt_token_count_; }
+  const RunStats& stats() const { return stats_; }
 
  private:
   void Charge(uint32_t rows, uint32_t prompt_tokens);
@@ -91,8 +91,7 @@ class NextRun {
   MovingAverage pass_cost_;
   RowWorth row_worth_;
   uint32_t committed_ = 0;  // since the newest run began
-  uint64_t run_count_ = 0;
-  uint64_t prompt_token_count_ = 0;
+  RunStats stats_;
   // Of the run that is being put together.
   std::vector<Scheduler::Candidate> candidates_;
   std::vector<Scheduler::Share> shares_;

@@ -90,6 +90,10 @@ class SessionMemory {
   // Sessions whose fork waits for a run. Whoever asks begins it.
   std::vector<uint64_t> TakeForks();
 
+  // Sessions that wait for some.
+  size_t waiting_count() const { return lender_.waiting_count(); }
+  // Of the pages, where the fewest are free: 0 to 1.
+  double used() const { return lender_.used(); }
   uint64_t eviction_count() const { return lender_.eviction_count(); }
   // Tokens that were not read because another session had them.
   uint64_t shared_token_count() const { return shared_token_count_; }

@@ -119,6 +119,7 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   VerifierSession& session = *state_.sessions.Find(state_.run.CandidateOf(share).session);
   VerifiedSequence& sequence = *session.sequence;
   TargetWork& work = state_.run.Add(session.number);
+  session.tally.RunBegun(state_.moment.now, stats_);
   session.at_target.BeginWork(
       sequence.history().tokens().subspan(session.at_target.read_count(), share.prompt_tokens),
       state_.moment.now, work);
@@ -208,10 +209,7 @@ void SessionRuns::EndPass(VerifierSession& session, const TargetWork& work) {
   session.record.Passed(session.promised, tokens - 1);
   state_.run.Committed(tokens);
   attachments_.RootKnown(session);
-  ++counts_.passes;
-  counts_.pass_nodes += node_count;
-  counts_.tokens += tokens;
-  if (node_count == 0) ++counts_.alone_passes;
+  session.tally.PassEnded(node_count, tokens, sequence.finish(), state_.moment.now, stats_);
   if (!stream) return;
   const bool has_ended = sequence.finish() != v1::FINISH_NONE;
   if (has_ended && attachments_.draining()) return attachments_.ReplyEnded(*stream);
@@ -233,7 +231,7 @@ void SessionRuns::Hear(const VerifierEvents::HintFound& event) {
   hint_.set_exit(event.exit);
   hint_.set_probability(
       static_cast<uint32_t>(std::lround(255 * std::clamp(probability, 0.0, 1.0))));
-  if (session->stream->outbox.AddHint(hint_, RankOf(hint_))) ++counts_.hints_sent;
+  if (session->stream->outbox.AddHint(hint_, RankOf(hint_))) ++hints_sent_;
   state_.streams.Pump(*session->stream);
 }
 

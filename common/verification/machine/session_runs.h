@@ -27,14 +27,6 @@ namespace outrider {
 
 class SessionRuns {
  public:
-  struct Counts {
-    uint64_t passes = 0;
-    uint64_t pass_nodes = 0;  // drafted, in those
-    uint64_t tokens = 0;      // committed by verdicts
-    uint64_t alone_passes = 0;
-    uint64_t hints_sent = 0;
-  };
-
   // Both outlive it.
   SessionRuns(VerifierState& state, Attachments& attachments);
 
@@ -45,7 +37,8 @@ class SessionRuns {
   // When the next run is to begin; none: when it can.
   std::optional<MonotonicTime> begin_at() const { return begin_at_; }
 
-  const Counts& counts() const { return counts_; }
+  const WritingStats& stats() const { return stats_; }
+  uint64_t hints_sent() const { return hints_sent_; }
   const ExitWorth& exit_worth() const { return exit_worth_; }
 
   // For tests.
@@ -68,7 +61,8 @@ class SessionRuns {
   VerifierState& state_;
   Attachments& attachments_;
   std::optional<MonotonicTime> begin_at_;
-  Counts counts_;
+  WritingStats stats_;
+  uint64_t hints_sent_ = 0;
   ExitWorth exit_worth_;
   uint64_t hints_heard_ = 0;
   // Working memory.

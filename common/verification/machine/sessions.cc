@@ -17,8 +17,9 @@ bool Sessions::HasRoomFor(const Caller& caller) const {
 VerifierSession& Sessions::Add(uint64_t number, Caller& caller, const v1::Open& open,
                                std::unique_ptr<VerifiedSequence> sequence) {
   OUTRIDER_CHECK(HasRoomFor(caller), "sessions are bounded");
-  auto added = std::make_unique<VerifierSession>(number, caller, open, random_bits_,
-                                                 std::move(sequence), limits_.shares_processor);
+  auto added =
+      std::make_unique<VerifierSession>(number, caller, open, random_bits_, std::move(sequence),
+                                        limits_.shares_processor, moment_.now);
   VerifierSession& session = *added;
   ++caller.session_count;
   by_id_.insert({session.identity.id(), &session});

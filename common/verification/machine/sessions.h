@@ -30,6 +30,7 @@
 #include "common/verification/machine/sequence_at_target.h"
 #include "common/verification/machine/session_identity.h"
 #include "common/verification/machine/session_pace.h"
+#include "common/verification/machine/session_tally.h"
 #include "common/verification/machine/verifier_events.h"
 #include "common/verification/verified_sequence.h"
 #include "proto/outrider/v1/verifier.pb.h"
@@ -41,13 +42,15 @@ struct VerifierStream;
 struct VerifierSession {
   VerifierSession(uint64_t session_number, Caller& session_caller, const v1::Open& open,
                   const SessionIdentity::RandomBits& random_bits,
-                  std::unique_ptr<VerifiedSequence> verified, bool shares_processor)
+                  std::unique_ptr<VerifiedSequence> verified, bool shares_processor,
+                  MonotonicTime now)
       : number(session_number),
         caller(session_caller),
         wants_hints(open.hints()),
         identity(open, random_bits),
         sequence(std::move(verified)),
-        pace(open.dry_policy(), shares_processor) {}
+        pace(open.dry_policy(), shares_processor),
+        tally(now) {}
 
   void Tune(const v1::Tune& tune) {
     pace.Tune(tune.dry_policy());
@@ -61,6 +64,7 @@ struct VerifierSession {
   SessionIdentity identity;
   const std::unique_ptr<VerifiedSequence> sequence;
   SessionPace pace;
+  SessionTally tally;
   SequenceAtTarget at_target;
   DraftHere draft;
   DraftRecord record;

@@ -38,11 +38,11 @@ absl::StatusCode CodeOf(v1::Fault::Kind kind) {
 
 Streams::Streams(const Limits& limits, const Moment& moment) : limits_(limits), moment_(moment) {}
 
-void Streams::Open(StreamNumber number, Caller& caller) {
+void Streams::Open(StreamNumber number, Caller& caller, Origin* origin) {
   OUTRIDER_CHECK(!full(), "streams are bounded");
-  const auto [at, is_new] =
-      streams_.insert({number, std::make_unique<VerifierStream>(
-                                   number, caller, limits_.unread_verdicts_max, moment_.now)});
+  const auto [at, is_new] = streams_.insert(
+      {number, std::make_unique<VerifierStream>(number, caller, origin, limits_.unread_verdicts_max,
+                                                moment_.now)});
   OUTRIDER_CHECK(is_new, "a stream's number is given once");
   ++caller.stream_count;
   deadlines_.SetNoLater(number, moment_.now + limits_.first_message_max);
@@ -116,12 +116,21 @@ void Streams::DropHeld(VerifierStream& stream) {
 // --- endings ---
 
 void Streams::Refuse(VerifierStream& stream, v1::Fault::Kind kind, const absl::Status& why) {
-  ++fault_count_;
+  Report(stream, kind, why);
   v1::Fault& fault = stream.outbox.AddFault();
   fault.set_kind(kind);
   fault.set_message(std::string(Message(why)));
   if (kind == v1::Fault::OVERLOADED) fault.set_retry_ms(WireMilliseconds(limits_.retry_after));
   End(stream, absl::Status(CodeOf(kind), why.message()));
+}
+
+void Streams::Report(const VerifierStream& stream, v1::Fault::Kind kind, const absl::Status& why) {
+  ++fault_counts_[kind];
+  moment_.Ask(VerifierEvents::FaultFound{.stream = stream.number,
+                                         .session = stream.session_number,
+                                         .key = stream.caller.key,
+                                         .kind = kind,
+                                         .why = std::string(Message(why))});
 }
 
 void Streams::End(VerifierStream& stream, absl::Status status) {
@@ -149,10 +158,11 @@ void Streams::EndOverdue(VerifierStream& stream) {
     return Refuse(stream, v1::Fault::STALLED,
                   absl::DeadlineExceededError("the device has been silent for too long"));
   }
+  const absl::Status why = absl::DeadlineExceededError("the device has stopped reading");
+  Report(stream, v1::Fault::STALLED, why);
   stream.state = State::kEnded;
   DropHeld(stream);
-  moment_.Ask(VerifierEvents::EndStream{
-      stream.number, absl::DeadlineExceededError("the device has stopped reading")});
+  moment_.Ask(VerifierEvents::EndStream{stream.number, why});
 }
 
 MonotonicTime Streams::DeadlineOf(const VerifierStream& stream) const {

@@ -14,6 +14,7 @@
 // Threads: as a vector.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/verification/machine/callers.h"
 #include "common/verification/machine/deadlines.h"
+#include "common/verification/machine/origins.h"
 #include "common/verification/machine/stream_outbox.h"
 #include "common/verification/machine/verifier_events.h"
 #include "proto/outrider/v1/verifier.pb.h"
@@ -40,10 +42,11 @@ struct VerifierStream {
     kEnded,     // as far as the machine is concerned
   };
 
-  VerifierStream(uint64_t stream_number, Caller& stream_caller, uint32_t verdict_count_max,
-                 MonotonicTime now)
+  VerifierStream(uint64_t stream_number, Caller& stream_caller, Origin* stream_origin,
+                 uint32_t verdict_count_max, MonotonicTime now)
       : number(stream_number),
         caller(stream_caller),
+        origin(stream_origin),
         outbox(verdict_count_max),
         opened(now),
         heard(now) {}
@@ -52,8 +55,10 @@ struct VerifierStream {
 
   const uint64_t number;
   Caller& caller;
+  Origin* const origin;  // null: not known
   State state = State::kNew;
   VerifierSession* session = nullptr;
+  uint64_t session_number = 0;  // of the last one it had; 0: none
   StreamOutbox outbox;
   const MonotonicTime opened;
   MonotonicTime heard;  // when it last did something
@@ -80,7 +85,7 @@ class Streams {
 
   bool full() const { return streams_.size() >= limits_.stream_count_max; }
   // There is room.
-  void Open(StreamNumber number, Caller& caller);
+  void Open(StreamNumber number, Caller& caller, Origin* origin);
   // It is gone, and so are its deadlines and what it has held.
   void Close(VerifierStream& stream);
   // Null: none of this number.
@@ -114,7 +119,10 @@ class Streams {
   std::optional<MonotonicTime> first_deadline() const { return deadlines_.first(); }
 
   size_t size() const { return streams_.size(); }
-  uint64_t fault_count() const { return fault_count_; }
+  // By kind.
+  const std::array<uint64_t, v1::Fault::Kind_ARRAYSIZE>& fault_counts() const {
+    return fault_counts_;
+  }
   // Of streams that are gone.
   uint64_t hints_overtaken() const { return hints_overtaken_; }
 
@@ -130,13 +138,14 @@ class Streams {
  private:
   MonotonicTime DeadlineOf(const VerifierStream& stream) const;
   void DropHeld(VerifierStream& stream);
+  void Report(const VerifierStream& stream, v1::Fault::Kind kind, const absl::Status& why);
 
   const Limits limits_;
   const Moment& moment_;
   std::map<StreamNumber, std::unique_ptr<VerifierStream>> streams_;
   std::vector<StreamNumber> holders_;
   Deadlines deadlines_;
-  uint64_t fault_count_ = 0;
+  std::array<uint64_t, v1::Fault::Kind_ARRAYSIZE> fault_counts_{};
   uint64_t hints_overtaken_ = 0;
 };
 

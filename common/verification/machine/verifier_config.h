@@ -42,7 +42,10 @@ struct VerifierConfig {
 
   uint32_t session_count_max = 1024;
   uint32_t session_count_of_key_max = 1024;
+  // Of a key, or of an origin without one; 0: any number. A key may have terms of its own.
+  uint32_t opens_per_minute = 0;
   uint32_t stream_count_max = 2048;
+  uint32_t stream_count_of_origin_max = 1024;
   uint32_t unread_verdicts_max = 3;  // that the transport has not taken
   // Verdicts that a device has not said it saw: so many at first, and one more for each that it has.
   uint32_t unseen_verdicts_first = 8;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "common/tokens/outcome.h"
 #include "common/verification/caller_terms.h"
 #include "common/verification/draft_job.h"
+#include "common/verification/machine/session_tally.h"
 #include "common/verification/target_run.h"
 #include "common/verification/verified_sequence.h"
 #include "proto/outrider/v1/verifier.pb.h"
@@ -31,6 +33,7 @@ struct VerifierEvents {
     StreamNumber stream;
     std::string_view key;  // who calls, as far as the transport knows
     CallerTerms terms = {};
+    std::string_view origin = {};  // where he calls from; empty: not known
   };
   // Nobody may call by it any more.
   struct KeyRevoked {
@@ -108,8 +111,29 @@ struct VerifierEvents {
   };
   // After Drain: no stream and no session is left. Nothing follows.
   struct Drained {};
-  using Action =
-      std::variant<Read, Send, EndStream, RunTarget, Draft, ForgetDraft, SetTimer, Drained>;
+  // For whoever keeps a log. Nothing of them is text of a session.
+  struct FaultFound {
+    StreamNumber stream;
+    uint64_t session;  // 0: the stream has had none
+    std::string key;
+    v1::Fault::Kind kind;
+    std::string why;
+  };
+  enum class SessionEnd : uint8_t {
+    kClosed,   // by its device
+    kFault,    // FaultFound tells
+    kExpired,  // nobody has come back for it
+    kRevoked,  // its key
+    kDrained,  // the server stops
+  };
+  struct SessionOver {
+    uint64_t session;
+    std::string key;
+    SessionEnd why;
+    SessionTally tally;
+  };
+  using Action = std::variant<Read, Send, EndStream, RunTarget, Draft, ForgetDraft, SetTimer,
+                              Drained, FaultFound, SessionOver>;
 };
 
 // An event that is being handled, as the machine's parts see it: when that is, and where goes what

@@ -37,22 +37,30 @@ std::optional<VerifierMachine::StreamNumber> VerifierMachine::StreamOf(uint64_t 
   return found->stream->number;
 }
 
-VerifierMachine::Stats VerifierMachine::stats() const {
-  const SessionRuns::Counts& counts = runs_.counts();
-  return {.sessions_opened = attachments_.opened_count(),
-          .sessions_refused = attachments_.refused_count(),
-          .attachments = attachments_.attachment_count(),
-          .runs = state_.run.run_count(),
-          .passes = counts.passes,
-          .pass_nodes = counts.pass_nodes,
-          .tokens = counts.tokens,
-          .alone_passes = counts.alone_passes,
-          .prompt_tokens = state_.run.prompt_token_count(),
-          .shared_tokens = state_.memory.shared_token_count(),
-          .evictions = state_.memory.eviction_count(),
-          .hints_sent = counts.hints_sent,
-          .hints_overtaken = state_.streams.hints_overtaken(),
-          .faults = state_.streams.fault_count()};
+VerifierStats VerifierMachine::stats() const {
+  VerifierStats stats = {.sessions = state_.sessions.size(),
+                         .sessions_waiting = state_.memory.waiting_count(),
+                         .streams = state_.streams.size(),
+                         .callers = state_.callers.size(),
+                         .memory_used = state_.memory.used(),
+                         .draining = attachments_.draining(),
+                         .sessions_opened = attachments_.opened_count(),
+                         .sessions_refused = attachments_.refused_count(),
+                         .attachments = attachments_.attachment_count(),
+                         .resumes = attachments_.resume_count(),
+                         .shared_tokens = state_.memory.shared_token_count(),
+                         .evictions = state_.memory.eviction_count(),
+                         .hints_sent = runs_.hints_sent(),
+                         .hints_overtaken = state_.streams.hints_overtaken(),
+                         .faults = state_.streams.fault_counts(),
+                         .writing = runs_.stats(),
+                         .running = state_.run.stats(),
+                         .exits = {}};
+  const ExitWorth& worth = runs_.exit_worth();
+  for (size_t i = 0; i < worth.exit_count(); ++i) {
+    stats.exits.push_back({state_.config.exit_depths[i], worth.on(i), worth.counts(i)});
+  }
+  return stats;
 }
 
 void VerifierMachine::Describe(v1::DescribeResponse& response) const {
@@ -93,9 +101,18 @@ void VerifierMachine::On(const StreamOpened& event) {
   if (state_.streams.full()) {
     return state_.moment.Ask(EndStream{event.stream, ResourceExhausted("too many streams")});
   }
+  Origin* const origin = event.origin.empty() ? nullptr : &state_.origins.Of(event.origin);
+  if (origin != nullptr && origin->stream_count >= state_.config.stream_count_of_origin_max) {
+    return state_.moment.Ask(
+        EndStream{event.stream, ResourceExhausted("too many streams of this address")});
+  }
+  if (origin != nullptr) state_.origins.StreamOpened(*origin);
   Caller& caller = state_.callers.Of(event.key);
   caller.terms = event.terms;
-  state_.streams.Open(event.stream, caller);
+  if (!event.key.empty() && caller.terms.opens_per_minute == 0) {
+    caller.terms.opens_per_minute = state_.config.opens_per_minute;
+  }
+  state_.streams.Open(event.stream, caller, origin);
 }
 
 void VerifierMachine::On(const KeyRevoked& event) {
@@ -123,8 +140,10 @@ void VerifierMachine::On(const StreamClosed& event) {
   if (!stream) return;
   attachments_.Detach(*stream);
   Caller& caller = stream->caller;
+  Origin* const origin = stream->origin;
   state_.streams.Close(*stream);
   state_.callers.ForgetIfUnused(caller);
+  if (origin != nullptr) state_.origins.StreamClosed(*origin);
 }
 
 // Handle() sees to those whose pass is due.
@@ -135,7 +154,7 @@ void VerifierMachine::On(const TimerFired&) {
     state_.streams.EndOverdue(*stream);
   }
   while (VerifierSession* const session = state_.sessions.NextExpired())
-    attachments_.Remove(*session);
+    attachments_.Remove(*session, VerifierEvents::SessionEnd::kExpired);
 }
 
 void VerifierMachine::On(const Drain& event) {
@@ -269,6 +288,7 @@ absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Grow& g
 
 absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Append& append) {
   OUTRIDER_RETURN_IF_ERROR(session.sequence->Append(append));
+  session.tally.ReplyBegun(state_.moment.now);
   attachments_.RootKnown(session);
   state_.memory.Queue(session);
   return absl::OkStatus();
@@ -295,7 +315,7 @@ absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Tune& t
 
 void VerifierMachine::Close(VerifierSession& session) {
   VerifierStream& stream = *session.stream;
-  attachments_.Remove(session);
+  attachments_.Remove(session, VerifierEvents::SessionEnd::kClosed);
   state_.streams.End(stream, absl::OkStatus());
 }
 

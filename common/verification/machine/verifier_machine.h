@@ -58,29 +58,13 @@
 #include "common/verification/machine/verifier_config.h"
 #include "common/verification/machine/verifier_events.h"
 #include "common/verification/machine/verifier_state.h"
+#include "common/verification/machine/verifier_stats.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
 
 class VerifierMachine : public VerifierEvents {
  public:
-  struct Stats {
-    uint64_t sessions_opened = 0;
-    uint64_t sessions_refused = 0;  // for want of room
-    uint64_t attachments = 0;       // Opened and Resumed
-    uint64_t runs = 0;
-    uint64_t passes = 0;
-    uint64_t pass_nodes = 0;  // drafted, in those
-    uint64_t tokens = 0;      // committed by verdicts
-    uint64_t alone_passes = 0;
-    uint64_t prompt_tokens = 0;  // read, of Opens, Appends and refills
-    uint64_t shared_tokens = 0;  // not read, since another session had them
-    uint64_t evictions = 0;
-    uint64_t hints_sent = 0;
-    uint64_t hints_overtaken = 0;
-    uint64_t faults = 0;
-  };
-
   struct Parts {
     const Tokenizer& tokenizer;  // outlives the machine
     std::function<uint64_t()> random_bits;
@@ -95,7 +79,7 @@ class VerifierMachine : public VerifierEvents {
   PreparedOpen Prepare(const v1::Open& open) const { return attachments_.Prepare(open); }
 
   void Describe(v1::DescribeResponse& response) const;
-  Stats stats() const;
+  VerifierStats stats() const;
   size_t session_count() const { return state_.sessions.size(); }
   size_t stream_count() const { return state_.streams.size(); }
   // The one that a session (TargetWork::session) is attached to.

@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/verification/machine/callers.h"
 #include "common/verification/machine/next_run.h"
+#include "common/verification/machine/origins.h"
 #include "common/verification/machine/session_memory.h"
 #include "common/verification/machine/sessions.h"
 #include "common/verification/machine/streams.h"
@@ -50,6 +51,7 @@ struct VerifierState {
   const std::function<uint64_t()> random_bits;
   Moment moment;
   Callers callers;
+  Origins origins;
   Streams streams;
   Sessions sessions;
   NextRun run;

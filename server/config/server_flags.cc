@@ -1,8 +1,10 @@
-#include "server/server_flags.h"
+#include "server/config/server_flags.h"
 
 #include "CLI/CLI.hpp"
+#include "common/base/network_address.h"
 #include "common/base/status.h"
 #include "common/torch/load_engine.h"
+#include "server/security/gatekeeper.h"
 
 namespace outrider {
 namespace {
@@ -62,9 +64,15 @@ void AddServerFlags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--drain-seconds", flags.drain_seconds, "What sessions have left after SIGTERM")
       ->envname("OUTRIDER_DRAIN_SECONDS")
       ->capture_default_str();
+  AddOperationFlags(app, flags.operations);
+  AddLimitFlags(app, flags.limits);
 }
 
 absl::Status CheckServerFlags(const ServerFlags& flags) {
+  if (!flags.operations.admin.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(NetworkAddress::Parse(flags.operations.admin).status());
+  }
+  OUTRIDER_RETURN_IF_ERROR(Gatekeeper::Open(flags.security.keys).status());
   return CheckTransport(flags.security.transport, flags.listen);
 }
 

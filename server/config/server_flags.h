@@ -1,4 +1,4 @@
-// What a server is told on its command line.
+// What a server is told: on its command line, by its environment, in a file (config_file.h).
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "server/config/limit_flags.h"
 #include "server/exits.h"
+#include "server/operations/operations.h"
 #include "server/security/security_flags.h"
 
 namespace CLI {
@@ -31,6 +33,8 @@ struct ServerFlags {
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
   std::optional<std::string> isa;
   uint32_t drain_seconds = 30;
+  LimitFlags limits;
+  OperationFlags operations;
 };
 
 // Each with its environment twin.

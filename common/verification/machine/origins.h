@@ -1,0 +1,54 @@
+// Where callers call from. Somebody without a key is nobody in particular, but what one place may ask
+// for can be counted all the same.
+//
+// Memory:  an entry for each that has a stream, and for kRememberedMax others, whose rate of opens is
+//          remembered.
+// Threads: as a vector.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "common/verification/machine/callers.h"
+
+namespace outrider {
+
+struct Origin {
+  std::string name;
+  uint32_t stream_count = 0;
+  OpenRate opens = {};
+};
+
+class Origins {
+ public:
+  static constexpr size_t kRememberedMax = 4096;
+
+  Origin& Of(std::string_view name) {
+    const auto found = origins_.find(name);
+    if (found != origins_.end()) return found->second;
+    return origins_.emplace(std::string(name), Origin{std::string(name)}).first->second;
+  }
+
+  void StreamOpened(Origin& origin) { ++origin.stream_count; }
+  // `origin` may be gone afterwards.
+  void StreamClosed(Origin& origin) {
+    if (--origin.stream_count > 0) return;
+    remembered_.push_back(origin.name);
+    while (remembered_.size() > kRememberedMax) {
+      const auto found = origins_.find(remembered_.front());
+      if (found != origins_.end() && found->second.stream_count == 0) origins_.erase(found);
+      remembered_.pop_front();
+    }
+  }
+
+  size_t size() const { return origins_.size(); }
+
+ private:
+  std::map<std::string, Origin, std::less<>> origins_;
+  std::deque<std::string> remembered_;  // as they lost their last stream; some have new ones
+};
+
+}  // namespace outrider

@@ -1,0 +1,118 @@
+#include "server/config/limit_flags.h"
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <string>
+
+#include "CLI/CLI.hpp"
+
+namespace outrider {
+namespace {
+
+constexpr char kGroup[] = "Limits";
+constexpr uint32_t kCountMax = 1u << 20;
+constexpr int64_t kSecondsMax = 30 * 24 * 3600;
+
+// --idle-seconds is OUTRIDER_IDLE_SECONDS.
+std::string EnvironmentTwin(const std::string& flag) {
+  std::string twin = "OUTRIDER_";
+  for (const char letter : flag.substr(2)) {
+    twin += letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
+  }
+  return twin;
+}
+
+class Adder {
+ public:
+  explicit Adder(CLI::App& app) : app_(app) {}
+
+  void Count(const std::string& flag, uint32_t& value, uint32_t least, const std::string& text) {
+    Finish(app_.add_option(flag, value, text)->check(CLI::Range(least, kCountMax)), flag);
+  }
+
+  void Bytes(const std::string& flag, uint64_t& value, uint64_t least, uint64_t most,
+             const std::string& text) {
+    Finish(app_.add_option(flag, value, text)
+               ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+               ->check(CLI::Range(least, most)),
+           flag);
+  }
+
+  void Seconds(const std::string& flag, Duration& value, const std::string& text) {
+    CLI::Option* const option = app_.add_option_function<int64_t>(
+        flag, [&value](const int64_t& seconds) { value = std::chrono::seconds(seconds); }, text);
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(value).count();
+    option->check(CLI::Range(int64_t{1}, kSecondsMax))->default_str(std::to_string(seconds));
+    option->group(kGroup)->envname(EnvironmentTwin(flag));
+  }
+
+ private:
+  static void Finish(CLI::Option* option, const std::string& flag) {
+    option->group(kGroup)->envname(EnvironmentTwin(flag))->capture_default_str();
+  }
+
+  CLI::App& app_;
+};
+
+}  // namespace
+
+void LimitFlags::ApplyTo(VerifierConfig& config) const {
+  config.session_count_max = machine.session_count_max;
+  config.session_count_of_key_max = machine.session_count_of_key_max;
+  config.opens_per_minute = machine.opens_per_minute;
+  config.stream_count_max = machine.stream_count_max;
+  config.stream_count_of_origin_max = machine.stream_count_of_origin_max;
+  config.sketch_nodes_max = machine.sketch_nodes_max;
+  config.unread_verdicts_max = machine.unread_verdicts_max;
+  config.unseen_verdicts_max = machine.unseen_verdicts_max;
+  config.unseen_verdicts_first =
+      std::min(config.unseen_verdicts_first, machine.unseen_verdicts_max);
+  config.time_to_live = machine.time_to_live;
+  config.first_message_max = machine.first_message_max;
+  config.silence_max = machine.silence_max;
+  config.idle_max = machine.idle_max;
+  config.prefix_max = machine.prefix_max;
+  config.write_max = machine.write_max;
+  config.retry_after = machine.retry_after;
+}
+
+void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
+  VerifierConfig& machine = flags.machine;
+  Adder add(app);
+  add.Count("--open-sessions", machine.session_count_max, 1,
+            "Sessions that are kept at a time, with keys and values in memory or waiting for some");
+  add.Count("--sessions-per-key", machine.session_count_of_key_max, 1,
+            "Of those, one key's, unless its line of --keys says another number");
+  add.Count("--opens-per-minute", machine.opens_per_minute, 0,
+            "Sessions that one key, or without keys one address, may open a minute in the mean, "
+            "and as many at once; 0: any number");
+  add.Count("--streams", machine.stream_count_max, 1, "Calls that are under way at a time");
+  add.Count("--streams-per-address", machine.stream_count_of_origin_max, 1,
+            "Of those, one address's");
+  add.Count("--sketch-nodes", machine.sketch_nodes_max, 1,
+            "Drafted tokens that are kept for a session");
+  add.Count("--unread-verdicts", machine.unread_verdicts_max, 1,
+            "Verdicts of a session that its stream has not taken; then its passes wait");
+  add.Count("--unseen-verdicts", machine.unseen_verdicts_max, 1,
+            "Verdicts of a session that its device has not said it saw; then its passes wait");
+  add.Seconds("--time-to-live-seconds", machine.time_to_live,
+              "How long a session is kept that has lost its stream");
+  add.Seconds("--first-message-seconds", machine.first_message_max,
+              "How long a new stream may say nothing");
+  add.Seconds("--silence-seconds", machine.silence_max, "How long a device may say nothing");
+  add.Seconds("--idle-seconds", machine.idle_max,
+              "How long a session may wait for its device before others may have its memory");
+  add.Seconds("--prefix-seconds", machine.prefix_max,
+              "How long the beginning of a session that has gone is kept for the next one that "
+              "begins alike, while nobody needs its memory");
+  add.Seconds("--write-seconds", machine.write_max, "How long a device may take to read a message");
+  add.Seconds("--retry-seconds", machine.retry_after,
+              "After which time those come again for whom there was no room");
+  add.Bytes("--message-memory", flags.message_bytes, 4 << 10, 64 << 20,
+            "Of one message, besides five bytes for each token of a context");
+  add.Bytes("--transport-memory", flags.transport_bytes, 16 << 20, uint64_t{1} << 40,
+            "What gRPC may take for all that is being read and written");
+}
+
+}  // namespace outrider

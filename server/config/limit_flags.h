@@ -1,0 +1,36 @@
+// What callers may cost a server, whoever they are, as its operator sets it.
+#pragma once
+
+#include <cstdint>
+
+#include "common/verification/machine/verifier_config.h"
+
+namespace CLI {
+class App;
+}
+
+namespace outrider {
+
+struct LimitFlags {
+  static constexpr uint64_t kMessageBytes = 64 << 10;
+  static constexpr uint64_t kTransportBytes = 64 << 20;
+
+  static constexpr uint32_t kOpensPerMinute = 1200;
+
+  LimitFlags() { machine.opens_per_minute = kOpensPerMinute; }
+
+  // The machine's own, with what stands there by default.
+  VerifierConfig machine;
+  // Of a message, besides a context's tokens.
+  uint64_t message_bytes = kMessageBytes;
+  // Of all calls together, for what is being read and written.
+  uint64_t transport_bytes = kTransportBytes;
+
+  // `config` is that of a target; what is set here is put in.
+  void ApplyTo(VerifierConfig& config) const;
+};
+
+// Each with its environment twin.
+void AddLimitFlags(CLI::App& app, LimitFlags& flags);
+
+}  // namespace outrider

@@ -1,0 +1,87 @@
+#include "server/operations/operations.h"
+
+#include <chrono>
+#include <map>
+
+#include "CLI/CLI.hpp"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "server/config/choice_flag.h"
+
+namespace outrider {
+namespace {
+
+const std::map<std::string, EventLog::Form> kForms = {{"text", EventLog::Form::kText},
+                                                      {"json", EventLog::Form::kJson}};
+
+const char* NameOf(VerifierMachine::SessionEnd end) {
+  using End = VerifierMachine::SessionEnd;
+  switch (end) {
+    case End::kClosed:
+      return "closed";
+    case End::kFault:
+      return "fault";
+    case End::kExpired:
+      return "expired";
+    case End::kRevoked:
+      return "key revoked";
+    case End::kDrained:
+      return "drained";
+  }
+  return "";
+}
+
+double Seconds(Duration duration) {
+  using Milliseconds = std::chrono::milliseconds;
+  return std::chrono::duration<double>(std::chrono::round<Milliseconds>(duration)).count();
+}
+
+}  // namespace
+
+void AddOperationFlags(CLI::App& app, OperationFlags& flags) {
+  app.add_option("--admin", flags.admin,
+                 "A port of its own for operators, plain HTTP: /health/live, /health/ready, "
+                 "/metrics; host:port (default: none)")
+      ->envname("OUTRIDER_ADMIN");
+  AddChoice(app, "--log-format", flags.log, kForms,
+            "The log on standard error: text for people, json, a line an event, for collectors")
+      ->envname("OUTRIDER_LOG_FORMAT");
+}
+
+absl::StatusOr<std::unique_ptr<Operations>> Operations::Open(const OperationFlags& flags) {
+  std::unique_ptr<Operations> operations(new Operations(flags.log));
+  if (flags.admin.empty()) return operations;
+  OUTRIDER_ASSIGN_OR_RETURN(operations->admin_, AdminPort::Open(flags.admin));
+  const std::string& address = operations->admin_->address();
+  operations->log_.Say("admin", {{"address", address}},
+                       Concat("probes and metrics on http://", address));
+  return operations;
+}
+
+VerifierDriver::Log Operations::SessionLog() {
+  return {.fault =
+              [this](const VerifierMachine::FaultFound& fault) {
+                log_.Write("fault", {{"session", fault.session},
+                                     {"stream", fault.stream},
+                                     {"key", fault.key},
+                                     {"kind", v1::Fault::Kind_Name(fault.kind)},
+                                     {"why", fault.why}});
+              },
+          .session =
+              [this](const VerifierMachine::SessionOver& over) {
+                const SessionTally& tally = over.tally;
+                const Duration first = tally.first_token_time().value_or(Duration::zero());
+                log_.Write("session", {{"session", over.session},
+                                       {"key", over.key},
+                                       {"end", NameOf(over.why)},
+                                       {"seconds", Seconds(RealClock().Now() - tally.opened_at())},
+                                       {"first_token_seconds", Seconds(first)},
+                                       {"tokens", tally.tokens()},
+                                       {"passes", tally.passes()},
+                                       {"nodes", tally.nodes()},
+                                       {"accepted", tally.accepted()},
+                                       {"attachments", uint64_t{tally.attachments()}}});
+              }};
+}
+
+}  // namespace outrider

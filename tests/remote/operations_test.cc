@@ -1,0 +1,145 @@
+// What operators see of a server: probes, metrics, health checks, its log, and its end.
+#include <signal.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "client/verifier/remote_verifier.h"
+#include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "httplib.h"
+#include "nlohmann/json.hpp"
+#include "tests/client/stories_world.h"
+#include "tests/remote/server_process.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OperationsTest : public testing::Test {
+ protected:
+  // Of the operators' port, as the server says on which it is.
+  static httplib::Client Admin(ServerProcess& server) {
+    const std::string line = server.AwaitLine("probes and metrics on ");
+    httplib::Client client(line.substr(line.rfind("http")));
+    client.set_read_timeout(10);
+    return client;
+  }
+
+  static int Status(httplib::Client& admin, const std::string& path) {
+    const httplib::Result result = admin.Get(path.c_str());
+    return result ? result->status : -1;
+  }
+
+  // Until it says so; false: it does not within half a minute.
+  static bool Becomes(httplib::Client& admin, const std::string& path, int status) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < until) {
+      if (Status(admin, path) == status) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+
+  static double Metric(httplib::Client& admin, const std::string& name) {
+    const httplib::Result result = admin.Get("/metrics");
+    const std::string text = result ? result->body : "";
+    const size_t at = text.find("\n" + name + "{");
+    return at == std::string::npos ? -1 : std::stod(text.substr(text.find("} ", at) + 2));
+  }
+
+  // What grpc.health.v1 answers: 1 is SERVING, 2 is NOT_SERVING.
+  static int Health(const ServerProcess& server, const std::string& service) {
+    grpc::GenericStub stub(
+        grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+    std::string request = service.empty() ? "" : "\x0A";  // field 1, a string
+    if (!service.empty()) request += static_cast<char>(service.size()) + service;
+    grpc::Slice slice(request);
+    const grpc::ByteBuffer asked(&slice, 1);
+    grpc::ByteBuffer answer;
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto call =
+        stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", asked, &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(&answer, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    if (!status.ok()) return -static_cast<int>(status.error_code());
+    grpc::Slice read;
+    OUTRIDER_CHECK(answer.DumpToSingleSlice(&read).ok(), "an answer is a message");
+    return read.size() == 2 ? read.begin()[1] : 0;  // field 1, a number
+  }
+
+  static DraftedSession Session(RemoteVerifier& verifier, uint32_t tokens) {
+    SessionOptions options;
+    options.prompt = TheTokenizer().Encode("Once upon a time");
+    options.stops.max_tokens = tokens;
+    return DraftedSession(options, Damaged(), PolicyKind::kOurs, verifier);
+  }
+
+  static std::unique_ptr<RemoteVerifier> Connect(const ServerProcess& server) {
+    return OrDie(RemoteVerifier::Connect(server.address()));
+  }
+};
+
+TEST_F(OperationsTest, ProbesMetricsAndHealthTellOfAServersLife) {
+  ServerProcess server(0, {"--sessions", "4", "--admin", "127.0.0.1:0", "--drain-seconds", "30"});
+  httplib::Client admin = Admin(server);
+  EXPECT_EQ(Status(admin, "/health/live"), 200);
+  EXPECT_TRUE(Becomes(admin, "/health/ready", 200));
+  EXPECT_EQ(Status(admin, "/other"), 404);
+  EXPECT_EQ(Health(server, ""), 1);
+  EXPECT_EQ(Health(server, "outrider.v1.Verifier"), 1);
+  EXPECT_EQ(Health(server, "live"), 1);
+  EXPECT_EQ(Health(server, "other"), -static_cast<int>(grpc::StatusCode::NOT_FOUND));
+
+  const std::unique_ptr<RemoteVerifier> verifier = Connect(server);
+  DraftedSession drafted = Session(*verifier, 12);
+  Screen screen;
+  ASSERT_TRUE(drafted.driver().Run(Session::Start{}, screen).ok());
+  EXPECT_EQ(Metric(admin, "outrider:generation_tokens_total"), 12);
+  EXPECT_EQ(Metric(admin, "outrider:num_requests_running"), 1);
+  EXPECT_EQ(Metric(admin, "outrider:time_to_first_token_seconds_count"), 1);
+  EXPECT_GT(Metric(admin, "outrider:message_bytes_total"), 0);
+
+  // It is attached, but writes nothing: it does not keep the server.
+  EXPECT_EQ(server.Stop(), 0);
+  drafted.driver().Close();
+  EXPECT_THAT(server.AwaitLine("draining"), HasSubstr("30 s left"));
+  EXPECT_THAT(server.AwaitLine(" session session="), HasSubstr(" tokens=12 "));
+}
+
+TEST_F(OperationsTest, WhileItDrainsItIsLiveButNotReady) {
+  ServerProcess server(
+      0, {"--pass", "100", "--sessions", "4", "--admin", "127.0.0.1:0", "--drain-seconds", "60"},
+      OUTRIDER_PACED_SERVER);
+  httplib::Client admin = Admin(server);
+  const std::unique_ptr<RemoteVerifier> verifier = Connect(server);
+  DraftedSession drafted = Session(*verifier, 40);
+  Screen screen;
+  std::thread writer([&] { EXPECT_TRUE(drafted.driver().Run(Session::Start{}, screen).ok()); });
+  while (Metric(admin, "outrider:generation_tokens_total") < 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(server.pid(), SIGTERM);
+  EXPECT_TRUE(Becomes(admin, "/health/ready", 503));
+  EXPECT_EQ(Status(admin, "/health/live"), 200);
+  EXPECT_EQ(Health(server, ""), 2);
+  EXPECT_EQ(Health(server, "live"), 1);
+  EXPECT_EQ(Metric(admin, "outrider:draining"), 1);
+  writer.join();
+  drafted.driver().Close();
+  EXPECT_EQ(server.AwaitEnd(), 0);
+}
+
+}  // namespace
+}  // namespace outrider
