@@ -13,13 +13,14 @@
 #include "common/base/status.h"
 #include "common/formats/tensors/half.h"
 #include "gtest/gtest.h"
+#include "tests/test_files.h"
 
 namespace outrider {
 namespace {
 
 // Made by tests/golden/dequantize.py with gguf-py and libggml.
 std::vector<std::byte> ReadGolden(const std::string& name) {
-  const std::string path = Concat(OUTRIDER_TEST_DATA_DIR, "/dequantize/", name);
+  const std::string path = TestFile("dequantize/" + name);
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file) << path << " is missing";
   const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -18,6 +18,7 @@
 #include "common/formats/tensors/dequantize.h"
 #include "common/formats/tensors/half.h"
 #include "gtest/gtest.h"
+#include "tests/test_files.h"
 
 namespace outrider {
 namespace {
@@ -107,7 +108,7 @@ struct GoldenLine {
 };
 
 std::vector<GoldenLine> ReadGoldenLines(const std::string& kind) {
-  std::ifstream file(Concat(OUTRIDER_TEST_DATA_DIR, "/quantize/ggml.txt"));
+  std::ifstream file(TestFile("quantize/ggml.txt"));
   std::vector<GoldenLine> lines;
   for (GoldenLine line; file >> line.kind >> line.type >> line.input >> line.value;) {
     if (line.kind == kind) lines.push_back(line);

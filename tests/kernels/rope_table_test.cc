@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "tests/test_files.h"
 
 namespace outrider {
 namespace {
@@ -69,7 +70,7 @@ void CompareWithGolden(const nlohmann::json& golden) {
 }
 
 TEST(RopeTableTest, AgreesWithTransformers) {
-  std::ifstream file(OUTRIDER_TEST_DATA_DIR "/rope/transformers.json");
+  std::ifstream file(TestFile("rope/transformers.json"));
   const nlohmann::json cases = nlohmann::json::parse(file, nullptr, false);
   ASSERT_TRUE(cases.is_array());
   EXPECT_GE(cases.size(), 13u);

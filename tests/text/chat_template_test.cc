@@ -7,12 +7,12 @@
 
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
+#include "tests/test_files.h"
 
 namespace outrider {
 namespace {
@@ -21,15 +21,15 @@ using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-std::string ReadFile(const std::string& name) {
-  std::ifstream file(OUTRIDER_TEST_DATA_DIR "/chat_templates/" + name, std::ios::binary);
-  EXPECT_TRUE(file.good()) << name;
-  return std::string(std::istreambuf_iterator<char>(file), {});
+std::string ReadTemplate(const std::string& name) {
+  const std::string text = ReadFile(TestFile("chat_templates/" + name));
+  EXPECT_FALSE(text.empty()) << name;
+  return text;
 }
 
 std::vector<Json> ReadLines(const std::string& name) {
   std::vector<Json> rows;
-  std::ifstream file(OUTRIDER_TEST_DATA_DIR "/chat_templates/" + name);
+  std::ifstream file(TestFile("chat_templates/" + name));
   for (std::string line; std::getline(file, line);) rows.push_back(Json::parse(line));
   EXPECT_FALSE(rows.empty()) << name;
   return rows;
@@ -96,12 +96,12 @@ void ExpectGolden(const Json& row, const absl::StatusOr<std::string>& result,
 }
 
 TEST(ChatTemplate, WholeTemplatesRenderAsTransformersRendersThem) {
-  const Json conversations = Json::parse(ReadFile("conversations.json"));
+  const Json conversations = Json::parse(ReadTemplate("conversations.json"));
   std::map<std::string, std::string> sources;
   size_t rendered = 0;
   for (const Json& row : ReadLines("rendered.jsonl")) {
     const std::string name = row["template"];
-    if (!sources.contains(name)) sources[name] = ReadFile(name + ".jinja");
+    if (!sources.contains(name)) sources[name] = ReadTemplate(name + ".jinja");
     SCOPED_TRACE(name + " / " + row["conversation"].get<std::string>());
     const absl::StatusOr<ChatTemplate> chat = ChatTemplate::Parse(sources[name], name);
     ASSERT_TRUE(chat.ok()) << Message(chat.status());
@@ -117,7 +117,7 @@ TEST(ChatTemplate, WholeTemplatesRenderAsTransformersRendersThem) {
 
 TEST(ChatTemplate, EveryConstructRendersAsJinjaRendersIt) {
   ChatInputs inputs = GoldenInputs(Json{{"messages", {{{"role", "user"}, {"content", "Hi"}}}}});
-  inputs.extra = Json::parse(ReadFile("micro_variables.json"));
+  inputs.extra = Json::parse(ReadTemplate("micro_variables.json"));
   for (const Json& row : ReadLines("micro.jsonl")) {
     const std::string source = row["source"];
     SCOPED_TRACE(source);
@@ -263,7 +263,7 @@ TEST(ChatTemplate, LongPiecesAreFoundWhereTheyAre) {
 
 TEST(ChatTemplate, EverySourceCutShortIsAnErrorOrATemplate) {
   for (const char* const name : {"llama-3.1", "mistral-tools", "qwen3", "schema-macros"}) {
-    const std::string source = ReadFile(std::string(name) + ".jinja");
+    const std::string source = ReadTemplate(std::string(name) + ".jinja");
     for (size_t size = 0; size < source.size(); ++size) {
       const auto result = Render(source.substr(0, size));
       if (result.ok()) continue;
@@ -332,7 +332,7 @@ TEST(ChatTemplate, ALongConversationIsNoProblem) {
                                {"content", std::string(1'000, static_cast<char>('a' + i % 26))}});
   }
   for (const char* const name : {"qwen3", "llama-3.1", "mistral-tools", "schema-macros"}) {
-    const auto result = Render(ReadFile(std::string(name) + ".jinja"), inputs);
+    const auto result = Render(ReadTemplate(std::string(name) + ".jinja"), inputs);
     ASSERT_TRUE(result.ok()) << name << ": " << MessageOf(result);
     EXPECT_GT(result->size(), 2'000'000u) << name;
   }
