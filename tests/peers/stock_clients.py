@@ -3,13 +3,12 @@
     stock_clients.py OUTRIDER SERVER MODEL WORK_DIR
 
 Starts SERVER with TLS, a key and an operators' port. Beside the .proto, what a client needs to know is how growth is written in bits
-(common/tokens/growth_bits.h): Growth below is that page in Python. Closes with "N passed, N failed".
+(common/tokens/growth_bits.h), which wire.py does. Closes with "N passed, N failed".
 """
 import pathlib
 import queue
 import subprocess
 import sys
-import tempfile
 import urllib.request
 
 import grpc
@@ -17,53 +16,14 @@ import llama_cpp
 from google.protobuf import descriptor_pb2, descriptor_pool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-from grpc_tools import protoc
 from prometheus_client.parser import text_string_to_metric_families
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import wire
+
 PROMPT = "Once upon a time there was a little"
 TOKENS = 60
 CHAIN = 6
 SERVICE = "outrider.v1.Verifier"
-
-
-def stubs():
-    """Messages and service, compiled from the .proto alone."""
-    out = tempfile.mkdtemp()
-    files = [f"-I{ROOT}/proto", f"--python_out={out}", f"--grpc_python_out={out}", f"{ROOT}/proto/outrider/v1/verifier.proto"]
-    if protoc.main(["protoc", *files]) != 0:
-        sys.exit("stock_clients: protoc does not take the .proto")
-    sys.path.insert(0, out)
-    from outrider.v1 import verifier_pb2, verifier_pb2_grpc
-
-    return verifier_pb2, verifier_pb2_grpc
-
-
-class Growth:
-    """Growth in bits: nodes are (step, doubt, token)."""
-
-    def __init__(self, nodes):
-        width = max(token for _, _, token in nodes).bit_length() or 1
-        self.bits = ""
-        self.golomb(len(nodes), 4)
-        self.number(width - 1, 5)
-        for step, doubt, token in nodes:
-            self.golomb(step, 3)
-            self.golomb(doubt, 1)
-            self.number(token, width)
-
-    def number(self, value, width):
-        self.bits += format(value, f"0{width}b")
-
-    def golomb(self, value, k):
-        shifted = value + 2**k
-        more = shifted.bit_length() - 1 - k
-        self.bits += "1" * more + "0"
-        self.bits += format(shifted, "b")[1:]
-
-    def bytes(self):
-        padded = self.bits + "0" * (-len(self.bits) % 8)
-        return int(padded, 2).to_bytes(len(padded) // 8, "big")
 
 
 class Session:
@@ -86,7 +46,7 @@ class Session:
         self.first_id, self.chain = self.next_id, chain
         self.next_id += len(chain)
         # The first hangs from the root, each other one from the node before it.
-        nodes = Growth([(int(i > 0), 1, token) for i, token in enumerate(chain)]).bytes()
+        nodes = wire.growth([(int(i > 0), 1, token) for i, token in enumerate(chain)])
         self.send(grow=self.pb.Grow(seen=self.seen, first_id=self.first_id, nodes=nodes, go=True))
 
     def take(self, verdict):
@@ -172,7 +132,7 @@ class Checks:
 
 
 def check_sessions(check, server, channel, outrider, model):
-    pb, pb_grpc = stubs()
+    pb, pb_grpc = wire.stubs()
     stub = pb_grpc.VerifierStub(channel)
     key = {"metadata": [("authorization", f"Bearer {server.key}")]}
     no_key = code_of(lambda: stub.Describe(pb.DescribeRequest()))
