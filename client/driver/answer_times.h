@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 #include "common/base/monotonic_time.h"
 
@@ -37,6 +38,13 @@ class AnswerTimes {
       }
     }
     return max_;
+  }
+  // How many took from 2^n to 2^(n+1) nanoseconds, for the histogram: n is at least 3.
+  static constexpr size_t kOctaveMin = 3;
+  static constexpr size_t kOctaveMax = 62;
+  uint64_t OfOctave(size_t n) const {
+    const auto first = counts_.begin() + static_cast<ptrdiff_t>(8 * (n - 2));
+    return std::accumulate(first, first + 8, uint64_t{0});
   }
 
  private:

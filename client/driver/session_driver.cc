@@ -94,14 +94,18 @@ std::optional<SessionDriver::Mail> SessionDriver::AwaitMail(MonotonicTime until)
   return mail;
 }
 
-// Handles what comes next, or what the timer says, or waits until `until`.
+// Handles what comes next, or what the timer says, or waits until `until`. Growth answers a verdict
+// when it goes in the verdict's own event, or, where a message was being written then, when that is
+// done: what other events bring was not there before the verdict.
 void SessionDriver::Pump(MonotonicTime until) {
   std::optional<Mail> mail = AwaitMail(timer_ ? std::min(until, *timer_) : until);
   if (!mail) {
     if (!timer_ || RealClock().Now() < *timer_) return;
     timer_.reset();
+    verdict_arrived_.reset();
     return Handle(Session::TimerFired{});
   }
+  if (!std::holds_alternative<Session::Written>(*mail)) verdict_arrived_.reset();
   if (auto* const message = std::get_if<Message>(&*mail)) return Receive(*message);
   if (auto* const written = std::get_if<Session::Written>(&*mail)) return Handle(*written);
   if (auto* const down = std::get_if<Session::StreamDown>(&*mail)) return Handle(*down);
@@ -115,7 +119,6 @@ void SessionDriver::Receive(const Message& message) {
   const size_t committed = session_.committed().size();
   if (message.message.has_verdict()) verdict_arrived_ = message.arrived;
   Handle(Session::Received{message.stream, message.message});
-  verdict_arrived_.reset();
   if (trace_ != nullptr) {
     trace_->Received(message.message, session_.committed().size() - committed, message.arrived,
                      RealClock().Now());
@@ -150,6 +153,7 @@ void SessionDriver::Do(const Session::Send& action) {
   const MonotonicTime sent = RealClock().Now();
   answer_times_.Add(sent - *verdict_arrived_);
   if (trace_ != nullptr) trace_->Answered(node_count, *verdict_arrived_, sent);
+  verdict_arrived_.reset();
 }
 
 void SessionDriver::Do(const Session::CloseStream& action) {

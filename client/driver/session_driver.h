@@ -93,7 +93,7 @@ class SessionDriver final : private Verifier::Listener {
   Verifier& verifier_;
   SessionTrace* const trace_;  // may be null
   AnswerTimes answer_times_;
-  std::optional<MonotonicTime> verdict_arrived_;  // that of the event at hand
+  std::optional<MonotonicTime> verdict_arrived_;  // and awaits its answer
   bool is_observed_ = false;                      // while a reply is running
   bool has_told_ = false;                         // of the event at hand
   std::vector<Session::Action> actions_;

@@ -30,6 +30,22 @@ TEST(AnswerTimes, QuantilesAreWithinAnEighth) {
   EXPECT_EQ(times.Quantile(1), microseconds(1000));
 }
 
+TEST(AnswerTimes, AreCountedByOctaves) {
+  AnswerTimes times;
+  for (const int ns : {8, 15, 16, 1023, 1024, 2047, 2048}) times.Add(nanoseconds(ns));
+  EXPECT_EQ(times.OfOctave(3), 2u);
+  EXPECT_EQ(times.OfOctave(4), 1u);
+  EXPECT_EQ(times.OfOctave(9), 1u);
+  EXPECT_EQ(times.OfOctave(10), 2u);
+  EXPECT_EQ(times.OfOctave(11), 1u);
+  times.Add(Duration::max());
+  EXPECT_EQ(times.OfOctave(62), 1u);
+  uint64_t all = 0;
+  for (size_t n = AnswerTimes::kOctaveMin; n <= AnswerTimes::kOctaveMax; ++n)
+    all += times.OfOctave(n);
+  EXPECT_EQ(all, times.count());
+}
+
 TEST(AnswerTimes, TakeAnyTime) {
   AnswerTimes times;
   times.Add(Duration(-5));
