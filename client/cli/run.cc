@@ -96,16 +96,24 @@ void PrintAnswers(const AnswerTimes& answers) {
                "%s (all)\n",
                static_cast<unsigned long long>(answers.count()), ms(answers.Quantile(0.5)).c_str(),
                ms(answers.Quantile(0.99)).c_str(), ms(answers.max()).c_str());
+  // A line an octave, a mark for every fiftieth of them.
+  for (size_t n = AnswerTimes::kOctaveMin; n <= AnswerTimes::kOctaveMax; ++n) {
+    const uint64_t count = answers.OfOctave(n);
+    if (count == 0) continue;
+    const std::string bar((50 * count + answers.count() - 1) / answers.count(), '#');
+    std::fprintf(stderr, "  from %9s ms %6llu %s\n", ms(Duration(int64_t{1} << n)).c_str(),
+                 static_cast<unsigned long long>(count), bar.c_str());
+  }
 }
 
 void PrintSummary(const ConversationStats& stats) {
   std::string text = Concat("prompt: ", stats.prompt_tokens, " tokens");
   if (stats.computed_tokens > 0) {
-    text += Concat(", ", Rate(stats.computed_tokens, stats.prompt_seconds));
+    text += Concat(", ", Rate(stats.computed_tokens, stats.first_token_seconds));
   }
-  text += Concat("; generated: ", stats.generated_tokens, " tokens, ",
-                 Rate(stats.generated_tokens, stats.generation_seconds),
-                 "; peak memory: ", PeakMemory(), "\n");
+  text +=
+      Concat("; generated: ", stats.generated_tokens, " tokens, ",
+             Rate(stats.later_tokens, stats.later_seconds), "; peak memory: ", PeakMemory(), "\n");
   if (stats.session) text += Concat(Summary(*stats.session), "\n");
   if (stats.passes > 0) {
     text += Concat("passes: ", stats.passes, " at the server",

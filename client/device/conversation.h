@@ -46,11 +46,12 @@ enum class Ending {
 
 // Of all replies so far.
 struct ConversationStats {
-  uint64_t prompt_tokens = 0;    // of all prompts, but for what was still in memory
-  uint64_t computed_tokens = 0;  // of those, now: the last of each is computed with the reply
-  double prompt_seconds = 0;
+  uint64_t prompt_tokens = 0;      // of all prompts, but for what was still in memory
+  uint64_t computed_tokens = 0;    // of those, now: the last of each is computed with the reply
+  double first_token_seconds = 0;  // from when a reply was asked for until its first tokens
   uint64_t generated_tokens = 0;
-  double generation_seconds = 0;
+  uint64_t later_tokens = 0;  // of those, all that did not come first (reply_times.h)
+  double later_seconds = 0;   // and how long they took
 
   Placement placement = Placement::kTargetAlone;
   uint64_t passes = 0;                       // of a server that writes by itself

@@ -1,20 +1,16 @@
 #include "client/device/drafted_conversation.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 
+#include "client/device/reply_times.h"
 #include "common/base/clock.h"
 #include "common/base/random_bits.h"
 #include "common/base/status.h"
 
 namespace outrider {
 namespace {
-
-double Seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 Ending EndingOf(v1::Finish finish) {
   switch (finish) {
@@ -34,15 +30,17 @@ class DraftedConversation::Relay final : public SessionDriver::Observer {
  public:
   // `trace` may be null.
   Relay(Conversation::Observer& observer, SessionTrace* trace)
-      : observer_(observer), trace_(trace), begin_(RealClock().Now()) {}
+      : observer_(observer), trace_(trace) {}
 
   void OnText(std::string_view text) override {
     const MonotonicTime begin = RealClock().Now();
-    if (!first_text_) first_text_ = begin;
     observer_.OnText(text);
     if (trace_ != nullptr) trace_->Shown(text.size(), begin, RealClock().Now());
   }
-  void OnTokens(std::span<const TokenId> tokens) override { observer_.OnTokens(tokens); }
+  void OnTokens(std::span<const TokenId> tokens) override {
+    times_.Came(tokens.size());
+    observer_.OnTokens(tokens);
+  }
   void OnPromptProgress(uint32_t processed, uint32_t total) override {
     read_ = processed;
     observer_.OnPromptProgress(processed, total);
@@ -51,18 +49,14 @@ class DraftedConversation::Relay final : public SessionDriver::Observer {
   bool Interrupted() override { return observer_.Interrupted(); }
 
   void AddTo(ConversationStats& stats) const {
-    const MonotonicTime end = RealClock().Now();
-    const MonotonicTime first = first_text_.value_or(end);
-    stats.prompt_seconds += Seconds(first - begin_);
-    stats.generation_seconds += Seconds(end - first);
+    times_.AddTo(stats);
     stats.computed_tokens += read_;
   }
 
  private:
   Conversation::Observer& observer_;
   SessionTrace* const trace_;
-  const MonotonicTime begin_;
-  std::optional<MonotonicTime> first_text_;
+  ReplyTimes times_;
   uint32_t read_ = 0;
 };
 
@@ -93,13 +87,9 @@ void DraftedConversation::KeepPrices() const {
 absl::StatusOr<Ending> DraftedConversation::Continue(std::span<const TokenId> tokens, bool is_reply,
                                                      Observer& observer) {
   Relay relay(observer, parts_.trace.get());
-  const uint64_t written = session_ ? session_->stats().tokens : 0;
   const absl::Status status = session_ ? GoOn(tokens, relay) : Begin(tokens, is_reply, relay);
   relay.AddTo(stats_);
-  if (session_) {
-    stats_.generated_tokens += session_->stats().tokens - written;
-    SetTokens(session_->committed());
-  }
+  if (session_) SetTokens(session_->committed());
   OUTRIDER_RETURN_IF_ERROR(status);
   return EndingOf(driver_->finish());
 }

@@ -1,29 +1,20 @@
 #include "client/device/server_conversation.h"
 
-#include <chrono>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
+#include "client/device/reply_times.h"
 #include "common/base/status.h"
 #include "common/verification/wire_options.h"
 #include "common/verification/wire_prompt.h"
 
 namespace outrider {
-namespace {
-
-double Seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-}  // namespace
 
 // What comes of one reply.
 class ServerConversation::Incoming {
  public:
   Incoming(const StopConditions& stops, std::span<const TokenId> before, Observer& observer)
-      : reply_(stops, before), observer_(observer), begin_(RealClock().Now()) {}
+      : reply_(stops, before), observer_(observer) {}
 
   // Whether it is to go on.
   bool Take(const v1::GenerateResponse& response) {
@@ -32,10 +23,10 @@ class ServerConversation::Incoming {
       observer_.OnPromptProgress(read_, response.progress().total());
       return !observer_.Interrupted();
     }
-    if (!first_) first_ = RealClock().Now();
     std::vector<TokenId> tokens;
     for (const uint32_t token : response.tokens()) tokens.push_back(static_cast<TokenId>(token));
     written_.insert(written_.end(), tokens.begin(), tokens.end());
+    times_.Came(tokens.size());
     if (!tokens.empty()) {
       ++passes_;
       observer_.OnTokens(tokens);
@@ -52,13 +43,9 @@ class ServerConversation::Incoming {
   }
 
   void AddTo(ConversationStats& stats) const {
-    const MonotonicTime end = RealClock().Now();
-    const MonotonicTime first = first_.value_or(end);
     stats.computed_tokens += read_;
-    stats.generated_tokens += written_.size();
     stats.passes += passes_;
-    stats.prompt_seconds += Seconds(first - begin_);
-    stats.generation_seconds += Seconds(end - first);
+    times_.AddTo(stats);
   }
 
   std::span<const TokenId> written() const { return written_; }
@@ -71,8 +58,7 @@ class ServerConversation::Incoming {
  private:
   Reply reply_;
   Observer& observer_;
-  const MonotonicTime begin_;
-  std::optional<MonotonicTime> first_;
+  ReplyTimes times_;
   std::vector<TokenId> written_;
   uint32_t read_ = 0;
   uint64_t passes_ = 0;

@@ -1,22 +1,13 @@
 #include "client/device/target_conversation.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/clock.h"
 #include "common/base/status.h"
 
 namespace outrider {
-namespace {
-
-double SecondsSince(MonotonicTime start) {
-  return std::chrono::duration<double>(RealClock().Now() - start).count();
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<TargetConversation>> TargetConversation::Create(
     Target& target, Mutex& turn, Chooser chooser, StopConditions stops) {
@@ -51,14 +42,16 @@ absl::StatusOr<Ending> TargetConversation::Continue(std::span<const TokenId> tok
   const auto [differs, unused] = std::ranges::mismatch(tokens, history_.tokens());
   const auto shared = static_cast<uint32_t>(differs - tokens.begin());
   OUTRIDER_RETURN_IF_ERROR(Forget(shared));
+  ReplyTimes times;
   const absl::Status status = Read(tokens.subspan(shared), observer);
   absl::StatusOr<Ending> ending = Ending::kInterrupted;
   if (status.ok()) {
     history_.StartReply();
-    ending = Write(is_reply, observer);
+    ending = Write(is_reply, times, observer);
   } else if (!absl::IsCancelled(status)) {
     ending = status;
   }
+  times.AddTo(stats_);
   SetTokens(history_.tokens());
   return ending;
 }
@@ -70,7 +63,6 @@ absl::Status TargetConversation::Forget(uint32_t length) {
 }
 
 absl::Status TargetConversation::Read(std::span<const TokenId> tokens, Observer& observer) {
-  const MonotonicTime start = RealClock().Now();
   uint32_t read = 0;
   absl::Status status;
   {
@@ -81,29 +73,27 @@ absl::Status TargetConversation::Read(std::span<const TokenId> tokens, Observer&
       return !observer.Interrupted();
     });
   }
-  stats_.prompt_seconds += SecondsSince(start);
   stats_.prompt_tokens += tokens.size();
   stats_.computed_tokens += read;
   OUTRIDER_RETURN_IF_ERROR(status);
   return history_.Append(tokens);
 }
 
-absl::StatusOr<Ending> TargetConversation::Write(bool is_reply, Observer& observer) {
-  const MonotonicTime start = RealClock().Now();
+absl::StatusOr<Ending> TargetConversation::Write(bool is_reply, ReplyTimes& times,
+                                                 Observer& observer) {
   Reply reply(stops_, is_reply ? std::span<const TokenId>() : history_.tokens());
   absl::Status status;
   while (!reply.finish() && !history_is_full() && !observer.Interrupted()) {
     const absl::StatusOr<TokenId> next = Next();
     status = next.status();
     if (!status.ok()) break;
-    ++stats_.generated_tokens;
+    times.Came(1);
     observer.OnTokens({&*next, 1});
     if (const std::string text = reply.Take({&*next, 1}).text; !text.empty()) observer.OnText(text);
   }
   if (!reply.finish()) {
     if (const std::string withheld = reply.Abandon(); !withheld.empty()) observer.OnText(withheld);
   }
-  stats_.generation_seconds += SecondsSince(start);
   OUTRIDER_RETURN_IF_ERROR(status);
   if (reply.finish()) return Ending::kComplete;
   return history_is_full() ? Ending::kContextFull : Ending::kInterrupted;

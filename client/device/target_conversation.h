@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/device/conversation.h"
+#include "client/device/reply_times.h"
 #include "common/base/mutex.h"
 #include "common/engine/target.h"
 #include "common/tokens/chooser.h"
@@ -36,7 +37,7 @@ class TargetConversation final : public Conversation {
 
   absl::Status Forget(uint32_t length);
   absl::Status Read(std::span<const TokenId> tokens, Observer& observer);
-  absl::StatusOr<Ending> Write(bool is_reply, Observer& observer);
+  absl::StatusOr<Ending> Write(bool is_reply, ReplyTimes& times, Observer& observer);
   absl::StatusOr<TokenId> Next();
   bool history_is_full() const { return history_.size() > context_length(); }
 
