@@ -113,8 +113,9 @@ void AddFaultsCommand(CLI::App& app, CommandBody& chosen) {
   command->add_option("--count", flags->count, "How many simulations")->capture_default_str();
   command->add_option("--first", flags->first, "The first seed; others count up from it")
       ->capture_default_str();
-  command->add_option("--seed", flags->seed, "Only this one");
-  command->add_flag("--log", flags->log, "Of --seed: prints what happens, message by message");
+  CLI::Option* const seed = command->add_option("--seed", flags->seed, "Only this one");
+  command->add_flag("--log", flags->log, "Of --seed: prints what happens, message by message")
+      ->needs(seed);
   command->callback([flags, &chosen] { chosen = [flags] { return Faults(*flags); }; });
 }
 
