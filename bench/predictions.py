@@ -21,6 +21,7 @@ PASSES = ROOT / "build/release/bench/pass_speed"
 ROWS = (1, 2, 3, 5, 7, 9, 13, 17, 33)
 CONTEXT = 64
 MANY_ROWS = 64
+UNPREDICTED = ("-blind", "-wait", "-alone", "-cold")  # of a way's name
 
 
 class Prices:
@@ -90,7 +91,7 @@ def simulated_ms(setting, way, trace, text, prices, options):
 
 def predicted_task(setting, written, prices, options, directory):
     """{way: [ratio to the target alone, by round]}"""
-    ratios = {way: [] for way in written if way != "server"}
+    ratios = {way: [] for way in written if way != "server" and not way.endswith(UNPREDICTED)}
     for text in written["alone"]:
         trace = recorded(setting, text.prompt, text.seed, options, pathlib.Path(directory) / "trace")
         alone_ms = simulated_ms(setting, "alone", trace, text, prices, options)

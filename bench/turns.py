@@ -124,9 +124,24 @@ def ways_of(options, ways, draft):
     return chosen if "alone" in chosen else ["alone", *chosen]
 
 
+# What a way may have after its name: the same way, but for that.
+VARIANTS = {
+    "-wait": ["--spec-dry", "wait"],  # the target waits at a root below which nothing is drafted
+    "-alone": ["--spec-dry", "alone"],  # or goes on alone at once
+    "-cold": [],  # nothing is known of prices when a text begins
+}
+
+
+def variant_of(way):
+    """(way without its variant, the variant's ending or nothing)"""
+    ending = next((ending for ending in VARIANTS if way.endswith(ending)), "")
+    return way.removesuffix(ending), ending
+
+
 def chain_or_policy(way):
+    way, variant = variant_of(way)
     chain = re.fullmatch(r"chain(\d+)", way)
-    return ["--policy", "chain", "--spec-gamma", chain[1]] if chain else ["--policy", way]
+    return (["--policy", "chain", "--spec-gamma", chain[1]] if chain else ["--policy", way]) + VARIANTS.get(variant, [])
 
 
 def writing(options, prompt, seed):
@@ -153,7 +168,7 @@ def measure(title, setting, commands, options):
         return written, predictions.predicted(setting, written, options, directory) if options.predict else {}
 
 
-def measure_task(title, prompts, commands, more_words, options):
+def measure_task(title, prompts, commands, prices, options):
     ways = list(commands)
     written = {way: [] for way in ways}
     for seed in range(options.rounds + SHORT_MAX + 1):
@@ -165,7 +180,8 @@ def measure_task(title, prompts, commands, more_words, options):
         for way in ways[turn % len(ways):] + ways[:turn % len(ways)]:
             print(f"\r{title}: round {turn + 1} of {options.rounds}, {way}\033[K", end="", file=sys.stderr)
             try:
-                texts[way] = Written(commands[way](prompt, seed) + more_words, prompt, seed)
+                known = ["--price-file", ""] if variant_of(way)[1] == "-cold" else prices
+                texts[way] = Written(commands[way](prompt, seed) + known, prompt, seed)
             except Failed as why:
                 sys.exit(f"\n{title}: {way}: {why}")
         if len({run.text for run in texts.values()}) != 1:
