@@ -8,6 +8,8 @@ namespace outrider {
 
 namespace {
 
+constexpr size_t kCharacterBytesMax = 4;
+
 bool DropsFirstSpace(const TokenizerSpec& spec) {
   return spec.model != TokenizerSpec::Model::kByteLevelBpe &&
          spec.space_prefix != TokenizerSpec::SpacePrefix::kNever;
@@ -16,14 +18,14 @@ bool DropsFirstSpace(const TokenizerSpec& spec) {
 }  // namespace
 
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special)
-    : tokenizer_(tokenizer),
+    : tokenizer_(&tokenizer),
       skip_special_(skip_special),
       drops_first_space_(DropsFirstSpace(tokenizer.spec())) {}
 
 std::string Detokenizer::Add(TokenId id) {
   std::string text;
-  if (skip_special_ && tokenizer_.IsSpecial(id)) return text;
-  held_ += tokenizer_.TokenBytes(id);
+  if (!Prints(id)) return text;
+  held_ += tokenizer_->TokenBytes(id);
   std::string_view bytes = held_;
   while (!bytes.empty()) {
     const Utf8Sequence sequence = FirstSequence(bytes);
@@ -37,6 +39,15 @@ std::string Detokenizer::Add(TokenId id) {
   }
   held_.erase(0, held_.size() - bytes.size());
   return text;
+}
+
+void Detokenizer::Skip(std::span<const TokenId> ids) {
+  size_t first = ids.size();
+  for (size_t bytes = 0; first > 0 && bytes < kCharacterBytesMax;) {
+    --first;
+    if (Prints(ids[first])) bytes += tokenizer_->TokenBytes(ids[first]).size();
+  }
+  for (const TokenId id : ids.subspan(first)) Add(id);
 }
 
 std::string Detokenizer::Finish() {

@@ -15,6 +15,7 @@
 // already shown), so broken runs, and only those, differ.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "common/text/tokenizer.h"
@@ -29,13 +30,19 @@ class Detokenizer {
   // The text that this token completes; often a whole word, sometimes nothing.
   std::string Add(TokenId id);
 
+  // As if all of these had been added. Looks at the last few alone, and past what prints nothing:
+  // what is held back is at the end, and begins with a byte that no character goes on with.
+  void Skip(std::span<const TokenId> ids);
+
   // What is still held back, as a replacement character. The next Add() starts a new text.
   std::string Finish();
 
  private:
-  const Tokenizer& tokenizer_;
-  const bool skip_special_;
-  const bool drops_first_space_;  // the one SentencePiece models put before the first word
+  bool Prints(TokenId id) const { return !skip_special_ || !tokenizer_->IsSpecial(id); }
+
+  const Tokenizer* tokenizer_;
+  bool skip_special_;
+  bool drops_first_space_;  // the one SentencePiece models put before the first word
   bool at_start_ = true;
   std::string held_;  // an unfinished UTF-8 sequence
 };

@@ -50,7 +50,8 @@ bool StopConditions::IsEndToken(TokenId token) const {
 
 Reply::Reply(const StopConditions& stops, std::span<const TokenId> before)
     : stops_(stops), detokenizer_(stops.tokenizer()), scanner_(stops.strings()) {
-  for (const TokenId token : before) detokenizer_.Add(token);
+  detokenizer_.Skip(before);
+  marks_.push_back({detokenizer_, scanner_});
 }
 
 Reply::Step Reply::Take(std::span<const TokenId> tokens) {
@@ -58,9 +59,21 @@ Reply::Step Reply::Take(std::span<const TokenId> tokens) {
   Step step;
   while (step.taken < tokens.size() && !finish_) {
     finish_ = TakeOne(tokens[step.taken++], step.text);
+    if (!finish_ && token_count_ % kMarkTokens == 0) marks_.push_back({detokenizer_, scanner_});
   }
   step.finish = finish_;
   return step;
+}
+
+void Reply::Truncate(std::span<const TokenId> tokens) {
+  OUTRIDER_CHECK(tokens.size() <= token_count_, "what is kept has been taken");
+  const size_t kept = std::min(tokens.size() / kMarkTokens, marks_.size() - 1);
+  while (marks_.size() > kept + 1) marks_.pop_back();
+  detokenizer_ = marks_.back().detokenizer;
+  scanner_ = marks_.back().scanner;
+  token_count_ = static_cast<uint32_t>(kept * kMarkTokens);
+  finish_.reset();
+  Take(tokens.subspan(token_count_));
 }
 
 std::string Reply::Abandon() {

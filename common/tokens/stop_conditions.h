@@ -64,9 +64,12 @@ class StopConditions {
   std::optional<uint32_t> max_tokens_;
 };
 
-// One reply while it grows. Text allocates as text does; nothing else does.
+// One reply while it grows, and shrinks again. Text allocates as text does, and every kMarkTokens
+// tokens what it takes to go back there is kept: 100 bytes, and what text is withheld.
 class Reply {
  public:
+  static constexpr size_t kMarkTokens = 256;
+
   struct Step {
     size_t taken = 0;                    // this many tokens are to be committed
     std::string text;                    // may be shown now
@@ -75,11 +78,16 @@ class Reply {
 
   // `stops` must outlive it. A reply whose text goes on from other text (a plain continuation) is
   // given the tokens `before` it: SentencePiece models drop a space at the start of a text, and a
-  // character may be cut between two tokens. A resumed reply Take()s its committed tokens again.
+  // character may be cut between two tokens. Of them the last few are looked at. A resumed reply
+  // Take()s its committed tokens again.
   explicit Reply(const StopConditions& stops, std::span<const TokenId> before = {});
 
   // Takes tokens until one ends the reply. Not to be called after that.
   Step Take(std::span<const TokenId> tokens);
+
+  // `tokens` are those that it keeps: the first of what it has taken. However long it is, fewer than
+  // kMarkTokens are looked at again.
+  void Truncate(std::span<const TokenId> tokens);
 
   // The reply ends for another reason (the context is full, the user has left): the text withheld.
   std::string Abandon();
@@ -88,6 +96,12 @@ class Reply {
   std::optional<FinishReason> finish() const { return finish_; }
 
  private:
+  // How far its text was once.
+  struct Mark {
+    Detokenizer detokenizer;
+    StopStringScanner scanner;
+  };
+
   std::optional<FinishReason> TakeOne(TokenId token, std::string& text);
   std::string RestOfText();
 
@@ -96,6 +110,7 @@ class Reply {
   StopStringScanner scanner_;
   uint32_t token_count_ = 0;
   std::optional<FinishReason> finish_;
+  std::vector<Mark> marks_;  // after every kMarkTokens tokens, that of none first
 };
 
 }  // namespace outrider

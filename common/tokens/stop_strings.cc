@@ -15,7 +15,6 @@ absl::StatusOr<StopStrings> StopStrings::Create(const std::vector<std::string>& 
     return InvalidArgument(strings.size(), " stop strings are given: at most ", kStringsMax,
                            " can be watched for");
   }
-  StopStrings result;
   for (const std::string& text : strings) {
     if (text.empty())
       return InvalidArgument("a stop string is empty: every text would end at once");
@@ -27,36 +26,68 @@ absl::StatusOr<StopStrings> StopStrings::Create(const std::vector<std::string>& 
     if (ValidUtf8(text, mended) != text) {
       return InvalidArgument("stop string ", Quote(text), " is not UTF-8: no text contains it");
     }
-    result.patterns_.push_back(Prepare(text));
   }
-  return result;
+  return StopStrings(strings);
 }
 
-StopStrings::Pattern StopStrings::Prepare(const std::string& text) {
-  Pattern pattern = {text, std::vector<uint32_t>(text.size(), 0)};
-  uint32_t begun = 0;
-  for (size_t n = 1; n < text.size(); ++n) {
-    pattern.fallback[n] = begun;
-    while (begun > 0 && text[n] != text[begun]) begun = pattern.fallback[begun];
-    if (text[n] == text[begun]) ++begun;
+// What is below a state are the strings that begin with its text: neighbours, once they are sorted.
+StopStrings::StopStrings(std::vector<std::string> strings) {
+  std::ranges::sort(strings);
+  struct Range {
+    size_t begin;
+    size_t end;
+  };
+  std::vector<Range> below = {{0, strings.size()}};  // by state
+  for (uint32_t parent = 0; parent < states_.size(); ++parent) {
+    const size_t depth = states_[parent].depth;
+    auto [i, end] = below[parent];
+    while (i < end && strings[i].size() == depth) ++i;  // it is the parent's text
+    states_[parent].first_child = static_cast<uint32_t>(states_.size());
+    while (i < end) {
+      const auto byte = static_cast<uint8_t>(strings[i][depth]);
+      const size_t begin = i;
+      while (i < end && static_cast<uint8_t>(strings[i][depth]) == byte) ++i;
+      State child = {.depth = static_cast<uint16_t>(depth + 1), .byte = byte};
+      if (parent > 0) child.fallback = Next(states_[parent].fallback, byte);
+      const bool is_whole = strings[begin].size() == child.depth;
+      child.matched = is_whole ? child.depth : states_[child.fallback].matched;
+      states_.push_back(child);
+      below.push_back({begin, i});
+      ++states_[parent].child_count;
+    }
   }
-  return pattern;
 }
 
-StopStringScanner::StopStringScanner(const StopStrings& strings)
-    : strings_(&strings), begun_(strings.patterns_.size(), 0) {}
+std::optional<uint32_t> StopStrings::Child(uint32_t state, uint8_t byte) const {
+  const auto first = states_.begin() + states_[state].first_child;
+  const auto end = first + states_[state].child_count;
+  const auto found = std::ranges::lower_bound(first, end, byte, {}, &State::byte);
+  if (found == end || found->byte != byte) return std::nullopt;
+  return static_cast<uint32_t>(found - states_.begin());
+}
+
+uint32_t StopStrings::Next(uint32_t state, uint8_t byte) const {
+  for (;;) {
+    if (const std::optional<uint32_t> child = Child(state, byte)) return *child;
+    if (state == 0) return 0;
+    state = states_[state].fallback;
+  }
+}
+
+StopStringScanner::StopStringScanner(const StopStrings& strings) : strings_(&strings) {}
 
 std::string StopStringScanner::Add(std::string_view piece) {
   OUTRIDER_CHECK(!matched_, "a text goes no further than its stop string");
   for (const char byte : piece) {
     withheld_.push_back(byte);
-    if (const size_t length = Advance(byte); length > 0) {
+    state_ = strings_->Next(state_, static_cast<uint8_t>(byte));
+    if (const size_t length = strings_->states_[state_].matched; length > 0) {
       matched_ = true;
       withheld_.resize(withheld_.size() - length);
       return std::exchange(withheld_, {});
     }
   }
-  const size_t shown = withheld_.size() - LongestBegun();
+  const size_t shown = withheld_.size() - strings_->states_[state_].depth;
   std::string text = withheld_.substr(0, shown);
   withheld_.erase(0, shown);
   return text;
@@ -64,23 +95,6 @@ std::string StopStringScanner::Add(std::string_view piece) {
 
 std::string StopStringScanner::Finish() {
   return std::exchange(withheld_, {});
-}
-
-// The length of the longest string that `byte` completes, or 0.
-size_t StopStringScanner::Advance(char byte) {
-  size_t longest = 0;
-  for (size_t i = 0; i < begun_.size(); ++i) {
-    const StopStrings::Pattern& pattern = strings_->patterns_[i];
-    uint32_t& begun = begun_[i];
-    while (begun > 0 && pattern.text[begun] != byte) begun = pattern.fallback[begun];
-    if (pattern.text[begun] == byte) ++begun;
-    if (begun == pattern.text.size()) longest = std::max(longest, pattern.text.size());
-  }
-  return longest;
-}
-
-size_t StopStringScanner::LongestBegun() const {
-  return begun_.empty() ? 0 : *std::max_element(begun_.begin(), begun_.end());
 }
 
 }  // namespace outrider

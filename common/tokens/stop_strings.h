@@ -11,10 +11,20 @@
 //
 // Strings are whole UTF-8 characters and so must be the pieces; then the shown text is, too.
 //
-// Cost: one step of a failure table (Knuth, Morris and Pratt) for each byte and string.
+// All strings are watched for at once, by the automaton of Aho and Corasick: a state is the longest
+// end of the text that begins a string, and its depth how much of the text that is. States are
+// numbered by depth, so that the children of one stand together, in the order of their bytes:
+//
+//   {"he", "hers", "she"}   0 ""   1 "h" 2 "s"   3 "he" 4 "sh"   5 "her" 6 "she"   7 "hers"
+//                           "she" falls back to "he", and so does "her" to "": no string has an "r"
+//
+// Cost:   a byte takes a step down and as many back as have gone down before, whatever number of
+//         strings there are; a step looks for a byte among those that strings go on with.
+// Memory: 16 bytes for each byte of the strings, 1 MiB at the most.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,14 +46,22 @@ class StopStrings {
  private:
   friend class StopStringScanner;
 
-  struct Pattern {
-    std::string text;
-    std::vector<uint32_t> fallback;  // [n]: the longest end of the first n bytes that begins them
+  struct State {
+    uint32_t first_child = 0;
+    uint32_t fallback = 0;  // the longest end of its text, less than all, that is a state too
+    uint16_t depth = 0;     // bytes of its text
+    uint16_t matched = 0;   // of the longest string that its text ends with, or 0
+    uint8_t child_count = 0;
+    uint8_t byte = 0;  // the last one of its text
   };
+  static_assert(kStringsMax <= UINT8_MAX && kBytesMax <= UINT16_MAX);
 
-  static Pattern Prepare(const std::string& text);
+  explicit StopStrings(std::vector<std::string> strings);
 
-  std::vector<Pattern> patterns_;
+  std::optional<uint32_t> Child(uint32_t state, uint8_t byte) const;
+  uint32_t Next(uint32_t state, uint8_t byte) const;
+
+  std::vector<State> states_ = {State()};  // the first is the text of nothing
 };
 
 class StopStringScanner {
@@ -62,11 +80,8 @@ class StopStringScanner {
   std::string Finish();
 
  private:
-  size_t Advance(char byte);
-  size_t LongestBegun() const;
-
   const StopStrings* strings_;
-  std::vector<uint32_t> begun_;  // how many bytes of each string the text ends with
+  uint32_t state_ = 0;
   std::string withheld_;
   bool matched_ = false;
 };

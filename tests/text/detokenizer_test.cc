@@ -1,7 +1,9 @@
 #include "common/text/detokenizer.h"
 
+#include <algorithm>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +69,35 @@ TEST(Detokenizer, PrintsSpecialTokensWhenAsked) {
   Detokenizer detokenizer(*tokenizer, /*skip_special=*/false);
   EXPECT_EQ(detokenizer.Add(*tokenizer->spec().bos), "<s>");
   EXPECT_EQ(detokenizer.Add(IdOf(tokenizer->spec(), "▁a")), " a");
+}
+
+// Whatever was skipped, what follows reads as if it had been added.
+TEST(Detokenizer, SkippedTokensAreAsGoodAsAdded) {
+  std::mt19937 random(7);
+  for (const TokenizerSpec& spec : {SmallByteLevel(), SmallSentencePiece()}) {
+    const auto tokenizer = Make(spec);
+    for (int round = 0; round < 5000; ++round) {
+      std::vector<TokenId> ids(random() % 12);
+      for (TokenId& id : ids) {
+        // Characters of many bytes begin and break anywhere, between tokens that print nothing.
+        const uint32_t kind = random() % 4;
+        id = static_cast<TokenId>(random() % (kind == 0 ? spec.tokens.size() : 256));
+        if (kind == 1) id = static_cast<TokenId>(0x80 + random() % 0x80);
+        if (kind == 2 && spec.eos) id = *spec.eos;
+        id = std::min(id, static_cast<TokenId>(spec.tokens.size()) - 1);
+      }
+      const size_t begin = random() % (ids.size() + 1);
+      Detokenizer added(*tokenizer);
+      Detokenizer skipped(*tokenizer);
+      const std::span<const TokenId> before = std::span(ids).first(begin);
+      for (const TokenId id : before) added.Add(id);
+      skipped.Skip(before);
+      for (const TokenId id : std::span(ids).subspan(begin)) {
+        ASSERT_EQ(skipped.Add(id), added.Add(id)) << round;
+      }
+      ASSERT_EQ(skipped.Finish(), added.Finish()) << round;
+    }
+  }
 }
 
 // For any ids at all: each piece is valid UTF-8, and together they are what Decode() says, which in

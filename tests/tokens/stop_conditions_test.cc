@@ -1,6 +1,8 @@
 #include "common/tokens/stop_conditions.h"
 
 #include <memory>
+#include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,6 +117,39 @@ TEST_F(StopConditionsTest, ThePassesDoNotMatter) {
     EXPECT_EQ(shown, "xaabaab");
     EXPECT_EQ(taken, 13u);
     EXPECT_EQ(reply.finish(), FinishReason::kStopString);
+  }
+}
+
+// Wherever it is cut, and however often, a reply goes on as one that never was longer: text that a
+// stop string begins with and half a character lie across the cut.
+TEST_F(StopConditionsTest, AReplyThatIsCutGoesOnAsIfItHadNeverBeenLonger) {
+  const StopConditions stops = Stops({.strings = {"語語語é", "aabaaa"}, .max_tokens = 1500});
+  std::mt19937 random(3);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<TokenId> tokens;
+    const std::vector<std::string> parts = {"語", "aab", "é", "語語", "aabaa", "x", "aaba"};
+    while (tokens.size() < 1000) {
+      for (const TokenId token : Bytes(parts[random() % parts.size()])) tokens.push_back(token);
+      if (random() % 50 == 0) tokens.push_back(0xE8);  // broken
+    }
+    Reply cut(stops);
+    size_t length = cut.Take(tokens).taken;
+    for (int i = 0; i < 4; ++i) {
+      length = random() % (length + 1);
+      cut.Truncate(std::span(tokens).first(length));
+      ASSERT_EQ(cut.token_count(), length);
+      Reply plain(stops);
+      plain.Take(std::span(tokens).first(length));
+      ASSERT_EQ(cut.finish(), plain.finish());
+      if (cut.finish()) continue;
+      const std::vector<TokenId> rest = Bytes("語語éaabaaa");
+      Reply cut_on = cut;
+      const Reply::Step expected = plain.Take(rest);
+      const Reply::Step found = cut_on.Take(rest);
+      ASSERT_EQ(found.taken, expected.taken);
+      ASSERT_EQ(found.text, expected.text);
+      ASSERT_EQ(found.finish, expected.finish);
+    }
   }
 }
 

@@ -138,6 +138,22 @@ TEST(StopStrings, TheCutDependsOnTheTextAndNotOnItsPieces) {
   EXPECT_GT(matches, 1000);
 }
 
+// As long and as alike as they may be, and a text that all of them begin with over and over: every
+// byte is a step, however many strings wait for it.
+TEST(StopStrings, TheLongestOfAllStringsAreFoundInALongText) {
+  std::vector<std::string> list;
+  for (char last = ' '; list.size() < StopStrings::kStringsMax; ++last) {
+    list.push_back(std::string(StopStrings::kBytesMax - 1, 'a') + last);
+  }
+  const StopStrings strings = Strings(list);
+  StopStringScanner scanner(strings);
+  std::string text = std::string(5000, 'a') + "\n" + std::string(5000, 'a');
+  EXPECT_EQ(scanner.Add(text).size(), text.size() - (StopStrings::kBytesMax - 1));
+  EXPECT_FALSE(scanner.matched());
+  EXPECT_EQ(scanner.Add("!").size(), 0u);
+  EXPECT_TRUE(scanner.matched());
+}
+
 std::string ErrorOf(const std::vector<std::string>& strings) {
   const absl::Status status = StopStrings::Create(strings).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
