@@ -7,6 +7,12 @@
 #include "common/base/status.h"
 
 namespace outrider {
+namespace {
+
+// There is room for those of most replies.
+constexpr size_t kFirstMarks = 16;
+
+}  // namespace
 
 absl::StatusOr<StopConditions> StopConditions::Create(StopOptions options,
                                                       const Tokenizer& tokenizer) {
@@ -51,6 +57,7 @@ bool StopConditions::IsEndToken(TokenId token) const {
 Reply::Reply(const StopConditions& stops, std::span<const TokenId> before)
     : stops_(stops), detokenizer_(stops.tokenizer()), scanner_(stops.strings()) {
   detokenizer_.Skip(before);
+  marks_.reserve(kFirstMarks);
   marks_.push_back({detokenizer_, scanner_});
 }
 

@@ -68,7 +68,7 @@ VerifiedSequence::VerifiedSequence(const Limits& granted, Chooser chooser,
 }
 
 absl::Status VerifiedSequence::Begin(const v1::Open& open, std::span<const TokenId> tokens) {
-  OUTRIDER_RETURN_IF_ERROR(SetStops(open.stops()));
+  OUTRIDER_RETURN_IF_ERROR(SetStops(open.stops(), ReadStops(open.stops(), tokenizer_)));
   prompt_length_ = static_cast<uint32_t>(tokens.size());
   const size_t reply_begin = tokens.size() - open.reply_tokens();
   OUTRIDER_RETURN_IF_ERROR(history_.Append(tokens.first(reply_begin)));
@@ -142,7 +142,8 @@ absl::Status VerifiedSequence::GrowNode(const Sketch::Growth& growth) {
   return absl::OkStatus();
 }
 
-absl::Status VerifiedSequence::Append(const v1::Append& append) {
+absl::Status VerifiedSequence::Append(const v1::Append& append,
+                                      std::optional<absl::StatusOr<StopConditions>> stops) {
   OUTRIDER_CHECK(!in_pass_, "the history stands still while a pass is running");
   if (append.length() != history_.size()) {
     return FailedPrecondition("the device appends to ", append.length(),
@@ -159,7 +160,7 @@ absl::Status VerifiedSequence::Append(const v1::Append& append) {
   if (append.reply()) {
     OUTRIDER_RETURN_IF_ERROR(AppendReply(tokens_));
   } else {
-    OUTRIDER_RETURN_IF_ERROR(AppendTurn(append));
+    OUTRIDER_RETURN_IF_ERROR(AppendTurn(append, std::move(stops)));
   }
   ++edit_count_;
   awaits_append_ = is_behind_ = false;
@@ -184,13 +185,17 @@ absl::Status VerifiedSequence::AppendReply(std::span<const TokenId> tokens) {
   return history_.Append(tokens);
 }
 
-absl::Status VerifiedSequence::AppendTurn(const v1::Append& append) {
+absl::Status VerifiedSequence::AppendTurn(const v1::Append& append,
+                                          std::optional<absl::StatusOr<StopConditions>> stops) {
   const size_t length = history_.size() + tokens_.size();
   if (length > limits_.context_length) {
     return InvalidArgument(tokens_.size(), " more tokens do not fit: the session has ",
                            history_.size(), " of ", limits_.context_length);
   }
-  if (append.has_stops()) OUTRIDER_RETURN_IF_ERROR(SetStops(append.stops()));
+  if (append.has_stops()) {
+    if (!stops) stops = ReadStops(append.stops(), tokenizer_);
+    OUTRIDER_RETURN_IF_ERROR(SetStops(append.stops(), *std::move(stops)));
+  }
   OUTRIDER_RETURN_IF_ERROR(history_.Append(tokens_));
   history_.StartReply();
   BeginReply();
@@ -204,9 +209,13 @@ absl::Status VerifiedSequence::Truncate(const v1::Truncate& truncate) {
                               " tokens, and the server has ", history_.size(),
                               "; open a new session");
   }
+  const bool cuts_reply = truncate.length() >= history_.reply_begin();
   OUTRIDER_RETURN_IF_ERROR(history_.Truncate(truncate.length()));
-  BeginReply();
-  reply_->Take(history_.reply());
+  if (cuts_reply) {
+    reply_->Truncate(history_.reply());
+  } else {
+    BeginReply();
+  }
   ++edit_count_;
   awaits_append_ = true;
   BeginEpoch();
@@ -403,12 +412,17 @@ bool VerifiedSequence::IsGrownBelow(const Outcome& guess) const {
 
 // --- what both sides read alike ---
 
-absl::Status VerifiedSequence::SetStops(const v1::Stops& wire) {
-  OUTRIDER_ASSIGN_OR_RETURN(StopOptions options, FromWire(wire, tokenizer_.vocabulary_size()));
-  OUTRIDER_ASSIGN_OR_RETURN(StopConditions stops,
-                            StopConditions::Create(std::move(options), tokenizer_));
+absl::StatusOr<StopConditions> VerifiedSequence::ReadStops(const v1::Stops& wire,
+                                                           const Tokenizer& tokenizer) {
+  OUTRIDER_ASSIGN_OR_RETURN(StopOptions options, FromWire(wire, tokenizer.vocabulary_size()));
+  return StopConditions::Create(std::move(options), tokenizer);
+}
+
+absl::Status VerifiedSequence::SetStops(const v1::Stops& wire,
+                                        absl::StatusOr<StopConditions> stops) {
+  OUTRIDER_RETURN_IF_ERROR(stops.status());
   reply_.reset();
-  stops_.emplace(std::move(stops));
+  stops_.emplace(*std::move(stops));
   continues_text_ = wire.continues_text();
   return absl::OkStatus();
 }

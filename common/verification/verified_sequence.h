@@ -66,9 +66,14 @@ class VerifiedSequence {
                                                                   const Tokenizer& tokenizer,
                                                                   const Limits& limits);
 
-  // Messages.
+  // What takes long of an Append that brings stops, and needs no sequence.
+  static absl::StatusOr<StopConditions> ReadStops(const v1::Stops& wire,
+                                                  const Tokenizer& tokenizer);
+
+  // Messages. The stops of an Append may have been read, and are taken then.
   absl::Status Grow(const v1::Grow& grow);
-  absl::Status Append(const v1::Append& append);
+  absl::Status Append(const v1::Append& append,
+                      std::optional<absl::StatusOr<StopConditions>> stops = {});
   absl::Status Truncate(const v1::Truncate& truncate);
   void Tune(const v1::Tune& tune);
 
@@ -136,10 +141,11 @@ class VerifiedSequence {
   absl::Status CheckGrowth(const v1::Grow& grow, uint32_t count) const;
   absl::Status GrowNode(const Sketch::Growth& growth);
   absl::Status AppendReply(std::span<const TokenId> tokens);
-  absl::Status AppendTurn(const v1::Append& append);
+  absl::Status AppendTurn(const v1::Append& append,
+                          std::optional<absl::StatusOr<StopConditions>> stops);
   void BeginEpoch();
   void FindTokens(const Outcome& outcome);
-  absl::Status SetStops(const v1::Stops& wire);
+  absl::Status SetStops(const v1::Stops& wire, absl::StatusOr<StopConditions> stops);
   void BeginReply();
   absl::Status ReadTokens(const google::protobuf::RepeatedField<uint32_t>& wire);
 

@@ -46,7 +46,8 @@ VerifierDriver::~VerifierDriver() {
 
 void VerifierDriver::Tell(Told told) {
   MutexLock lock(mu_);
-  told_.push_back(std::move(told));
+  const bool is_targets = told.what == Told::What::kGuessed || told.what == Told::What::kTargetDone;
+  (is_targets ? told_by_target_ : told_).push_back(std::move(told));
   told_something_.NotifyAll();
 }
 
@@ -71,9 +72,15 @@ void VerifierDriver::Revoke(std::string key) {
 
 void VerifierDriver::Received(StreamNumber stream, const v1::ClientMessage& message) {
   bytes_up_.fetch_add(message.ByteSizeLong(), std::memory_order_relaxed);
-  Told told = {.what = Told::What::kReceived, .stream = stream, .message = &message};
-  if (message.has_open()) told.prepared.emplace(machine_.Prepare(message.open()));
-  Tell(std::move(told));
+  VerifierMachine::Work work;
+  {
+    MutexLock lock(mu_);
+    work = work_.at(stream);
+  }
+  Tell({.what = Told::What::kReceived,
+        .stream = stream,
+        .message = &message,
+        .prepared = machine_.Prepare(message, work)});
 }
 
 void VerifierDriver::Written(StreamNumber stream) {
@@ -131,16 +138,17 @@ std::optional<VerifierDriver::Told> VerifierDriver::NextTold() {
   MutexLock lock(mu_);
   // Before what has been told: where there is always more of that, deadlines come all the same.
   if (timer_ && RealClock().Now() >= *timer_) return std::nullopt;
-  while (told_.empty() && !stopping_) {
+  while (told_by_target_.empty() && told_.empty() && !stopping_) {
     if (!timer_) {
       told_something_.Wait(mu_);
     } else if (!told_something_.WaitUntil(mu_, *timer_)) {
       return std::nullopt;
     }
   }
-  if (told_.empty()) return std::nullopt;
-  Told told = std::move(told_.front());
-  told_.pop_front();
+  std::deque<Told>& first = told_by_target_.empty() ? told_ : told_by_target_;
+  if (first.empty()) return std::nullopt;
+  Told told = std::move(first.front());
+  first.pop_front();
   return told;
 }
 
@@ -151,8 +159,7 @@ void VerifierDriver::Handle(Told& told) {
       return HandOver(VerifierMachine::StreamOpened{
           .stream = told.stream, .key = told.key, .terms = told.terms, .origin = told.origin});
     case Told::What::kReceived:
-      return HandOver(VerifierMachine::Received{told.stream, *told.message,
-                                                told.prepared ? &*told.prepared : nullptr});
+      return HandOver(VerifierMachine::Received{told.stream, *told.message, &told.prepared});
     case Told::What::kWritten:
       connections_.at(told.stream).writing = false;
       return HandOver(VerifierMachine::Written{told.stream});
@@ -160,6 +167,7 @@ void VerifierDriver::Handle(Told& told) {
       return End(connections_.at(told.stream), absl::OkStatus());
     case Told::What::kEnded:
       connections_.erase(told.stream);  // before somebody hears that none is left
+      ForgetWork(told.stream);
       return HandOver(VerifierMachine::StreamClosed{told.stream});
     case Told::What::kGuessed:
       return HandOver(told.guessed);
@@ -195,7 +203,9 @@ void VerifierDriver::Ask(TargetRun& run) {
 void VerifierDriver::Do(VerifierMachine::Action& action) {
   if (const auto* const read = std::get_if<VerifierMachine::Read>(&action)) {
     Connection& connection = connections_.at(read->stream);
-    if (!connection.ended) connection.stream->Read();
+    if (connection.ended) return;
+    SetWork(*read);
+    connection.stream->Read();
   } else if (const auto* const send = std::get_if<VerifierMachine::Send>(&action)) {
     Connection& connection = connections_.at(send->stream);
     if (connection.ended) return;
@@ -219,6 +229,16 @@ void VerifierDriver::Do(VerifierMachine::Action& action) {
     drained_ = true;
     drained_changed_.NotifyAll();
   }
+}
+
+void VerifierDriver::SetWork(const VerifierMachine::Read& read) {
+  MutexLock lock(mu_);
+  work_[read.stream] = read.work;
+}
+
+void VerifierDriver::ForgetWork(StreamNumber stream) {
+  MutexLock lock(mu_);
+  work_.erase(stream);
 }
 
 void VerifierDriver::End(Connection& connection, const absl::Status& status) {

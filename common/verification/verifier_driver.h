@@ -10,6 +10,9 @@
 // Whoever tells it something is not kept: an event joins a queue, and the machine's thread takes it
 // from there. What the machine asks of a stream, that thread does.
 //
+// What the target says goes before what streams do: a flood of messages does not hold up the run
+// that comes next. Of each the order stays.
+//
 // Queues:  events that wait for the machine: of every stream its beginning, a message (none comes
 //          before it was asked for), the end of a write, that it broke and its end; the target's:
 //          that it is done, and before that a guess of every exit for every pass; of every session
@@ -81,8 +84,8 @@ class VerifierDriver {
             const CallerTerms& terms = {}, std::string origin = {});
   // Whoever called by this key may not any more: its streams end, and its sessions.
   void Revoke(std::string key);
-  // `message` stays as it is until the next Read(). What takes long of an Open is done here, on the
-  // caller's thread.
+  // `message` stays as it is until the next Read(). What takes long of it is done here, on the
+  // caller's thread, if it is for something: who may open nothing has nothing prepared.
   void Received(StreamNumber stream, const v1::ClientMessage& message);
   void Written(StreamNumber stream);
   void Broken(StreamNumber stream);  // nothing more will come; it has not ended yet
@@ -121,7 +124,7 @@ class VerifierDriver {
     StreamNumber stream = 0;
     std::unique_ptr<Stream> opened = {};
     const v1::ClientMessage* message = nullptr;
-    std::optional<VerifierMachine::PreparedOpen> prepared = {};
+    VerifierMachine::Prepared prepared = {};
     std::string key = {};
     CallerTerms terms = {};
     std::string origin = {};
@@ -146,6 +149,8 @@ class VerifierDriver {
   void HandOver(const VerifierMachine::Event& event);
   void Ask(TargetRun& run);
   void Do(VerifierMachine::Action& action);
+  void SetWork(const VerifierMachine::Read& read);
+  void ForgetWork(StreamNumber stream);
   void End(Connection& connection, const absl::Status& status);
 
   // The target's thread.
@@ -165,9 +170,12 @@ class VerifierDriver {
   CondVar told_something_;
   CondVar asked_target_;
   CondVar drained_changed_;
+  std::deque<Told> told_by_target_ ABSL_GUARDED_BY(mu_);  // comes first
   std::deque<Told> told_ ABSL_GUARDED_BY(mu_);
   StreamNumber stream_number_ ABSL_GUARDED_BY(mu_) = 0;  // the last one given
-  TargetRun* run_ ABSL_GUARDED_BY(mu_) = nullptr;        // to be executed
+  // Of each stream's next message.
+  std::map<StreamNumber, VerifierMachine::Work> work_ ABSL_GUARDED_BY(mu_);
+  TargetRun* run_ ABSL_GUARDED_BY(mu_) = nullptr;  // to be executed
   bool drained_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread target_thread_;  // last: these start when all above exists

@@ -82,8 +82,9 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
   Adder add(app);
   add.Count("--open-sessions", machine.session_count_max, 1,
             "Sessions that are kept at a time, with keys and values in memory or waiting for some");
-  add.Count("--sessions-per-key", machine.session_count_of_key_max, 1,
-            "Of those, one key's, unless its line of --keys says another number");
+  add.Count("--sessions-per-key", machine.session_count_of_key_max, 0,
+            "Of those, one key's, unless its line of --keys says another number, or without keys "
+            "one address's; 0: a quarter of them");
   add.Count("--opens-per-minute", machine.opens_per_minute, 0,
             "Sessions that one key, or without keys one address, may open a minute in the mean, "
             "and as many at once; 0: any number");

@@ -65,6 +65,8 @@ bool ReadLimit(std::string_view word, CallerTerms& terms) {
     terms.sessions_max = value;
   } else if (name == "opens-per-minute") {
     terms.opens_per_minute = value;
+  } else if (name == "share" && value <= Keys::kShareMax) {
+    terms.share = value;
   } else {
     return false;
   }
@@ -102,8 +104,10 @@ absl::StatusOr<Keys::Key> ParseLine(std::span<const std::string_view> words,
   Keys::Key key = {std::string(words[0]), *hash, {}};
   for (const std::string_view word : words.subspan(2)) {
     if (ReadLimit(word, key.terms)) continue;
-    return InvalidArgument(place, ": ", Quoted(word),
-                           " is no limit; there are sessions=N and opens-per-minute=N");
+    return InvalidArgument(
+        place, ": ", Quoted(word),
+        " is no limit; there are sessions=N, opens-per-minute=N and share=N, up to ",
+        Keys::kShareMax);
   }
   return key;
 }

@@ -1,9 +1,11 @@
 // Who may call a server: names, and of each the hash of a key that only its holder has.
 //
 //   # name    hash of the key                what it may have
-//   robot-7   sha256:9f86d081884c7d65...     sessions=4 opens-per-minute=30
+//   robot-7   sha256:9f86d081884c7d65...     sessions=4 opens-per-minute=30 share=3
 //
-// A line a key; what stands after # is not read. Limits that are left out are the server's. Keys are
+// A line a key; what stands after # is not read. Limits that are left out are the server's, and a
+// share is 1: where the target's time does not do for all, a key of share 3 has three times as much
+// of it. Keys are
 // made by NewKey(), of 256 random bits, so that a plain hash of one tells nothing.
 //
 // Threads: immutable.
@@ -24,6 +26,8 @@ namespace outrider {
 class Keys {
  public:
   using Hash = std::array<uint8_t, 32>;
+
+  static constexpr uint32_t kShareMax = 1000;
 
   struct Key {
     std::string name;

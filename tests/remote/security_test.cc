@@ -33,15 +33,16 @@ using ::testing::HasSubstr;
 TEST(KeysTest, AMadeKeyOpensItsLine) {
   const std::string key = NewKey();
   EXPECT_NE(key, NewKey());
-  const Keys keys = OrDie(Keys::Parse(
-      Concat("# those\n", LineOf("robot-7", key), " sessions=4 opens-per-minute=30 # its limits\n",
-             LineOf("phone", NewKey()), "\r\n"),
-      "keys"));
+  const Keys keys =
+      OrDie(Keys::Parse(Concat("# those\n", LineOf("robot-7", key),
+                               " sessions=4 opens-per-minute=30 share=3 # its limits\n",
+                               LineOf("phone", NewKey()), "\r\n"),
+                        "keys"));
   ASSERT_EQ(keys.size(), 2u);
   const Keys::Key* const found = keys.Find(key);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->name, "robot-7");
-  EXPECT_EQ(found->terms, (CallerTerms{4, 30}));
+  EXPECT_EQ(found->terms, (CallerTerms{4, 30, 3}));
   EXPECT_EQ(keys.Find(key + "0"), nullptr);
   EXPECT_EQ(keys.Find(""), nullptr);
   // That of another tool.
@@ -60,7 +61,8 @@ TEST(KeysTest, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(error("robot sha256:12"), HasSubstr("keys:1: after the name comes sha256:"));
   EXPECT_THAT(error("ro/bot sha256:12"), HasSubstr("'ro/bot' is no name"));
   EXPECT_THAT(error(line + " sessions=0"), HasSubstr("'sessions=0' is no limit"));
-  EXPECT_THAT(error(line + " share=2"), HasSubstr("'share=2' is no limit"));
+  EXPECT_THAT(error(line + " share=1001"), HasSubstr("'share=1001' is no limit"));
+  EXPECT_THAT(error(line + " share=0"), HasSubstr("'share=0' is no limit"));
   EXPECT_THAT(error(line + "\n" + line), HasSubstr("keys:2: there is another key named robot"));
 }
 

@@ -52,6 +52,28 @@ TEST(Scheduler, WhoFitsGetsWhatItWants) {
   EXPECT_THAT(Chosen(scheduler, {}), ElementsAre());
 }
 
+// Whatever each run takes of them: passes that divide its rows, prompts that one of them has alone.
+TEST(Scheduler, KeysThatAlwaysWantMoreGetTheTargetsTimeByTheirShares) {
+  Scheduler scheduler({.row_count_max = 16, .run_row_count_max = 64});
+  scheduler.Open(1, 101, 1);
+  scheduler.Open(2, 103, 3);
+  std::map<uint64_t, double> seconds;
+  for (int run = 0; run < 3000; ++run) {
+    const bool reads = run % 3 == 0;
+    const std::vector<Candidate> candidates = {reads ? Reading(1, 500) : Ready(1, 40),
+                                               reads ? Reading(2, 500) : Ready(2, 40)};
+    std::vector<Share> shares;
+    scheduler.Choose(candidates, 0, shares);
+    for (const Share& share : shares) {
+      const uint64_t session = candidates[share.candidate].session;
+      const uint32_t rows = share.prompt_tokens + (share.has_pass ? 1 + share.node_count : 0);
+      scheduler.Charge(session, milliseconds(rows));
+      seconds[session] += rows / 1e3;
+    }
+  }
+  EXPECT_NEAR(seconds[2] / seconds[1], 3, 0.1);
+}
+
 TEST(Scheduler, NodesFallAsLoadRises) {
   Scheduler scheduler = WithSessions(8, {.row_count_max = 16});
   EXPECT_THAT(Chosen(scheduler, {Ready(1, 15)}), ElementsAre("1:15"));

@@ -10,7 +10,8 @@ namespace {
 struct Named {
   uint64_t bits = 0;
   SessionIdentity::RandomBits random_bits = [this] { return ++bits * 0x9e3779b97f4a7c15; };
-  SessionIdentity identity{OpenOf(7, "once").open(), random_bits};
+  SessionIdentity identity{OpenOf(7, "once").open(),
+                           SessionIdentity::HashOf(OpenOf(7, "once").open()), random_bits};
 };
 
 v1::Resume ResumeWith(const std::string& token, uint32_t attempt = 9) {
@@ -24,10 +25,11 @@ TEST(SessionIdentity, TheSameOpenButForItsAttemptIsItsOwn) {
   Named named;
   v1::Open open = OpenOf(7, "once").open();
   open.set_attempt(3);
-  EXPECT_TRUE(named.identity.IsOpenedBy(open));
+  EXPECT_TRUE(named.identity.IsOpenedBy(open, SessionIdentity::HashOf(open)));
   open.add_prompt();
-  EXPECT_FALSE(named.identity.IsOpenedBy(open));
-  EXPECT_FALSE(named.identity.IsOpenedBy(OpenOf(8, "once").open()));
+  EXPECT_FALSE(named.identity.IsOpenedBy(open, SessionIdentity::HashOf(open)));
+  EXPECT_FALSE(named.identity.IsOpenedBy(OpenOf(8, "once").open(),
+                                         SessionIdentity::HashOf(OpenOf(8, "once").open())));
 }
 
 TEST(SessionIdentity, AttemptsRise) {

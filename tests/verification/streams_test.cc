@@ -36,10 +36,26 @@ struct Held {
                   moment};
 };
 
+TEST(Streams, PlacesAreKeptForNewOnesUntilTheySpeakOrEnd) {
+  Held held;
+  VerifierStream& first = held.Open(1);
+  VerifierStream& second = held.Open(2);
+  for (VerifierStream* const stream : {&first, &first, &second}) held.streams.KeepPlace(*stream);
+  EXPECT_EQ(held.streams.places_kept(), 2u);
+  EXPECT_EQ(first.caller.places_kept, 2u);
+  held.streams.FreePlace(first);
+  held.streams.FreePlace(first);
+  EXPECT_EQ(held.streams.places_kept(), 1u);
+  held.streams.End(second, absl::OkStatus());
+  EXPECT_EQ(held.streams.places_kept(), 0u);
+  EXPECT_EQ(first.caller.places_kept, 0u);
+}
+
 TEST(Streams, ANewOneIsAskedForItsFirstMessage) {
   Held held;
-  held.Open(1);
+  held.streams.ReadNext(held.Open(1), Events::Work::kOpen);
   ASSERT_NE(held.Last<Events::Read>(), nullptr);
+  EXPECT_EQ(held.Last<Events::Read>()->work, Events::Work::kOpen);
   EXPECT_FALSE(held.streams.full());
   held.Open(2);
   EXPECT_TRUE(held.streams.full());
@@ -90,8 +106,8 @@ TEST(Streams, WhatIsHeldBackIsGoneWithItsStream) {
   Held held;
   VerifierStream& first = held.Open(1);
   VerifierStream& second = held.Open(2);
-  held.streams.Hold(first, CloseOf());
-  held.streams.Hold(second, CloseOf());
+  held.streams.Hold(first, CloseOf(), nullptr);
+  held.streams.Hold(second, CloseOf(), nullptr);
   held.streams.CheckInvariants(true);
   held.streams.Close(first);
   EXPECT_EQ(held.streams.Holders(), std::vector<uint64_t>{2});

@@ -1,6 +1,10 @@
 // The verifier machine, event by event: how devices attach to sessions, and who is refused.
 #include "common/verification/machine/verifier_machine.h"
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/verification/device.h"
@@ -87,6 +91,160 @@ TEST(VerifierMachine, AnOpenThatComesLateFencesNobody) {
   world.Send(newer, GoOf(0));
   EXPECT_EQ(world.Runs(), 1u);
   EXPECT_THAT(VerdictsOf(world.News(newer)), SizeIs(1));
+}
+
+// Who knows key and nonce, and says a higher attempt, is not the device: that one has a token, and
+// has shown it.
+TEST(VerifierMachine, AnOpenTakesNothingOverFromADeviceThatHasSpoken) {
+  VerifierWorld world;
+  const StreamNumber stream = OpenSession(world, 1, "once");
+  world.Send(stream, GoOf(0));
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_attempt(1000);
+  for (const bool is_attached : {true, false}) {
+    if (!is_attached) world.Close(stream);
+    const StreamNumber thief = world.Connect();
+    world.Send(thief, open);
+    world.Runs();
+    EXPECT_EQ(FaultOf(world, thief).kind(), v1::Fault::MALFORMED) << is_attached;
+    EXPECT_FALSE(world.line(stream).ended);
+  }
+}
+
+TEST(VerifierMachine, AnOpenTakesNothingOverFromADeviceThatCameBack) {
+  VerifierWorld world;
+  GrowingDevice device(world, "key", OpenOf(1, "once"));
+  device.Attach();
+  device.Listen();
+  world.Runs();
+  device.Break();
+  device.Attach();  // with its token, and says nothing more
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_attempt(1000);
+  const StreamNumber thief = world.Connect();
+  world.Send(thief, open);
+  EXPECT_EQ(FaultOf(world, thief).kind(), v1::Fault::MALFORMED);
+  EXPECT_FALSE(world.line(device.stream()).ended);
+}
+
+// Places are promised before they are taken, so that no more is prepared than there is room for.
+TEST(VerifierMachine, AnOpenIsWorthPreparingWhereItHasRoom) {
+  using Work = Machine::Work;
+  VerifierConfig config = SmallConfig();
+  config.session_count_max = 8;
+  config.session_count_of_key_max = 2;
+  VerifierWorld world(config);
+  const StreamNumber first = world.Connect();
+  const StreamNumber second = world.Connect();
+  const StreamNumber third = world.Connect();
+  EXPECT_EQ(world.line(first).work, Work::kOpen);
+  EXPECT_EQ(world.line(second).work, Work::kOpen);
+  EXPECT_EQ(world.line(third).work, Work::kLittle) << "two places are kept";
+  EXPECT_EQ(world.line(world.Connect("other")).work, Work::kOpen);
+  world.Send(first, OpenOf(1, "once"));
+  EXPECT_EQ(world.line(first).work, Work::kEdit);
+  EXPECT_EQ(world.line(world.Connect()).work, Work::kLittle) << "one is taken, one is kept";
+  world.Close(second);
+  EXPECT_EQ(world.line(world.Connect()).work, Work::kOpen);
+  // What was not prepared is refused, room or not; the same Open again needs nothing prepared.
+  auto again = OpenOf(1, "once");
+  again.mutable_open()->set_attempt(2);
+  auto prepared = world.machine().Prepare(again, Work::kLittle);
+  EXPECT_FALSE(prepared.sequence.has_value());
+  world.Tell(Machine::Received{third, again, &prepared});
+  EXPECT_FALSE(world.line(third).ended);
+  world.Send(third, CloseOf());
+  world.Runs();
+  const StreamNumber last = world.Connect();
+  prepared = world.machine().Prepare(OpenOf(2, "once"), Work::kLittle);
+  world.Tell(Machine::Received{last, OpenOf(2, "once"), &prepared});
+  EXPECT_EQ(FaultOf(world, last).kind(), v1::Fault::OVERLOADED);
+}
+
+TEST(VerifierMachine, AnOpenBeyondItsRateIsNotPrepared) {
+  VerifierConfig config = SmallConfig();
+  config.opens_per_minute = 2;
+  VerifierWorld world(config);
+  for (uint64_t nonce = 1; nonce <= 2; ++nonce) {
+    const StreamNumber stream = world.Connect("", "here");
+    EXPECT_EQ(world.line(stream).work, Machine::Work::kOpen);
+    world.Send(stream, OpenOf(nonce, "once"));
+  }
+  EXPECT_EQ(world.line(world.Connect("", "here")).work, Machine::Work::kLittle);
+  EXPECT_EQ(world.line(world.Connect("", "there")).work, Machine::Work::kOpen);
+  world.Pass(std::chrono::seconds(31));
+  EXPECT_EQ(world.line(world.Connect("", "here")).work, Machine::Work::kOpen);
+}
+
+// --- callers without keys ---
+
+TEST(VerifierMachine, AnAddressWithoutAKeyHasAQuarterOfAllSessions) {
+  VerifierConfig config = SmallConfig();
+  config.session_count_max = 8;
+  VerifierWorld world(config);
+  const auto opens = [&](uint64_t nonce, std::string_view origin) {
+    const StreamNumber stream = world.Connect("", origin);
+    world.Send(stream, OpenOf(nonce, "once"));
+    return !world.line(stream).ended;
+  };
+  EXPECT_TRUE(opens(1, "here"));
+  EXPECT_TRUE(opens(2, "here"));
+  EXPECT_FALSE(opens(3, "here"));
+  EXPECT_TRUE(opens(1, "there")) << "a nonce is one address's, too";
+  EXPECT_TRUE(opens(2, "there"));
+  EXPECT_EQ(world.machine().session_count(), 4u);
+}
+
+TEST(VerifierMachine, AddressesWithoutAKeyShareTheTargetAndNoPrompts) {
+  VerifierConfig config = SmallConfig();
+  config.scheduler.row_count_max = config.scheduler.first_row_count = 2;
+  VerifierWorld world(config);
+  const std::string prompt(2 * kPageTokens + 3, 'x');
+  std::vector<StreamNumber> crowd;
+  const auto open = [&](uint64_t nonce, std::string_view origin) {
+    const StreamNumber stream = world.Connect("", origin);
+    world.Send(stream, OpenOf(nonce, prompt, v1::DRY_POLICY_ALONE));
+    return stream;
+  };
+  const StreamNumber alone = open(1, "there");
+  world.Runs(3);
+  crowd.push_back(open(1, "here"));
+  EXPECT_EQ(world.machine().stats().shared_tokens, 0u) << "that it is at the target tells nothing";
+  world.Runs(3);
+  for (uint64_t nonce = 2; nonce <= 5; ++nonce) crowd.push_back(open(nonce, "here"));
+  EXPECT_GT(world.machine().stats().shared_tokens, 0u) << "its own are";
+  world.Runs(20);
+  world.News(alone);
+  for (const StreamNumber stream : crowd) world.News(stream);
+  world.Runs(60);
+  size_t of_crowd = 0;
+  for (const StreamNumber stream : crowd) of_crowd += VerdictsOf(world.News(stream)).size();
+  EXPECT_NEAR(static_cast<double>(VerdictsOf(world.News(alone)).size()),
+              static_cast<double>(of_crowd), 4);
+}
+
+TEST(VerifierMachine, KeysHaveTheTargetsTimeByTheirShares) {
+  VerifierConfig config = SmallConfig();
+  config.scheduler.row_count_max = config.scheduler.first_row_count = 4;
+  VerifierWorld world(config);
+  std::map<StreamNumber, uint32_t> share_of;
+  for (uint64_t nonce = 1; nonce <= 4; ++nonce) {
+    for (const uint32_t share : {1, 3}) {
+      const StreamNumber stream =
+          world.Connect(share == 1 ? "one" : "three", "", CallerTerms{.share = share});
+      world.Send(stream, OpenOf(nonce, "once", v1::DRY_POLICY_ALONE));
+      share_of[stream] = share;
+    }
+  }
+  world.Runs(20);
+  for (const auto& [stream, share] : share_of) world.News(stream);
+  world.Runs(150);
+  std::map<uint32_t, double> passes;
+  for (const auto& [stream, share] : share_of) {
+    passes[share] += static_cast<double>(VerdictsOf(world.News(stream)).size());
+  }
+  EXPECT_GT(passes[1], 100);
+  EXPECT_NEAR(passes[3] / passes[1], 3, 0.1);
 }
 
 TEST(VerifierMachine, AResumeThatComesLateFencesNobody) {

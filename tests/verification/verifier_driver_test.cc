@@ -1,10 +1,12 @@
 // The server's two threads, with streams that a test holds the other ends of.
 #include "common/verification/verifier_driver.h"
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -111,6 +113,10 @@ class Wire {
     return is_there_;
   }
 
+  // On the machine's thread, which waits for it. Set while that is idle.
+  std::function<void(const v1::ServerMessage& message)> before_send;
+  std::function<void()> before_read;
+
  private:
   class Stream final : public VerifierDriver::Stream {
    public:
@@ -121,6 +127,7 @@ class Wire {
       wire_.changed_.NotifyAll();
     }
     void Read() override {
+      if (wire_.before_read) wire_.before_read();
       bool says = false;
       {
         MutexLock lock(wire_.mu_);
@@ -131,6 +138,7 @@ class Wire {
       if (says) wire_.driver_.Received(wire_.number_, wire_.up_);
     }
     void Send(const v1::ServerMessage& message) override {
+      if (wire_.before_send) wire_.before_send(message);
       {
         MutexLock lock(wire_.mu_);
         wire_.received_.push_back(message);
@@ -175,6 +183,37 @@ class Wire {
   bool is_there_ ABSL_GUARDED_BY(mu_) = false;
 };
 
+// Another one, of whose passes it is known how many have been computed.
+class CountedTarget final : public Target {
+ public:
+  explicit CountedTarget(Target& target) : target_(target) {}
+
+  int passes() const { return passes_; }
+
+  const TargetInfo& info() const override { return target_.info(); }
+  absl::StatusOr<SequenceId> CreateSequence() override { return target_.CreateSequence(); }
+  absl::StatusOr<SequenceId> Fork(SequenceId id, uint32_t length) override {
+    return target_.Fork(id, length);
+  }
+  absl::Status Close(SequenceId id) override { return target_.Close(id); }
+  absl::StatusOr<uint32_t> Truncate(SequenceId id, uint32_t length) override {
+    return target_.Truncate(id, length);
+  }
+  absl::StatusOr<uint32_t> Length(SequenceId id) const override { return target_.Length(id); }
+  void Run(std::span<Reading> readings, std::span<const Pass> passes,
+           std::span<PassResult> results) override {
+    target_.Run(readings, passes, results);
+    passes_ += static_cast<int>(passes.size());
+  }
+  absl::Status Commit(SequenceId id, const Outcome& outcome) override {
+    return target_.Commit(id, outcome);
+  }
+
+ private:
+  Target& target_;
+  std::atomic<int> passes_ = 0;
+};
+
 class VerifierDriverTest : public ::testing::Test {
  protected:
   // What it needs, in real time, whose target takes none.
@@ -191,7 +230,8 @@ class VerifierDriverTest : public ::testing::Test {
     machine_.emplace(std::move(config), VerifierMachine::Parts{ByteTokenizer(), [this] {
                                                                  return bits_ += 0x9e3779b97f4a7c15;
                                                                }});
-    driver_.emplace(*machine_, *target_);
+    counted_.emplace(*target_);
+    driver_.emplace(*machine_, *counted_);
   }
 
   std::unique_ptr<Wire> Connect(bool writes_at_once = true) {
@@ -215,6 +255,7 @@ class VerifierDriverTest : public ::testing::Test {
 
   FakeClock clock_;  // the target's own
   std::optional<ScriptedTarget> target_;
+  std::optional<CountedTarget> counted_;
   uint64_t bits_ = 0;
   std::optional<VerifierMachine> machine_;
   std::optional<VerifierDriver> driver_;
@@ -260,6 +301,49 @@ TEST_F(VerifierDriverTest, DeadlinesComeUnderSteadyLoad) {
   ASSERT_TRUE(ended);
   EXPECT_EQ(silent->end().code(), absl::StatusCode::kDeadlineExceeded) << silent->end();
   ExpectEnd(*silent);
+  talker->Break();
+  ExpectEnd(*talker);
+}
+
+// What a transport makes of a verdict may take long. The target computes meanwhile; and when it is
+// done, that comes before whatever streams have said by then.
+TEST_F(VerifierDriverTest, TheTargetWaitsForNothingThatStreamsHaveToHearOrSay) {
+  Start();
+  const auto talker = Connect();
+  talker->Say(OpenOf(1, "once"));
+  ASSERT_TRUE(talker->AwaitKind(v1::ServerMessage::kOpened));
+  Mutex mu;
+  std::vector<std::string> order;
+  const auto note = [&](std::string what) {
+    MutexLock lock(mu);
+    order.push_back(std::move(what));
+  };
+  std::atomic<int> verdicts = 0;
+  std::atomic<bool> ran_meanwhile = false;
+  const auto wire = Connect();
+  wire->before_send = [&](const v1::ServerMessage& message) {
+    if (!message.has_verdict()) return;
+    if (++verdicts > 1) return note("verdict");
+    // The first: a message comes, and then the run after it ends.
+    talker->before_read = [&] { note("read"); };
+    talker->Say(v1::ClientMessage());
+    const MonotonicTime deadline = RealClock().Now() + seconds(10);
+    while (counted_->passes() < 2 && RealClock().Now() < deadline) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    ran_meanwhile = counted_->passes() >= 2;
+    std::this_thread::sleep_for(milliseconds(20));  // it has told of that
+  };
+  wire->Say(Alone(2, "twice", 3));
+  ASSERT_TRUE(wire->AwaitKind(v1::ServerMessage::kVerdict));
+  wire->Say(Farewell());
+  ExpectEnd(*wire);
+  EXPECT_TRUE(ran_meanwhile);
+  {
+    MutexLock lock(mu);
+    ASSERT_FALSE(order.empty());
+    EXPECT_EQ(order.front(), "verdict");
+  }
   talker->Break();
   ExpectEnd(*talker);
 }

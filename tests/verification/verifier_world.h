@@ -61,7 +61,8 @@ class VerifierWorld {
     std::vector<v1::ServerMessage> received;
     std::optional<absl::Status> ended;
     bool can_send = false;  // the machine has asked for a message
-    bool writing = false;   // the machine has sent one that is not Written yet
+    VerifierMachine::Work work = VerifierMachine::Work::kLittle;  // what of that is worth preparing
+    bool writing = false;  // the machine has sent one that is not Written yet
   };
 
   explicit VerifierWorld(VerifierConfig config = SmallConfig(), ScriptedTarget::Times times = {})
@@ -78,10 +79,11 @@ class VerifierWorld {
         machine_(std::move(config),
                  {ByteTokenizer(), [this] { return ++bits_ * 0x9e3779b97f4a7c15; }}) {}
 
-  StreamNumber Connect(std::string_view key = "key", std::string_view origin = "") {
+  StreamNumber Connect(std::string_view key = "key", std::string_view origin = "",
+                       const CallerTerms& terms = {}) {
     const StreamNumber stream = ++last_stream_;
     lines_[stream];
-    Tell(Machine::StreamOpened{.stream = stream, .key = key, .origin = origin});
+    Tell(Machine::StreamOpened{.stream = stream, .key = key, .terms = terms, .origin = origin});
     return stream;
   }
 
@@ -156,7 +158,10 @@ class VerifierWorld {
   std::vector<uint64_t> forgotten;                // sessions, by their drafts
 
  private:
-  void Do(const Machine::Read& read) { lines_[read.stream].can_send = true; }
+  void Do(const Machine::Read& read) {
+    lines_[read.stream].can_send = true;
+    lines_[read.stream].work = read.work;
+  }
   void Do(const Machine::Send& send) {
     Line& line = lines_[send.stream];
     OUTRIDER_CHECK(!line.writing, "one write at a time");

@@ -18,7 +18,19 @@ Attachments::Attachments(VerifierState& state, const Tokenizer& tokenizer)
 
 // --- Open ---
 
-VerifierEvents::PreparedOpen Attachments::Prepare(const v1::Open& open) const {
+VerifierEvents::Prepared Attachments::Prepare(const v1::ClientMessage& message,
+                                              VerifierEvents::Work work) const {
+  VerifierEvents::Prepared prepared;
+  if (message.has_open() && work != VerifierEvents::Work::kEdit) {
+    prepared.open_hash = SessionIdentity::HashOf(message.open());
+    if (work == VerifierEvents::Work::kOpen) prepared.sequence = Prepare(message.open());
+  } else if (message.append().has_stops() && work == VerifierEvents::Work::kEdit) {
+    prepared.stops = VerifiedSequence::ReadStops(message.append().stops(), tokenizer_);
+  }
+  return prepared;
+}
+
+Attachments::PreparedSequence Attachments::Prepare(const v1::Open& open) const {
   const VerifiedSequence::Limits limits = {
       .vocabulary_size = static_cast<int32_t>(state_.config.vocabulary_size),
       .context_length = length_max_,
@@ -27,17 +39,37 @@ VerifierEvents::PreparedOpen Attachments::Prepare(const v1::Open& open) const {
   return VerifiedSequence::Create(open, tokenizer_, limits);
 }
 
+void Attachments::ReadNext(VerifierStream& stream) {
+  if (!stream.listens()) return;
+  const bool is_new = stream.session == nullptr;
+  if (is_new && !stream.has_place && HasPlaceFor(stream)) state_.streams.KeepPlace(stream);
+  const auto work_of_first =
+      stream.has_place ? VerifierEvents::Work::kOpen : VerifierEvents::Work::kLittle;
+  state_.streams.ReadNext(stream, is_new ? work_of_first : VerifierEvents::Work::kEdit);
+}
+
+bool Attachments::HasPlaceFor(VerifierStream& stream) const {
+  const uint32_t kept = stream.caller.places_kept;
+  if (drain_deadline_ ||
+      !state_.sessions.HasRoomFor(stream.caller, kept, state_.streams.places_kept())) {
+    return false;
+  }
+  const OpenRate* const rate = RateOf(stream);
+  return rate == nullptr || rate->Left(OpensPerMinute(stream), state_.moment.now) >= kept + 1;
+}
+
 void Attachments::Open(VerifierStream& stream, const v1::Open& open,
-                       VerifierEvents::PreparedOpen* prepared) {
+                       VerifierEvents::Prepared* prepared) {
+  const size_t hash = prepared ? prepared->open_hash : SessionIdentity::HashOf(open);
   if (VerifierSession* const session = state_.sessions.FindOpened(stream.caller, open)) {
-    OpenAgain(stream, open, *session);
+    OpenAgain(stream, open, hash, *session);
   } else {
-    OpenNew(stream, open, prepared);
+    OpenNew(stream, open, hash, prepared);
   }
 }
 
-void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open,
-                          VerifierEvents::PreparedOpen* prepared) {
+void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open, size_t hash,
+                          VerifierEvents::Prepared* prepared) {
   if (drain_deadline_) {
     return Refuse(stream, v1::Fault::DRAINING, absl::UnavailableError("the server is stopping"));
   }
@@ -47,32 +79,39 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open,
   if (const absl::Status status = CheckDraft(open.draft()); !status.ok()) {
     return Refuse(stream, v1::Fault::MALFORMED, status);
   }
-  if (!state_.sessions.HasRoomFor(stream.caller) || !MayOpen(stream)) {
+  // Where there was no room when it was asked for, nothing has been made ready.
+  const bool is_ready = !prepared || prepared->sequence;
+  OpenRate* const rate = RateOf(stream);
+  if (!is_ready || !state_.sessions.HasRoomFor(stream.caller) ||
+      (rate != nullptr && !rate->Take(OpensPerMinute(stream), state_.moment.now))) {
     return RefuseForWantOfRoom(stream);
   }
-  VerifierEvents::PreparedOpen sequence =
-      prepared != nullptr ? std::move(*prepared) : Prepare(open);
+  PreparedSequence sequence = prepared ? *std::move(prepared->sequence) : Prepare(open);
   if (!sequence.ok()) return Refuse(stream, v1::Fault::MALFORMED, sequence.status());
   const uint64_t number = state_.sessions.NextNumber();
   const auto lent = state_.memory.Borrow(number, stream.caller, **sequence);
   if (!lent) return RefuseForWantOfRoom(stream);
 
-  VerifierSession& session = state_.sessions.Add(number, stream.caller, open, *std::move(sequence));
+  VerifierSession& session =
+      state_.sessions.Add(number, stream.caller, open, hash, *std::move(sequence));
   state_.memory.Begin(session, *lent);
   session.sequence->DraftHere(open.draft());
-  state_.run.OpenAccount(number, stream.caller.number);
+  state_.run.OpenAccount(number, stream.caller.number, stream.caller.terms.share);
   ++opened_count_;
   v1::Opened opened;
   OUTRIDER_CHECK_OK(session.sequence->Attach(opened));
   AnswerOpen(stream, session, opened);
 }
 
-// Those without a key are known by where they are.
-bool Attachments::MayOpen(VerifierStream& stream) {
-  const MonotonicTime now = state_.moment.now;
+// Those without a key are known by where they are. Null: nobody knows.
+OpenRate* Attachments::RateOf(VerifierStream& stream) const {
+  if (!stream.caller.key.empty()) return &stream.caller.opens;
+  return stream.origin ? &stream.origin->opens : nullptr;
+}
+
+uint32_t Attachments::OpensPerMinute(const VerifierStream& stream) const {
   const bool has_key = !stream.caller.key.empty();
-  if (has_key) return stream.caller.opens.Take(stream.caller.terms.opens_per_minute, now);
-  return stream.origin == nullptr || stream.origin->opens.Take(state_.config.opens_per_minute, now);
+  return has_key ? stream.caller.terms.opens_per_minute : state_.config.opens_per_minute;
 }
 
 absl::Status Attachments::CheckCompatible(const v1::Open& open) const {
@@ -106,13 +145,18 @@ void Attachments::RefuseForWantOfRoom(VerifierStream& stream) {
 }
 
 // Its answer was lost. Everything that the first one has done stands.
-void Attachments::OpenAgain(VerifierStream& stream, const v1::Open& open,
+void Attachments::OpenAgain(VerifierStream& stream, const v1::Open& open, size_t hash,
                             VerifierSession& session) {
-  if (!session.identity.IsOpenedBy(open)) {
+  if (!session.identity.IsOpenedBy(open, hash)) {
     return Refuse(stream, v1::Fault::MALFORMED,
                   InvalidArgument("this nonce has opened another session; every one has its own"));
   }
   if (session.identity.IsLate(open.attempt())) return RefuseLate(stream);
+  if (session.identity.has_token()) {
+    return Refuse(stream, v1::Fault::MALFORMED,
+                  InvalidArgument("the device of this session has its token; Resume with that, or "
+                                  "open another session with another nonce"));
+  }
   v1::Opened opened;
   if (const absl::Status status = session.sequence->Attach(opened); !status.ok()) {
     return Refuse(stream, v1::Fault::MALFORMED, status);

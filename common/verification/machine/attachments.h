@@ -14,10 +14,13 @@
 // Threads: as a vector.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/monotonic_time.h"
 #include "common/text/tokenizer.h"
 #include "common/verification/machine/verifier_state.h"
@@ -33,10 +36,14 @@ class Attachments {
   Attachments(VerifierState& state, const Tokenizer& tokenizer);
 
   // On any thread.
-  VerifierEvents::PreparedOpen Prepare(const v1::Open& open) const;
+  VerifierEvents::Prepared Prepare(const v1::ClientMessage& message,
+                                   VerifierEvents::Work work) const;
+  // If it still listens, its next message may come. Of a new stream's, an Open that there is room for
+  // has its place kept until it comes.
+  void ReadNext(VerifierStream& stream);
   // First messages of a stream. Whoever cannot be let in is refused, with the reason. An Open is
-  // prepared here if it has not been.
-  void Open(VerifierStream& stream, const v1::Open& open, VerifierEvents::PreparedOpen* prepared);
+  // prepared here if nobody else had to (null).
+  void Open(VerifierStream& stream, const v1::Open& open, VerifierEvents::Prepared* prepared);
   void Resume(VerifierStream& stream, const v1::Resume& resume);
   // The device, or the draft here, has a new root to grow from, or this root has a device again.
   void RootKnown(VerifierSession& session);
@@ -75,10 +82,16 @@ class Attachments {
   void CheckInvariants() const;
 
  private:
-  void OpenNew(VerifierStream& stream, const v1::Open& open,
-               VerifierEvents::PreparedOpen* prepared);
-  void OpenAgain(VerifierStream& stream, const v1::Open& open, VerifierSession& session);
-  bool MayOpen(VerifierStream& stream);
+  using PreparedSequence = absl::StatusOr<std::unique_ptr<VerifiedSequence>>;
+
+  PreparedSequence Prepare(const v1::Open& open) const;
+  void OpenNew(VerifierStream& stream, const v1::Open& open, size_t hash,
+               VerifierEvents::Prepared* prepared);
+  void OpenAgain(VerifierStream& stream, const v1::Open& open, size_t hash,
+                 VerifierSession& session);
+  bool HasPlaceFor(VerifierStream& stream) const;
+  OpenRate* RateOf(VerifierStream& stream) const;
+  uint32_t OpensPerMinute(const VerifierStream& stream) const;
   absl::Status CheckCompatible(const v1::Open& open) const;
   void RefuseForWantOfRoom(VerifierStream& stream);
   void RefuseLate(VerifierStream& stream);

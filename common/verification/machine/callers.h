@@ -1,5 +1,6 @@
 // Who calls: everybody of one key is one caller, with a number for as long as something of his is
-// here.
+// here. Where nobody needs a key, everybody of one origin (an address) is one: what a caller may have,
+// and what callers share, is shared between strangers too.
 //
 // Memory:  an entry for each.
 // Threads: as a vector.
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -27,12 +29,18 @@ class OpenRate {
   // Whether one more may be opened now; it has been then. 0: as many as he wants.
   bool Take(uint32_t opens_per_minute, MonotonicTime now) {
     if (opens_per_minute == 0) return true;
-    const double minutes = std::chrono::duration<double>(now - since_).count() / 60;
-    left_ = std::min<double>(opens_per_minute, left_ + minutes * opens_per_minute);
+    left_ = Left(opens_per_minute, now);
     since_ = now;
     if (left_ < 1) return false;
     left_ -= 1;
     return true;
+  }
+
+  // How many may be opened at once now.
+  double Left(uint32_t opens_per_minute, MonotonicTime now) const {
+    if (opens_per_minute == 0) return HUGE_VAL;
+    const double minutes = std::chrono::duration<double>(now - since_).count() / 60;
+    return std::min<double>(opens_per_minute, left_ + minutes * opens_per_minute);
   }
 
  private:
@@ -41,10 +49,12 @@ class OpenRate {
 };
 
 struct Caller {
-  std::string key;
-  uint64_t number;  // never given twice
+  std::string key;     // empty: he has none, and is known by where he calls from
+  std::string origin;  // of one without a key; empty: not known
+  uint64_t number;     // never given twice
   uint32_t session_count = 0;
   uint32_t stream_count = 0;
+  uint32_t places_kept = 0;  // for sessions that its new streams may open
   uint32_t kept_count = 0;  // of sessions that have gone, what the target still has (SessionMemory)
   CallerTerms terms = {};
   OpenRate opens = {};
@@ -52,16 +62,17 @@ struct Caller {
 
 class Callers {
  public:
-  Caller& Of(std::string_view key) {
-    const auto found = callers_.find(key);
+  Caller& Of(std::string_view key, std::string_view origin = {}) {
+    const Name name(key, key.empty() ? origin : std::string_view());
+    const auto found = callers_.find(name);
     if (found != callers_.end()) return *found->second;
-    auto caller = std::make_unique<Caller>(Caller{std::string(key), ++last_number_});
-    return *callers_.emplace(std::string(key), std::move(caller)).first->second;
+    auto caller = std::make_unique<Caller>(Caller{name.first, name.second, ++last_number_});
+    return *callers_.emplace(name, std::move(caller)).first->second;
   }
 
-  // Null: nothing of his is here.
+  // Of a key. Null: nothing of his is here.
   Caller* Find(std::string_view key) const {
-    const auto found = callers_.find(key);
+    const auto found = callers_.find(Name(key, ""));
     return found == callers_.end() ? nullptr : found->second.get();
   }
 
@@ -70,7 +81,7 @@ class Callers {
     const bool is_used = caller.session_count + caller.stream_count + caller.kept_count > 0;
     // Of whom opens are counted, it is remembered how many there were: he is one of a file of keys.
     if (!is_used && caller.terms.opens_per_minute == 0) {
-      callers_.erase(callers_.find(caller.key));
+      callers_.erase(callers_.find(Name(caller.key, caller.origin)));
     }
   }
 
@@ -78,11 +89,13 @@ class Callers {
 
   template <typename Visitor>
   void ForEach(Visitor visit) const {
-    for (const auto& [key, caller] : callers_) visit(*caller);
+    for (const auto& [name, caller] : callers_) visit(*caller);
   }
 
  private:
-  std::map<std::string, std::unique_ptr<Caller>, std::less<>> callers_;
+  using Name = std::pair<std::string, std::string>;  // key, or origin
+
+  std::map<Name, std::unique_ptr<Caller>> callers_;
   uint64_t last_number_ = 0;
 };
 

@@ -40,7 +40,8 @@ bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Pref
                           IdleSince idle_since, std::vector<uint64_t>& evicted) {
   OUTRIDER_CHECK(!HasLent(session), "a session borrows once");
   if (!queue_.empty() && queue_.front() != session) return false;
-  Loan loan = {ledger_.Open(), std::vector<std::vector<uint32_t>>(ledger_.group_count())};
+  Loan loan = {ledger_.Open(), need.account,
+               std::vector<std::vector<uint32_t>>(ledger_.group_count())};
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
     wanted_[group] = PagesOf(group, need);
     if (!prefix) continue;
@@ -59,7 +60,7 @@ bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Pref
         loan.pages[group].push_back(ledger_.Take(loan.owner, group));
       }
     }
-    if (!queue_.empty()) queue_.pop_front();
+    LeaveQueue(session);
   }
   loans_.insert({session, std::move(loan)});
   if (!has_room) Return(session);
@@ -153,10 +154,24 @@ uint32_t MemoryLender::HeldByIdle(uint32_t group, IdleSince idle_since) const {
   return count;
 }
 
+uint64_t MemoryLender::MostIdleAccount(IdleSince idle_since) const {
+  idle_pages_.clear();
+  for (const auto& [session, loan] : loans_) {
+    if (!idle_since(session)) continue;
+    size_t& pages = idle_pages_[loan.account];
+    for (const std::vector<uint32_t>& of_group : loan.pages) pages += of_group.size();
+  }
+  const auto most =
+      std::ranges::max_element(idle_pages_, {}, [](const auto& account) { return account.second; });
+  return most == idle_pages_.end() ? 0 : most->first;
+}
+
 std::optional<uint64_t> MemoryLender::LongestIdle(IdleSince idle_since) const {
+  const uint64_t account = MostIdleAccount(idle_since);
   std::optional<uint64_t> longest;
   MonotonicTime since{};
   for (const auto& [session, loan] : loans_) {
+    if (loan.account != account) continue;
     const std::optional<MonotonicTime> idle = idle_since(session);
     if (!idle || (longest && *idle >= since)) continue;
     longest = session;
@@ -167,12 +182,16 @@ std::optional<uint64_t> MemoryLender::LongestIdle(IdleSince idle_since) const {
 
 // --- those who wait ---
 
-void MemoryLender::Queue(uint64_t session) {
-  if (!HasLent(session) && !std::ranges::count(queue_, session)) queue_.push_back(session);
+bool MemoryLender::Queue(uint64_t session) {
+  if (HasLent(session) || !queued_.insert(session).second) return false;
+  queue_.push_back(session);
+  return queue_.size() == 1;
 }
 
 void MemoryLender::LeaveQueue(uint64_t session) {
-  std::erase(queue_, session);
+  if (queued_.erase(session) == 0) return;
+  // Mostly the first.
+  queue_.erase(std::ranges::find(queue_, session));
 }
 
 std::optional<uint64_t> MemoryLender::first_waiting() const {
@@ -202,6 +221,7 @@ void MemoryLender::CheckInvariants() const {
     OUTRIDER_CHECK(ledger_.promised_count(group) == 0, "what is promised is taken at once");
   }
   OUTRIDER_CHECK(loans_.size() <= stock_.sequence_count, "sequences are rationed");
+  OUTRIDER_CHECK(queue_.size() == queued_.size(), "who waits does so once");
   for (const uint64_t session : queue_) {
     OUTRIDER_CHECK(!HasLent(session), "who waits for memory has none");
   }

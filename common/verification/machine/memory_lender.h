@@ -6,8 +6,9 @@
 // A session borrows pages for its whole length, and the nodes of a pass behind it, so that nothing
 // it does later can want for memory. Where its text begins as that of another does, they hold the
 // first pages together, and whoever is about to write there anew takes some of its own first
-// (Own()). Who is idle may lose what it has to one that has something to write: first whoever has
-// been idle for the longest time. Who waits is served in order, before anybody new.
+// (Own()). Who is idle may lose what it has to one that has something to write: of the account that
+// has the most pages idle first whoever has been so for the longest time. So who opens session after
+// session takes from himself before he takes from others. Who waits is served in order, before anybody new.
 //
 // Memory:  an entry and its pages' numbers for each session.
 // Threads: as a vector.
@@ -19,6 +20,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "common/base/monotonic_time.h"
 #include "common/model/memory/ledger.h"
@@ -36,6 +38,7 @@ class MemoryLender {
   struct Need {
     uint32_t length;
     uint32_t node_count;
+    uint64_t account = 0;  // whose it is
   };
   // The first pages of a session that has some, in every group.
   struct Prefix {
@@ -60,8 +63,8 @@ class MemoryLender {
   void Return(uint64_t session);
   bool HasLent(uint64_t session) const { return loans_.contains(session); }
 
-  // Waits, unless it has some or waits already.
-  void Queue(uint64_t session);
+  // Waits, unless it has some or waits already. Whether it is new there, and the first.
+  bool Queue(uint64_t session);
   void LeaveQueue(uint64_t session);
   std::optional<uint64_t> first_waiting() const;
   size_t waiting_count() const { return queue_.size(); }
@@ -77,6 +80,7 @@ class MemoryLender {
  private:
   struct Loan {
     PageOwner owner;
+    uint64_t account;
     std::vector<std::vector<uint32_t>>
         pages;  // by group: those of the text in its order come first
   };
@@ -87,16 +91,19 @@ class MemoryLender {
   bool IsRoom(bool has_sequence) const;
   bool CouldBeRoom(bool has_sequence, IdleSince idle_since) const;
   uint32_t HeldByIdle(uint32_t group, IdleSince idle_since) const;
+  uint64_t MostIdleAccount(IdleSince idle_since) const;
   std::optional<uint64_t> LongestIdle(IdleSince idle_since) const;
 
   const Stock stock_;
   Ledger ledger_;
   std::map<uint64_t, Loan> loans_;  // each has a sequence too
   std::deque<uint64_t> queue_;
+  absl::flat_hash_set<uint64_t> queued_;  // those of queue_
   uint64_t eviction_count_ = 0;
   // Working memory.
-  std::vector<uint32_t> wanted_;                // pages, by group
-  mutable std::vector<uint32_t> idle_holders_;  // by page
+  std::vector<uint32_t> wanted_;                   // pages, by group
+  mutable std::vector<uint32_t> idle_holders_;     // by page
+  mutable std::map<uint64_t, size_t> idle_pages_;  // by account
 };
 
 }  // namespace outrider

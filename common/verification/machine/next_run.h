@@ -12,7 +12,6 @@
 // Threads: as a vector.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -33,17 +32,13 @@ class NextRun {
   explicit NextRun(const Scheduler::Options& options) : scheduler_(options) {}
 
   // Sessions have an account while they are here.
-  void OpenAccount(uint64_t session, uint64_t caller) { scheduler_.Open(session, caller); }
+  void OpenAccount(uint64_t session, uint64_t caller, uint32_t share) {
+    scheduler_.Open(session, caller, share);
+  }
   void CloseAccount(uint64_t session) { scheduler_.Close(session); }
 
   // None is running.
   void Consider(const Scheduler::Candidate& candidate) { candidates_.push_back(candidate); }
-  // Of those that were considered, who does not only want what nobody else does.
-  uint32_t ready_count() const {
-    return static_cast<uint32_t>(
-        std::ranges::count(candidates_, false, &Scheduler::Candidate::can_wait));
-  }
-  void ForgetCandidates() { candidates_.clear(); }
   // Of those that were considered; so many others may want a pass at any moment. What is returned
   // stays until Begin().
   std::span<const Scheduler::Share> Choose(uint32_t expected_count);

@@ -24,10 +24,13 @@ Scheduler::Scheduler(const Options& options) : options_(options) {
   OUTRIDER_CHECK(options.run_row_count_max > options.prompt_tokens_min, "and passes beside it");
 }
 
-void Scheduler::Open(uint64_t session, uint64_t key) {
+void Scheduler::Open(uint64_t session, uint64_t key, uint32_t share) {
+  OUTRIDER_CHECK(share > 0, "everybody has a share");
   const bool is_new = sessions_.insert({session, {.key = key}}).second;
   OUTRIDER_CHECK(is_new, "a session is opened once");
-  ++keys_[key].session_count;
+  KeyAccount& account = keys_[key];
+  account.share = share;
+  ++account.session_count;
 }
 
 void Scheduler::Close(uint64_t session) {
@@ -41,7 +44,8 @@ void Scheduler::Close(uint64_t session) {
 void Scheduler::Charge(uint64_t session, Duration time) {
   SessionAccount& account = sessions_.at(session);
   account.used += time;
-  keys_.at(account.key).used += time;
+  KeyAccount& key = keys_.at(account.key);
+  key.used += time / key.share;
 }
 
 void Scheduler::Choose(std::span<const Candidate> candidates, uint32_t expected_count,
@@ -132,7 +136,7 @@ uint32_t Scheduler::ShareRows(std::span<const Candidate> candidates, bool can_wa
     if (!candidate.wants_pass || !is_read || candidate.can_wait != can_wait) continue;
     if (passing_.empty() || passing_.back()->key != rank.key) {
       groups_.push_back({passing_.size(), passing_.size()});
-      key_claims_.push_back({.wanted = 0});
+      key_claims_.push_back({.wanted = 0, .share = keys_.at(rank.key).share});
     }
     passing_.push_back(&rank);
     groups_.back().end = passing_.size();
@@ -172,16 +176,18 @@ void Scheduler::ShareRowsOfKey(std::span<const Candidate> candidates, std::span<
   }
 }
 
-// Equal parts, but to nobody more than it wants; what does not divide goes to those who come first.
+// Parts by everybody's share, but to nobody more than it wants; what does not divide goes to those who come first.
 // Returns what nobody wants.
 uint32_t Scheduler::Divide(uint32_t total, std::span<Claim> claims) {
   for (;;) {
-    const auto open = static_cast<uint32_t>(
-        std::ranges::count_if(claims, [](const Claim& c) { return c.granted < c.wanted; }));
+    uint64_t open = 0;  // shares of those who want more
+    for (const Claim& claim : claims) open += claim.granted < claim.wanted ? claim.share : 0;
     if (open == 0 || total == 0) return total;
-    const uint32_t each = std::max(1u, total / open);
+    const uint64_t there = total;
     for (Claim& claim : claims) {
-      const uint32_t part = std::min({each, claim.wanted - claim.granted, total});
+      const auto by_share =
+          static_cast<uint32_t>(std::max<uint64_t>(1, there * claim.share / open));
+      const uint32_t part = std::min({by_share, claim.wanted - claim.granted, total});
       claim.granted += part;
       total -= part;
     }

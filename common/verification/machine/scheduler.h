@@ -9,7 +9,7 @@
 // (row_worth.h). A run has rows for as much time as it takes whatever is in it, by what a row costs
 // on this machine; for each of many sessions a few; and no more than twice what was tried of late,
 // lest a machine where rows are dear find that out by one run that takes seconds. Of the rows each
-// caller's key gets an equal part, and below it first every session's root, then the nodes that are
+// caller's key gets a part by its share, and below it first every session's root, then the nodes that are
 // the most likely to be passed, whoever's they are; of those equally likely each session gets an
 // equal part. What one does not want goes to the others. When there are more sessions than rows, those go
 // that have had the least of the target's time: first the key, then the session below it.
@@ -23,7 +23,8 @@
 // that is is learned from runs (run_time.h); none is more than twice as large as what was tried of
 // late. With nobody else there, as much is read as a run holds.
 //
-// Time is accounted as start-time fair queueing does it: who has used less is served first, and who
+// Time is accounted as start-time fair queueing does it: who has used less, a key for its share, is
+// served first, and who
 // comes back from doing nothing starts even with those being served, not with credit.
 //
 // Memory:  an account for each session and key; Choose() allocates nothing once it has been as
@@ -81,7 +82,8 @@ class Scheduler {
 
   explicit Scheduler(const Options& options);
 
-  void Open(uint64_t session, uint64_t key);
+  // The key's share is the one that was said last.
+  void Open(uint64_t session, uint64_t key, uint32_t share = 1);
   void Close(uint64_t session);
 
   // At least one share when there is something to do. In the order of the candidates. So many
@@ -106,7 +108,8 @@ class Scheduler {
  private:
   // `used` and `served` are time used as compared with others of the kind; no totals.
   struct KeyAccount {
-    Duration used{};
+    uint32_t share = 1;
+    Duration used{};    // for a share of 1
     Duration served{};  // what the session had used that was last served of those that had least
     uint32_t session_count = 0;
   };
@@ -127,6 +130,7 @@ class Scheduler {
   // A part of something that is divided.
   struct Claim {
     uint32_t wanted;
+    uint32_t share = 1;
     uint32_t granted = 0;
   };
   // Ranks of one key.

@@ -3,25 +3,19 @@
 #include "common/base/check.h"
 
 namespace outrider {
-namespace {
-
-size_t HashOf(v1::Open open) {
-  open.clear_attempt();
-  return std::hash<std::string>()(open.SerializeAsString());
-}
-
-}  // namespace
-
-SessionIdentity::SessionIdentity(const v1::Open& open, const RandomBits& random_bits)
+SessionIdentity::SessionIdentity(const v1::Open& open, size_t open_hash,
+                                 const RandomBits& random_bits)
     : random_bits_(random_bits),
       id_(RandomBytes(random_bits)),
       nonce_(open.nonce()),
-      open_hash_(HashOf(open)),
+      open_hash_(open_hash),
       attempt_(open.attempt()),
       token_(random_bits) {}
 
-bool SessionIdentity::IsOpenedBy(const v1::Open& open) const {
-  return open.nonce() == nonce_ && HashOf(open) == open_hash_;
+size_t SessionIdentity::HashOf(const v1::Open& open) {
+  v1::Open first = open;
+  first.clear_attempt();
+  return std::hash<std::string>()(first.SerializeAsString());
 }
 
 bool SessionIdentity::Admits(const v1::Resume& resume) const {
@@ -41,6 +35,7 @@ void SessionIdentity::Reopen(const v1::Open& open) {
 void SessionIdentity::Resume(const v1::Resume& resume) {
   OUTRIDER_CHECK(!IsLate(resume.attempt()), "a session is attached to rising attempts");
   attempt_ = resume.attempt();
+  has_token_ = true;
   if (token_.Matches(resume.token())) old_token_ = token_;
   token_ = ResumeToken(random_bits_);
 }

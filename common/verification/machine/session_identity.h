@@ -1,7 +1,8 @@
 // Who a session is to its device: the name and the secrets by which it is found again.
 //
 // A nonce, given by the device, opens one session: the same Open again is the same device, which
-// never saw the answer. Name and token, given with the answer, take the session over to another
+// never saw the answer, unless it has spoken since or come back with its token: others of its key
+// may know what it has opened, and nobody takes a session over by knowing that. Name and token, given with the answer, take the session over to another
 // stream. Streams of one device may come in another order than it asked for them, so each carries
 // its attempt, and a session is attached to rising ones only.
 //
@@ -28,10 +29,18 @@ class SessionIdentity {
   using RandomBits = std::function<uint64_t()>;
 
   // `random_bits` outlives it.
-  SessionIdentity(const v1::Open& open, const RandomBits& random_bits);
+  // `open_hash` is HashOf(open).
+  SessionIdentity(const v1::Open& open, size_t open_hash, const RandomBits& random_bits);
 
-  // Whether it says what the first one did, but for the attempt.
-  bool IsOpenedBy(const v1::Open& open) const;
+  // Of all it says but for the attempt. Takes as long as the Open is.
+  static size_t HashOf(const v1::Open& open);
+
+  // Whether one of this hash says what the first one did.
+  bool IsOpenedBy(const v1::Open& open, size_t hash) const {
+    return open.nonce() == nonce_ && hash == open_hash_;
+  }
+  // Whether the device has shown that it has a token. From then on that alone is it.
+  bool has_token() const { return has_token_; }
   // Whether a stream of this attempt was given up by its device.
   bool IsLate(uint32_t attempt) const { return attempt <= attempt_; }
   // Whether it has the newest token, or the one before it while that is good.
@@ -41,7 +50,10 @@ class SessionIdentity {
   void Reopen(const v1::Open& open);
   void Resume(const v1::Resume& resume);
   // The device has said something on its stream.
-  void DeviceHasToken() { old_token_.reset(); }
+  void DeviceHasToken() {
+    has_token_ = true;
+    old_token_.reset();
+  }
 
   const std::string& id() const { return id_; }
   uint64_t nonce() const { return nonce_; }
@@ -54,6 +66,7 @@ class SessionIdentity {
   const uint64_t nonce_;
   const size_t open_hash_;
   uint32_t attempt_;  // the highest that it was attached to
+  bool has_token_ = false;
   ResumeToken token_;
   std::optional<ResumeToken> old_token_;
 };

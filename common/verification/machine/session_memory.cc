@@ -1,11 +1,18 @@
 #include "common/verification/machine/session_memory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "common/base/check.h"
 
 namespace outrider {
+namespace {
+
+// Who waits for memory is thought of again that often.
+constexpr Duration kQueuePeriod = std::chrono::seconds(1);
+
+}  // namespace
 
 SessionMemory::SessionMemory(const MemoryLender::Stock& stock, bool forks_share_pages,
                              Sessions& sessions, Callers& callers, NextRun& run)
@@ -26,7 +33,7 @@ std::optional<SessionMemory::Lent> SessionMemory::Borrow(uint64_t session, const
   }
   // For its longest history, and the nodes of a pass behind it.
   const bool has_lent = lender_.Borrow(
-      session, {sequence.length_max(), sequence.pass_nodes()}, prefix,
+      session, {sequence.length_max(), sequence.pass_nodes(), caller.number}, prefix,
       [this](uint64_t lender) { return IdleSinceOf(lender); }, evicted_);
   if (!has_lent) return std::nullopt;
   if (prefix && std::erase(evicted_, prefix->session) > 0) {
@@ -66,10 +73,18 @@ std::vector<uint64_t> SessionMemory::TakeForks() {
 }
 
 void SessionMemory::Queue(const VerifierSession& session) {
-  if (session.sequence->writing()) lender_.Queue(session.number);
+  if (session.sequence->writing() && lender_.Queue(session.number)) MayHaveRoom();
 }
 
-void SessionMemory::ServeQueue() {
+void SessionMemory::LeaveQueue(const VerifierSession& session) {
+  lender_.LeaveQueue(session.number);
+  MayHaveRoom();
+}
+
+void SessionMemory::ServeQueue(MonotonicTime now) {
+  if (!lender_.first_waiting() || (!may_have_room_ && now < next_try_)) return;
+  may_have_room_ = false;
+  next_try_ = now + kQueuePeriod;
   while (const auto first = lender_.first_waiting()) {
     VerifierSession& session = *sessions_.Find(*first);
     const auto lent = Borrow(*first, session.caller, *session.sequence);
@@ -87,6 +102,7 @@ const VerifierSession* SessionMemory::first_waiting() const {
 // --- what becomes of it ---
 
 void SessionMemory::Truncated(VerifierSession& session, uint32_t length) {
+  MayHaveRoom();
   session.at_target.Truncate(length);
   Learned(session);
   if (!Has(session)) return;
@@ -109,7 +125,7 @@ void SessionMemory::Learned(const VerifierSession& session) {
 }
 
 void SessionMemory::Release(VerifierSession& session, MonotonicTime now) {
-  lender_.LeaveQueue(session.number);
+  LeaveQueue(session);
   if (IsWorthKeeping(session)) {
     const std::span<const TokenId> tokens = session.sequence->history().tokens();
     kept_.emplace(session.number, Kept{session.caller,
@@ -146,6 +162,7 @@ void SessionMemory::CloseEvicted() {
 }
 
 void SessionMemory::Close(uint64_t session) {
+  MayHaveRoom();
   if (const auto sequence = Forget(session)) run_.Close(*sequence);
 }
 

@@ -71,8 +71,13 @@ class SessionMemory {
   bool Has(const VerifierSession& session) const { return lender_.HasLent(session.number); }
   // It lost its memory, and has something to write.
   void Queue(const VerifierSession& session);
-  void LeaveQueue(const VerifierSession& session) { lender_.LeaveQueue(session.number); }
-  void ServeQueue();
+  void LeaveQueue(const VerifierSession& session);
+  // Something has changed that may leave room: a session has become idle, or has gone.
+  void MayHaveRoom() { may_have_room_ = true; }
+  // Looks at everybody's memory, if anybody waits and there may be room; once a second there may be
+  // all the same, since those of whom nothing is heard become idle.
+  void ServeQueue(MonotonicTime now);
+  MonotonicTime next_try() const { return next_try_; }
   // Null: nobody waits.
   const VerifierSession* first_waiting() const;
 
@@ -131,6 +136,8 @@ class SessionMemory {
   std::map<uint64_t, Kept> kept_;    // by the number of the session that was
   std::deque<uint64_t> kept_order_;  // as they came; some have gone again
   std::vector<uint64_t> forks_;
+  bool may_have_room_ = false;
+  MonotonicTime next_try_{};
   uint64_t shared_token_count_ = 0;
   std::vector<uint64_t> evicted_;  // working memory
 };

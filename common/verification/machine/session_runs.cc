@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
@@ -20,14 +21,20 @@ SessionRuns::SessionRuns(VerifierState& state, Attachments& attachments)
 
 // --- the next run ---
 
+// While a run waits for others to get ready, an event costs what it changes: who is ready already is
+// not looked at again before the run begins.
 void SessionRuns::Begin() {
   if (state_.run.running()) return;
   begin_at_.reset();
-  state_.sessions.TakeTouched([this](VerifierSession& session) { Consider(session); });
-  if (const Duration wait = Gather(); wait > Duration::zero()) {
+  state_.sessions.TakeTouched([this](VerifierSession& session) { Gather(session); });
+  if (const Duration wait = GatheringTime(); wait > Duration::zero()) {
     begin_at_ = state_.moment.now + wait;
-    return state_.run.ForgetCandidates();  // all of them have been touched
+    return;
   }
+  for (const auto& [number, can_wait] : std::exchange(gathered_, {})) {
+    if (VerifierSession* const session = state_.sessions.Find(number)) Consider(*session);
+  }
+  ready_count_ = 0;
   for (const Scheduler::Share& share : state_.run.Choose(state_.sessions.expected_count())) {
     BeginWork(share);
   }
@@ -40,9 +47,20 @@ void SessionRuns::Begin() {
     state_.moment.Ask(VerifierEvents::RunTarget{run});
 }
 
+void SessionRuns::Gather(VerifierSession& session) {
+  if (const auto known = gathered_.find(session.number); known != gathered_.end()) {
+    if (!known->second) --ready_count_;
+    gathered_.erase(known);
+  }
+  const std::optional<Turn> turn = TurnOf(session);
+  if (!turn) return;
+  gathered_.insert({session.number, turn->can_wait});
+  if (!turn->can_wait) ++ready_count_;
+}
+
 // For how long the run is to wait for those who are nearly ready.
-Duration SessionRuns::Gather() const {
-  const uint32_t ready = state_.run.ready_count();
+Duration SessionRuns::GatheringTime() const {
+  const uint32_t ready = ready_count_;
   const std::optional<double> seconds = state_.run.run_seconds();
   if (ready == 0 || !seconds) return Duration::zero();
   const auto run = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
@@ -54,13 +72,13 @@ Duration SessionRuns::Gather() const {
   });
 }
 
-// Whatever it could have of a run now.
-void SessionRuns::Consider(VerifierSession& session) {
+// Whatever it could have of a run now; none: nothing.
+std::optional<SessionRuns::Turn> SessionRuns::TurnOf(VerifierSession& session) {
   const VerifiedSequence& sequence = *session.sequence;
   state_.sessions.Expect(session, false);
   if (!session.stream || !state_.memory.Has(session) || !sequence.writing() ||
       MustBeSeenFirst(session)) {
-    return;
+    return std::nullopt;
   }
   const SessionPace::Start start = session.pace.NextStart(sequence);
   const bool starts = start.at && state_.moment.now >= *start.at;
@@ -68,13 +86,20 @@ void SessionRuns::Consider(VerifierSession& session) {
   const auto length = static_cast<uint32_t>(sequence.history().size());
   const uint32_t prompt_tokens = length - session.at_target.read_count();
   if (prompt_tokens == 0 && !starts) {
-    return state_.sessions.Expect(session, true, session.pace.GrowthAt());
+    state_.sessions.Expect(session, true, session.pace.GrowthAt());
+    return std::nullopt;
   }
+  return Turn{prompt_tokens, starts, start.can_wait};
+}
+
+void SessionRuns::Consider(VerifierSession& session) {
+  const std::optional<Turn> turn = TurnOf(session);
+  if (!turn) return;
   state_.sessions.Touch(session);  // until it has had its turn
   Scheduler::Candidate candidate = {.session = session.number,
-                                    .prompt_tokens = prompt_tokens,
-                                    .wants_pass = starts,
-                                    .can_wait = start.can_wait};
+                                    .prompt_tokens = turn->prompt_tokens,
+                                    .wants_pass = turn->starts,
+                                    .can_wait = turn->can_wait};
   CountNodes(session, candidate);
   state_.run.Consider(candidate);
 }
@@ -168,6 +193,7 @@ void SessionRuns::EndWork(TargetWork& work) {
     return attachments_.RemoveWithFault(session, v1::Fault::TARGET, work.status);
   }
   state_.memory.Learned(session);
+  if (!session.stream || !session.sequence->writing()) state_.memory.MayHaveRoom();
   if (!work.prompt.empty()) EndPrompt(session, static_cast<uint32_t>(work.prompt.size()));
   if (work.has_pass) EndPass(session, work);
 }
@@ -210,8 +236,9 @@ void SessionRuns::EndPass(VerifierSession& session, const TargetWork& work) {
   state_.run.Committed(tokens);
   attachments_.RootKnown(session);
   session.tally.PassEnded(node_count, tokens, sequence.finish(), state_.moment.now, stats_);
-  if (!stream) return;
   const bool has_ended = sequence.finish() != v1::FINISH_NONE;
+  if (has_ended) state_.memory.MayHaveRoom();
+  if (!stream) return;
   if (has_ended && attachments_.draining()) return attachments_.ReplyEnded(*stream);
   state_.streams.Pump(*stream);
 }

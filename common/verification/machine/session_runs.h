@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 
 #include "common/base/monotonic_time.h"
@@ -46,7 +47,14 @@ class SessionRuns {
 
  private:
   std::optional<MonotonicTime> IdleSince(const VerifierSession& session) const;
-  Duration Gather() const;
+  void Gather(VerifierSession& session);
+  Duration GatheringTime() const;
+  struct Turn {
+    uint32_t prompt_tokens;  // to be read
+    bool starts;             // its next pass
+    bool can_wait;
+  };
+  std::optional<Turn> TurnOf(VerifierSession& session);
   void Consider(VerifierSession& session);
   bool MustBeSeenFirst(const VerifierSession& session) const;
   void CountNodes(const VerifierSession& session, Scheduler::Candidate& candidate) const;
@@ -61,6 +69,10 @@ class SessionRuns {
   VerifierState& state_;
   Attachments& attachments_;
   std::optional<MonotonicTime> begin_at_;
+  // Who wants something of the next run, and whether it can wait: as it was when something last
+  // changed for them, and looked at again when the run begins.
+  std::map<uint64_t, bool> gathered_;
+  uint32_t ready_count_ = 0;  // of those, who cannot wait
   WritingStats stats_;
   uint64_t hints_sent_ = 0;
   ExitWorth exit_worth_;

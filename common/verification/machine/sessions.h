@@ -41,13 +41,13 @@ struct VerifierStream;
 
 struct VerifierSession {
   VerifierSession(uint64_t session_number, Caller& session_caller, const v1::Open& open,
-                  const SessionIdentity::RandomBits& random_bits,
+                  size_t open_hash, const SessionIdentity::RandomBits& random_bits,
                   std::unique_ptr<VerifiedSequence> verified, bool shares_processor,
                   MonotonicTime now)
       : number(session_number),
         caller(session_caller),
         wants_hints(open.hints()),
-        identity(open, random_bits),
+        identity(open, open_hash, random_bits),
         sequence(std::move(verified)),
         pace(open.dry_policy(), shares_processor),
         tally(now) {}
@@ -93,11 +93,12 @@ class Sessions {
   Sessions(const Limits& limits, const SessionIdentity::RandomBits& random_bits,
            const Moment& moment);
 
-  bool HasRoomFor(const Caller& caller) const;
+  // Beside so many to come of this caller, and of all.
+  bool HasRoomFor(const Caller& caller, uint32_t of_caller = 0, uint32_t of_all = 0) const;
   // For a new session, before it is there.
   uint64_t NextNumber() { return ++last_number_; }
   // There is room, and the caller has no session of this nonce.
-  VerifierSession& Add(uint64_t number, Caller& caller, const v1::Open& open,
+  VerifierSession& Add(uint64_t number, Caller& caller, const v1::Open& open, size_t open_hash,
                        std::unique_ptr<VerifiedSequence> sequence);
   void Hide(VerifierSession& session);
   void Erase(VerifierSession& session);

@@ -38,7 +38,7 @@ absl::StatusCode CodeOf(v1::Fault::Kind kind) {
 
 Streams::Streams(const Limits& limits, const Moment& moment) : limits_(limits), moment_(moment) {}
 
-void Streams::Open(StreamNumber number, Caller& caller, Origin* origin) {
+VerifierStream& Streams::Open(StreamNumber number, Caller& caller, Origin* origin) {
   OUTRIDER_CHECK(!full(), "streams are bounded");
   const auto [at, is_new] = streams_.insert(
       {number, std::make_unique<VerifierStream>(number, caller, origin, limits_.unread_verdicts_max,
@@ -46,12 +46,12 @@ void Streams::Open(StreamNumber number, Caller& caller, Origin* origin) {
   OUTRIDER_CHECK(is_new, "a stream's number is given once");
   ++caller.stream_count;
   deadlines_.SetNoLater(number, moment_.now + limits_.first_message_max);
-  ReadNext(*at->second);
+  return *at->second;
 }
 
 void Streams::Close(VerifierStream& stream) {
   OUTRIDER_CHECK(stream.session == nullptr, "a stream is separated from its session first");
-  DropHeld(stream);
+  Silence(stream);
   hints_overtaken_ += stream.outbox.hints_overtaken();
   deadlines_.Remove(stream.number);
   --stream.caller.stream_count;
@@ -75,8 +75,20 @@ void Streams::Attached(VerifierStream& stream) {
   deadlines_.SetNoLater(stream.number, stream.heard + limits_.silence_max);
 }
 
-void Streams::ReadNext(VerifierStream& stream) {
-  if (stream.listens()) moment_.Ask(VerifierEvents::Read{stream.number});
+void Streams::ReadNext(const VerifierStream& stream, VerifierEvents::Work work) {
+  moment_.Ask(VerifierEvents::Read{stream.number, work});
+}
+
+void Streams::KeepPlace(VerifierStream& stream) {
+  if (std::exchange(stream.has_place, true)) return;
+  ++stream.caller.places_kept;
+  ++places_kept_;
+}
+
+void Streams::FreePlace(VerifierStream& stream) {
+  if (!std::exchange(stream.has_place, false)) return;
+  --stream.caller.places_kept;
+  --places_kept_;
 }
 
 void Streams::Pump(VerifierStream& stream) {
@@ -98,8 +110,10 @@ void Streams::Written(VerifierStream& stream) {
   Pump(stream);
 }
 
-void Streams::Hold(VerifierStream& stream, const v1::ClientMessage& message) {
-  stream.held = std::make_unique<v1::ClientMessage>(message);
+void Streams::Hold(VerifierStream& stream, const v1::ClientMessage& message,
+                   VerifierEvents::Prepared* prepared) {
+  stream.held = std::make_unique<VerifierStream::Held>(message);
+  if (prepared) stream.held->prepared.emplace(std::move(*prepared));
   holders_.push_back(stream.number);
 }
 
@@ -107,7 +121,9 @@ std::vector<Streams::StreamNumber> Streams::Holders() {
   return std::exchange(holders_, {});
 }
 
-void Streams::DropHeld(VerifierStream& stream) {
+// Nothing of what it has said, or was about to say, matters any more.
+void Streams::Silence(VerifierStream& stream) {
+  FreePlace(stream);
   if (!stream.held) return;
   stream.held.reset();
   std::erase(holders_, stream.number);
@@ -137,7 +153,7 @@ void Streams::End(VerifierStream& stream, absl::Status status) {
   OUTRIDER_CHECK(stream.session == nullptr, "a stream is separated from its session first");
   stream.state = State::kEnding;
   stream.end = std::move(status);
-  DropHeld(stream);
+  Silence(stream);
   deadlines_.SetNoLater(stream.number, moment_.now + limits_.write_max);
   Pump(stream);
 }
@@ -161,7 +177,7 @@ void Streams::EndOverdue(VerifierStream& stream) {
   const absl::Status why = absl::DeadlineExceededError("the device has stopped reading");
   Report(stream, v1::Fault::STALLED, why);
   stream.state = State::kEnded;
-  DropHeld(stream);
+  Silence(stream);
   moment_.Ask(VerifierEvents::EndStream{stream.number, why});
 }
 

@@ -57,14 +57,19 @@ struct VerifierStream {
   Caller& caller;
   Origin* const origin;  // null: not known
   State state = State::kNew;
+  bool has_place = false;  // Streams::KeepPlace()
   VerifierSession* session = nullptr;
   uint64_t session_number = 0;  // of the last one it had; 0: none
   StreamOutbox outbox;
   const MonotonicTime opened;
   MonotonicTime heard;  // when it last did something
   MonotonicTime write_begin{};
-  std::unique_ptr<v1::ClientMessage> held;  // until the run is over
-  absl::Status end;                         // what it ends with
+  struct Held {
+    v1::ClientMessage message;
+    std::optional<VerifierEvents::Prepared> prepared;
+  };
+  std::unique_ptr<Held> held;  // until the run is over
+  absl::Status end;            // what it ends with
 };
 
 class Streams {
@@ -85,7 +90,7 @@ class Streams {
 
   bool full() const { return streams_.size() >= limits_.stream_count_max; }
   // There is room.
-  void Open(StreamNumber number, Caller& caller, Origin* origin);
+  VerifierStream& Open(StreamNumber number, Caller& caller, Origin* origin);
   // It is gone, and so are its deadlines and what it has held.
   void Close(VerifierStream& stream);
   // Null: none of this number.
@@ -95,15 +100,20 @@ class Streams {
 
   // The answer to its first message is in the outbox.
   void Attached(VerifierStream& stream);
-  // If it still listens, its next message may come.
-  void ReadNext(VerifierStream& stream);
+  // It listens: its next message may come.
+  void ReadNext(const VerifierStream& stream, VerifierEvents::Work work);
+  // For a session that it may open: as long as it listens and has said nothing.
+  void KeepPlace(VerifierStream& stream);
+  void FreePlace(VerifierStream& stream);
+  uint32_t places_kept() const { return places_kept_; }
   // Sends what is next in the outbox, unless something is being written; ends what is ending when
   // all has been written.
   void Pump(VerifierStream& stream);
   void Written(VerifierStream& stream);
 
   // What it has said waits until TakeHeld().
-  void Hold(VerifierStream& stream, const v1::ClientMessage& message);
+  void Hold(VerifierStream& stream, const v1::ClientMessage& message,
+            VerifierEvents::Prepared* prepared);
   // The streams that hold one, in the order in which they were told to; none of them is one that
   // holds back any more. What they held is theirs until somebody takes it.
   std::vector<StreamNumber> Holders();
@@ -137,7 +147,7 @@ class Streams {
 
  private:
   MonotonicTime DeadlineOf(const VerifierStream& stream) const;
-  void DropHeld(VerifierStream& stream);
+  void Silence(VerifierStream& stream);
   void Report(const VerifierStream& stream, v1::Fault::Kind kind, const absl::Status& why);
 
   const Limits limits_;
@@ -145,6 +155,7 @@ class Streams {
   std::map<StreamNumber, std::unique_ptr<VerifierStream>> streams_;
   std::vector<StreamNumber> holders_;
   Deadlines deadlines_;
+  uint32_t places_kept_ = 0;
   std::array<uint64_t, v1::Fault::Kind_ARRAYSIZE> fault_counts_{};
   uint64_t hints_overtaken_ = 0;
 };

@@ -1,6 +1,7 @@
 // What a verifier machine is made for: its target, and how much of everything there may be.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -41,7 +42,9 @@ struct VerifierConfig {
   bool forks_share_pages = false;  // TargetInfo
 
   uint32_t session_count_max = 1024;
-  uint32_t session_count_of_key_max = 1024;
+  // Of a key, or of an origin without one; 0: a quarter of those there may be, so that nobody has
+  // all of them.
+  uint32_t session_count_of_key_max = 0;
   // Of a key, or of an origin without one; 0: any number. A key may have terms of its own.
   uint32_t opens_per_minute = 0;
   uint32_t stream_count_max = 2048;
@@ -56,6 +59,11 @@ struct VerifierConfig {
   bool shares_processor = false;
   // A draft stands beside the target, for those who leave drafting to it.
   bool drafts = false;
+
+  uint32_t SessionsOfOneCaller() const {
+    if (session_count_of_key_max > 0) return session_count_of_key_max;
+    return std::max(1u, session_count_max / 4);
+  }
 
   Duration time_to_live = std::chrono::minutes(2);        // of a session without a stream
   Duration first_message_max = std::chrono::seconds(10);  // of a new stream

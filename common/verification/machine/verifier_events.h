@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/monotonic_time.h"
 #include "common/tokens/outcome.h"
+#include "common/tokens/stop_conditions.h"
 #include "common/verification/caller_terms.h"
 #include "common/verification/draft_job.h"
 #include "common/verification/machine/session_tally.h"
@@ -39,13 +41,19 @@ struct VerifierEvents {
   struct KeyRevoked {
     std::string_view key;
   };
-  // What an Open asks for, ready to be written to; or what is wrong with it.
-  using PreparedOpen = absl::StatusOr<std::unique_ptr<VerifiedSequence>>;
-  // Only in answer to Read. An Open may have been prepared elsewhere, and is taken then.
+  // What takes long of a message, done before the machine hears of it (VerifierMachine::Prepare).
+  struct Prepared {
+    size_t open_hash = 0;  // of an Open, but for its attempt
+    // What an Open asks for, ready to be written to, or what is wrong with it; none: there was no
+    // room for it (Read::work).
+    std::optional<absl::StatusOr<std::unique_ptr<VerifiedSequence>>> sequence = {};
+    std::optional<absl::StatusOr<StopConditions>> stops = {};  // of an Append that brings some
+  };
+  // Only in answer to Read. What was prepared is taken; null: the machine is to do it.
   struct Received {
     StreamNumber stream;
     const v1::ClientMessage& message;
-    PreparedOpen* prepared = nullptr;
+    Prepared* prepared = nullptr;
   };
   // What Send gave has been taken by the transport.
   struct Written {
@@ -79,9 +87,16 @@ struct VerifierEvents {
                              HintFound, Drafted, TimerFired, Drain>;
 
   // Actions.
+  // What of the next message is worth preparing: nobody has work done for him that comes to nothing.
+  enum class Work : uint8_t {
+    kLittle,  // what is looked up
+    kOpen,    // an Open has room, and what it is to have is kept for it
+    kEdit,    // the stream has a session
+  };
   // The stream's next message may come.
   struct Read {
     StreamNumber stream;
+    Work work = Work::kLittle;
   };
   // The message stays as it is until Written or StreamClosed.
   struct Send {
@@ -142,7 +157,7 @@ struct Moment {
   MonotonicTime now{};
   std::vector<VerifierEvents::Action>* actions = nullptr;
 
-  void Ask(VerifierEvents::Action action) const { actions->push_back(std::move(action)); }
+  void Ask(VerifierEvents::Action action) const;
 };
 
 }  // namespace outrider

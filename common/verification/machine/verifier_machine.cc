@@ -16,9 +16,6 @@ using Kind = v1::ClientMessage::KindCase;
 
 constexpr uint32_t kRevision = 1;  // of verifier.proto
 
-// Who waits for memory is thought of again that often.
-constexpr Duration kQueuePeriod = std::chrono::seconds(1);
-
 // What a message that cannot be followed does to its session.
 v1::Fault::Kind FaultOf(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) ? v1::Fault::DRIFTED : v1::Fault::MALFORMED;
@@ -83,10 +80,9 @@ void VerifierMachine::Handle(const Event& event, MonotonicTime now, std::vector<
   state_.moment = {now, &actions};
   std::visit([this](const auto& e) { On(e); }, event);
   state_.memory.DropKeptBefore(now - state_.config.prefix_max);
-  state_.memory.ServeQueue();
-  // Others become idle while nothing is heard of them.
+  state_.memory.ServeQueue(state_.moment.now);
   if (const VerifierSession* const waiting = state_.memory.first_waiting()) {
-    state_.sessions.WakeNoLater(*waiting, now + kQueuePeriod);
+    state_.sessions.WakeNoLater(*waiting, state_.memory.next_try());
   }
   runs_.Begin();
   attachments_.EndDrain();
@@ -107,12 +103,12 @@ void VerifierMachine::On(const StreamOpened& event) {
         EndStream{event.stream, ResourceExhausted("too many streams of this address")});
   }
   if (origin != nullptr) state_.origins.StreamOpened(*origin);
-  Caller& caller = state_.callers.Of(event.key);
+  Caller& caller = state_.callers.Of(event.key, event.origin);
   caller.terms = event.terms;
   if (!event.key.empty() && caller.terms.opens_per_minute == 0) {
     caller.terms.opens_per_minute = state_.config.opens_per_minute;
   }
-  state_.streams.Open(event.stream, caller, origin);
+  attachments_.ReadNext(state_.streams.Open(event.stream, caller, origin));
 }
 
 void VerifierMachine::On(const KeyRevoked& event) {
@@ -124,7 +120,9 @@ void VerifierMachine::On(const Received& event) {
   if (!stream) return;
   OUTRIDER_CHECK(!stream->held, "a message comes when it has been asked for");
   stream->heard = state_.moment.now;
-  if (MustWait(*stream, event.message)) return state_.streams.Hold(*stream, event.message);
+  if (MustWait(*stream, event.message)) {
+    return state_.streams.Hold(*stream, event.message, event.prepared);
+  }
   Receive(*stream, event.message, event.prepared);
 }
 
@@ -223,24 +221,25 @@ void VerifierMachine::ReceiveHeld() {
     VerifierStream& stream = *state_.streams.Find(number);
     // What was received before it may have ended this stream.
     if (!stream.held) continue;
-    const std::unique_ptr<v1::ClientMessage> message = std::move(stream.held);
-    Receive(stream, *message, /*prepared=*/nullptr);
+    const std::unique_ptr<VerifierStream::Held> held = std::move(stream.held);
+    Receive(stream, held->message, held->prepared ? &*held->prepared : nullptr);
   }
 }
 
 void VerifierMachine::Receive(VerifierStream& stream, const v1::ClientMessage& message,
-                              PreparedOpen* prepared) {
+                              Prepared* prepared) {
   const bool is_known = message.kind_case() != Kind::KIND_NOT_SET;
+  if (is_known) state_.streams.FreePlace(stream);
   if (is_known && stream.session) {
-    ReceiveNext(*stream.session, message);
+    ReceiveNext(*stream.session, message, prepared);
   } else if (is_known) {
     ReceiveFirst(stream, message, prepared);
   }
-  state_.streams.ReadNext(stream);
+  attachments_.ReadNext(stream);
 }
 
 void VerifierMachine::ReceiveFirst(VerifierStream& stream, const v1::ClientMessage& message,
-                                   PreparedOpen* prepared) {
+                                   Prepared* prepared) {
   switch (message.kind_case()) {
     case Kind::kOpen:
       return attachments_.Open(stream, message.open(), prepared);
@@ -253,7 +252,8 @@ void VerifierMachine::ReceiveFirst(VerifierStream& stream, const v1::ClientMessa
   }
 }
 
-void VerifierMachine::ReceiveNext(VerifierSession& session, const v1::ClientMessage& message) {
+void VerifierMachine::ReceiveNext(VerifierSession& session, const v1::ClientMessage& message,
+                                  Prepared* prepared) {
   session.identity.DeviceHasToken();
   state_.sessions.Touch(session);
   absl::Status status;
@@ -262,7 +262,7 @@ void VerifierMachine::ReceiveNext(VerifierSession& session, const v1::ClientMess
       status = Follow(session, message.grow());
       break;
     case Kind::kAppend:
-      status = Follow(session, message.append());
+      status = Follow(session, message.append(), prepared);
       break;
     case Kind::kTruncate:
       status = Follow(session, message.truncate());
@@ -286,8 +286,10 @@ absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Grow& g
   return absl::OkStatus();
 }
 
-absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Append& append) {
-  OUTRIDER_RETURN_IF_ERROR(session.sequence->Append(append));
+absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Append& append,
+                                     Prepared* prepared) {
+  OUTRIDER_RETURN_IF_ERROR(
+      session.sequence->Append(append, prepared ? std::move(prepared->stops) : std::nullopt));
   session.tally.ReplyBegun(state_.moment.now);
   attachments_.RootKnown(session);
   state_.memory.Queue(session);

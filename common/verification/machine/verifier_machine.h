@@ -75,8 +75,11 @@ class VerifierMachine : public VerifierEvents {
   // Appends to `actions`.
   void Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions);
 
-  // What takes long of an Open, on any thread: tokens are checked and hashed, stops compiled.
-  PreparedOpen Prepare(const v1::Open& open) const { return attachments_.Prepare(open); }
+  // What takes long of a message, on any thread: tokens are checked and hashed, stops compiled, as
+  // far as Read said that it is worth the work.
+  Prepared Prepare(const v1::ClientMessage& message, Work work) const {
+    return attachments_.Prepare(message, work);
+  }
 
   void Describe(v1::DescribeResponse& response) const;
   VerifierStats stats() const;
@@ -104,12 +107,11 @@ class VerifierMachine : public VerifierEvents {
   // Messages.
   bool MustWait(const VerifierStream& stream, const v1::ClientMessage& message) const;
   void ReceiveHeld();
-  void Receive(VerifierStream& stream, const v1::ClientMessage& message, PreparedOpen* prepared);
-  void ReceiveFirst(VerifierStream& stream, const v1::ClientMessage& message,
-                    PreparedOpen* prepared);
-  void ReceiveNext(VerifierSession& session, const v1::ClientMessage& message);
+  void Receive(VerifierStream& stream, const v1::ClientMessage& message, Prepared* prepared);
+  void ReceiveFirst(VerifierStream& stream, const v1::ClientMessage& message, Prepared* prepared);
+  void ReceiveNext(VerifierSession& session, const v1::ClientMessage& message, Prepared* prepared);
   absl::Status Follow(VerifierSession& session, const v1::Grow& grow);
-  absl::Status Follow(VerifierSession& session, const v1::Append& append);
+  absl::Status Follow(VerifierSession& session, const v1::Append& append, Prepared* prepared);
   absl::Status Follow(VerifierSession& session, const v1::Truncate& truncate);
   absl::Status Follow(VerifierSession& session, const v1::Tune& tune);
   void Close(VerifierSession& session);

@@ -31,7 +31,7 @@ struct VerifierState {
                  .retry_after = config.retry_after},
                 moment),
         sessions({.session_count_max = config.session_count_max,
-                  .session_count_of_key_max = config.session_count_of_key_max,
+                  .session_count_of_key_max = config.SessionsOfOneCaller(),
                   .time_to_live = config.time_to_live,
                   .shares_processor = config.shares_processor},
                  random_bits, moment),
