@@ -45,6 +45,7 @@ struct TargetWork {
   // Results.
   absl::Status status;
   Outcome outcome{};  // of the pass, when the status is OK
+  Duration cost{};    // its part of the run's time, once that is over
 };
 
 struct TargetRun {

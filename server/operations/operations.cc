@@ -76,6 +76,7 @@ VerifierDriver::Log Operations::SessionLog() {
                                        {"end", NameOf(over.why)},
                                        {"seconds", Seconds(RealClock().Now() - tally.opened_at())},
                                        {"first_token_seconds", Seconds(first)},
+                                       {"target_seconds", Seconds(tally.target_time())},
                                        {"tokens", tally.tokens()},
                                        {"passes", tally.passes()},
                                        {"nodes", tally.nodes()},

@@ -54,10 +54,28 @@ TEST(VerifierReports, ASessionThatIsClosedSaysWhatBecameOfIt) {
   EXPECT_EQ(over.tally.passes(), stats.writing.passes);
   EXPECT_GE(over.tally.passes(), 4u);
   EXPECT_EQ(over.tally.attachments(), 2u);
+  EXPECT_EQ(over.tally.target_time(), milliseconds(4) + over.tally.passes() * milliseconds(10));
   EXPECT_EQ(over.tally.first_token_time(), milliseconds(14)) << "four tokens, and a pass";
   EXPECT_THAT(world.faults, SizeIs(0));
   EXPECT_EQ(stats.resumes + stats.sessions_opened, 2u);
   EXPECT_EQ(stats.sessions, 0u);
+}
+
+TEST(VerifierReports, WhoSharesARunPaysForItsRowsAndNobodyPaysTwice) {
+  VerifierWorld world(SmallConfig(), kTimes);
+  GrowingDevice one(world, "robot", OpenOf(1, "once", v1::DRY_POLICY_ALONE));
+  GrowingDevice other(world, "rover", OpenOf(2, "once", v1::DRY_POLICY_ALONE));
+  one.Attach();
+  other.Attach();
+  world.Runs(9);
+  world.Send(one.stream(), Close());
+  world.Send(other.stream(), Close());
+  world.Runs();
+  ASSERT_THAT(world.sessions_over, SizeIs(2));
+  const Duration both =
+      world.sessions_over[0].tally.target_time() + world.sessions_over[1].tally.target_time();
+  EXPECT_NEAR(std::chrono::duration<double>(both).count(),
+              world.machine().stats().running.run_time.sum(), 1e-6);
 }
 
 TEST(VerifierReports, EveryFaultIsCountedByKindAndToldOnce) {

@@ -62,11 +62,10 @@ std::span<TargetWork> NextRun::End() {
 
 // Everybody pays for its rows and its prompt's tokens.
 void NextRun::Charge(uint32_t rows, uint32_t prompt_tokens) {
-  for (const TargetWork& work : run_.works) {
-    Duration cost{};
-    if (work.has_pass) cost += run_.pass_time * (1 + work.nodes.size()) / rows;
-    if (!work.prompt.empty()) cost += run_.prompt_time * work.prompt.size() / prompt_tokens;
-    scheduler_.Charge(work.session, cost);
+  for (TargetWork& work : run_.works) {
+    if (work.has_pass) work.cost += run_.pass_time * (1 + work.nodes.size()) / rows;
+    if (!work.prompt.empty()) work.cost += run_.prompt_time * work.prompt.size() / prompt_tokens;
+    scheduler_.Charge(work.session, work.cost);
   }
 }
 

@@ -184,6 +184,7 @@ void SessionRuns::End() {
 void SessionRuns::EndWork(TargetWork& work) {
   VerifierSession& session = *state_.sessions.Find(work.session);
   session.at_target.EndWork(work);
+  session.tally.Charged(work.cost);
   state_.sessions.Touch(session);
   const bool came_to_something = work.status.ok() && !session.hidden;
   if (work.has_pass && !came_to_something) session.sequence->DropPass();

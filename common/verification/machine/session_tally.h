@@ -22,6 +22,8 @@ class SessionTally {
   void ReplyBegun(MonotonicTime now);
   // The target sees to it.
   void RunBegun(MonotonicTime now, WritingStats& all);
+  // What its part of a run has taken of the target's time.
+  void Charged(Duration time) { target_time_ += time; }
   void PassEnded(uint32_t node_count, uint32_t token_count, v1::Finish finish, MonotonicTime now,
                  WritingStats& all);
 
@@ -31,6 +33,7 @@ class SessionTally {
   uint64_t nodes() const { return nodes_; }
   uint64_t accepted() const { return accepted_; }
   uint64_t tokens() const { return tokens_; }
+  Duration target_time() const { return target_time_; }
   // Of its first reply; none: there was none.
   std::optional<Duration> first_token_time() const { return first_token_time_; }
 
@@ -47,6 +50,7 @@ class SessionTally {
   uint64_t nodes_ = 0;
   uint64_t accepted_ = 0;
   uint64_t tokens_ = 0;
+  Duration target_time_{};
 };
 
 }  // namespace outrider
