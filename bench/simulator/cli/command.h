@@ -20,6 +20,7 @@ void AddCompareCommand(CLI::App& app, CommandBody& chosen);
 void AddSweepCommand(CLI::App& app, CommandBody& chosen);
 void AddPaperCommand(CLI::App& app, CommandBody& chosen);
 void AddRegretCommand(CLI::App& app, CommandBody& chosen);
+void AddCrowdCommand(CLI::App& app, CommandBody& chosen);
 void AddFaultsCommand(CLI::App& app, CommandBody& chosen);
 
 // Unavailable, naming the file.

@@ -64,7 +64,7 @@ ScenarioFlags ServersDraft(ScenarioFlags flags) {
 
 // Both models at the server.
 void AddCoLocated(const ScenarioFlags& flags, std::vector<Contender>& contenders) {
-  contenders.push_back({"the server's draft", ServersDraft(flags)});
+  contenders.push_back({kServersDraft, ServersDraft(flags)});
   for (const uint32_t gamma : {2, 4, 8}) {
     contenders.push_back({Concat("both on the server, ", gamma), Chain(OnServer(flags), gamma)});
   }
@@ -78,7 +78,7 @@ void AddCoLocated(const ScenarioFlags& flags, std::vector<Contender>& contenders
 
 std::vector<Contender> ContendersOf(const ScenarioFlags& flags) {
   std::vector<Contender> contenders;
-  contenders.push_back({"target alone", TargetAlone(flags)});
+  contenders.push_back({kTargetAlone, TargetAlone(flags)});
   if (!flags.one_processor) AddCoLocated(flags, contenders);
   for (const uint32_t gamma : {2, 4, 6, 8}) {
     contenders.push_back({Concat("chain ", gamma), Chain(flags, gamma)});

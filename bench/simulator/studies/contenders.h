@@ -25,6 +25,8 @@ std::vector<Contender> ContendersOf(const ScenarioFlags& flags);
 // Ours, and ours without this or that: what is owed to whom; and auto.
 std::vector<Contender> AblationsOf(const ScenarioFlags& flags);
 
+inline constexpr const char* kTargetAlone = "target alone";
+inline constexpr const char* kServersDraft = "the server's draft";
 inline constexpr const char* kOurs = "ours";
 inline constexpr const char* kAuto = "auto";
 

@@ -98,6 +98,7 @@ Figures FiguresOf(Simulation& simulation) {
   figures.hinted_share = Ratio(static_cast<double>(total.hints_right), passes);
   figures.target_busy = Ratio(ToMilliseconds(host.busy()),
                               ToMilliseconds(simulation.events().now() - simulation.begin()));
+  figures.tokens_per_target_second = Ratio(1000 * tokens, ToMilliseconds(host.busy()));
   figures.fairness = JainIndex(speeds);
   return figures;
 }

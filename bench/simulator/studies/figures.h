@@ -36,7 +36,8 @@ struct Figures {
   double bytes_down_per_token = 0;
   double hinted_share = 0;  // of passes, whose newest hint was right
 
-  double target_busy = 0;  // share of the time
+  double target_busy = 0;               // share of the time
+  double tokens_per_target_second = 0;  // of the time that it was busy
   // Jain's index of the sessions' speeds: 1 when all are equally fast, 1/n when one has it all.
   double fairness = 1;
 };
