@@ -1,4 +1,4 @@
-"""Ways to write the same texts, turn by turn, and what came of them: the part that bench/local, bench/split and bench/busy share.
+"""Ways to write the same texts, turn by turn, and what came of them: the part that bench/local, bench/split, bench/busy and bench/crowd share.
 
 A setting is what stays as it is while ways take turns: target, pace, round trip, draft. In it every task has its rounds;
 each takes the task's next prompt and writes it on in every way, one after the other; a text that ends at once is replaced by
@@ -9,12 +9,15 @@ write the same text.
 import csv
 import dataclasses
 import math
+import os
 import pathlib
 import re
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import predictions
 
@@ -76,6 +79,48 @@ class Written:
     @property
     def bytes_per_token(self):
         return self.bytes_up / self.tokens
+
+
+# --- programs ---
+
+class Running:
+    """A program on some cores, from the line that it begins with until the block ends."""
+
+    def __init__(self, cores, words, pattern):
+        # A file takes all that is said, whether or not anybody reads it meanwhile.
+        self.output = tempfile.NamedTemporaryFile("r", errors="replace")
+        with open(self.output.name, "w") as file:
+            self.process = subprocess.Popen(["taskset", "-c", str(cores), *map(str, words)], stdout=file, stderr=subprocess.STDOUT)
+        while not (found := re.search(pattern, self.all_words(), re.MULTILINE)):
+            if self.process.poll() is not None:
+                sys.exit(f"{words[0]} has not begun: {(self.all_words().strip().splitlines() or ['it says nothing'])[-1]}")
+            time.sleep(0.02)
+        self.said = found[1]
+        self.begun_with = self.all_words()
+
+    def all_words(self):
+        self.output.seek(0)
+        return self.output.read()
+
+    @property
+    def last_words(self):
+        return self.all_words()[len(self.begun_with):]
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.process.pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def megabytes(self):
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1]) / 1024
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
 
 
 # --- options ---
@@ -247,24 +292,29 @@ def report_auto(pooled, of_alone):
     print(f"auto, of the best of the others: {', '.join(found)}")
 
 
-class Rows:
+class Sheet:
     """A CSV file, written as settings are done. What no option asked for goes nowhere."""
 
+    def __init__(self, path, columns):
+        self.file = open(path, "w", newline="") if path else None
+        self.write(columns)
+
+    def write(self, row):
+        if self.file:
+            csv.writer(self.file).writerow(row)
+            self.file.flush()
+
+
+class Rows(Sheet):
     COLUMNS = ("bench", "target", "pace", "round_trip_ms", "draft", "task", "way", "round", "tokens", "tokens_per_second",
                "ratio", "tokens_per_pass", "rows_per_token", "bytes_up", "predicted_ratio")
 
     def __init__(self, bench, options):
+        super().__init__(options.csv, self.COLUMNS)
         self.bench = bench
-        self.file = open(options.csv, "w", newline="") if options.csv else None
-        self.write(self.COLUMNS)
 
     def add(self, setting, task, way, runs, ratios_of_way, predicted=None):
         for turn, (run, ratio) in enumerate(zip(runs, ratios_of_way)):
             self.write((self.bench, name_of(setting.target), setting.pace, setting.round_trip_ms, name_of(setting.draft),
                         task, way, turn, run.tokens, run.speed, round(ratio, 4), round(run.tokens_per_pass, 3),
                         round(run.rows_per_token, 3), round(run.bytes_up), round(predicted[turn], 4) if predicted else ""))
-
-    def write(self, row):
-        if self.file:
-            csv.writer(self.file).writerow(row)
-            self.file.flush()
