@@ -135,7 +135,7 @@ absl::Status LoadCheckpoint(const std::string& path, std::span<const std::string
           return DataLoss(path, ": tensor ", name,
                           " is missing or of another shape; remove the file to begin anew");
         }
-        const std::span<const std::byte> bytes = file.Bytes(*stored);
+        OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, file.ReadBytes(*stored));
         hash.Add(HashBytes(bytes, 0));
         at::Tensor value = at::Tensor(tensor.detach().to(at::kCPU).clone());
         std::memcpy(value.data_ptr<float>(), bytes.data(), bytes.size());

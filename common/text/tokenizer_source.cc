@@ -12,10 +12,6 @@
 namespace outrider {
 namespace {
 
-std::string_view Text(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 absl::StatusOr<TokenizerSpec> ReadSpec(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return TokenizerFromDirectory(path);
@@ -24,9 +20,9 @@ absl::StatusOr<TokenizerSpec> ReadSpec(const std::string& path) {
     OUTRIDER_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
     return TokenizerFromGguf(file, path);
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  if (extension == ".json") return TokenizerFromJson(Text(file), path);
-  if (extension == ".model") return TokenizerFromModelFile(Text(file), path);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  if (extension == ".json") return TokenizerFromJson(text, path);
+  if (extension == ".model") return TokenizerFromModelFile(text, path);
   return InvalidArgument(
       path, ": expected a .gguf file, a Hugging Face directory, tokenizer.json or tokenizer.model");
 }

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,6 +79,33 @@ TEST(MappedFile, WhatIsForgottenTakesNoMemoryAndCanBeReadAgain) {
   EXPECT_LE(ResidentFileBytes() + kBytes * 9 / 10, read);
   EXPECT_TRUE(Text(*file) == contents);
   MappedFile::Forget({});
+}
+
+TEST(MappedFile, WhatHasGoneMeanwhileIsASentenceWithItsPlace) {
+  const ScratchDir dir;
+  const std::string path = dir.Write("in", std::string(10'000, 'a'));
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  std::string part(6000, ' ');
+  EXPECT_TRUE(file->Copy(4000, std::as_writable_bytes(std::span(part)), "its end").ok());
+  EXPECT_EQ(part, std::string(6000, 'a'));
+  std::filesystem::resize_file(path, 4096);
+  const absl::Status lost = file->Copy(4000, std::as_writable_bytes(std::span(part)), "its end");
+  EXPECT_EQ(lost.code(), absl::StatusCode::kDataLoss);
+  // At which of the two pages that are gone is for the machine's copying to say.
+  EXPECT_TRUE(Message(lost).starts_with(Concat(path, ": its end cannot be read at offset ")))
+      << lost;
+  EXPECT_TRUE(
+      file->Copy(4000, std::as_writable_bytes(std::span(part)).first(96), "what is left").ok());
+}
+
+TEST(ReadWholeFile, ReadsAllThatThereIs) {
+  const ScratchDir dir;
+  const std::string text = "one\0two" + std::string(100'000, 'x');
+  EXPECT_EQ(*ReadWholeFile(dir.Write("in", text)), text);
+  EXPECT_EQ(*ReadWholeFile(dir.Write("empty", "")), "");
+  EXPECT_EQ(ReadWholeFile(dir.path()).status(),
+            InvalidArgument(dir.path(), ": is not a regular file"));
 }
 
 TEST(MappedFile, WhatCannotBeMappedIsASentence) {

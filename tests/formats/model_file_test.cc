@@ -191,6 +191,21 @@ TEST(ModelFile, AFileThatShrinksIsAnErrorThatNamesTensorAndPlace) {
   ExpectLost(directory, directory + "/model.safetensors");
 }
 
+// What describes the model was copied when it was opened.
+TEST(ModelFile, AFileThatIsEmptiedStillSaysWhatItIs) {
+  const ScratchDir scratch;
+  const std::string gguf = scratch.File("llama.gguf");
+  OUTRIDER_CHECK_OK(Convert(**ModelFile::Open(ModelDirectory("llama")), gguf, {},
+                            [](uint64_t, std::string_view) {}));
+  const std::unique_ptr<ModelFile> model = OpenOrNull(gguf);
+  const size_t token_count = model->ReadTokenizer()->tokens.size();
+  fs::resize_file(gguf, 0);
+  const absl::StatusOr<TokenizerSpec> spec = model->ReadTokenizer();
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->tokens.size(), token_count);
+  EXPECT_EQ(model->hyperparameters().architecture, Architecture::kLlama);
+}
+
 TEST(ModelFile, HuggingFaceModelsCarryTheirTokenizer) {
   const std::unique_ptr<ModelFile> model = OpenOrNull(ModelDirectory("llama"));
   ASSERT_NE(model, nullptr);

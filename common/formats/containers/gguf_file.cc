@@ -13,6 +13,9 @@
 namespace outrider {
 namespace {
 
+constexpr uint64_t kHeaderBytesFirst = uint64_t{1} << 20;
+constexpr uint64_t kHeaderBytesMax = uint64_t{1} << 30;
+
 std::string FiveDigits(uint64_t number) {
   const std::string digits = Concat(number);
   return std::string(5 - std::min<size_t>(5, digits.size()), '0') + digits;
@@ -61,8 +64,25 @@ absl::StatusOr<GgufFile> GgufFile::Parse(std::span<const std::byte> bytes,
   return file;
 }
 
+// How long a file's header is, only reading it tells: what is copied of the file doubles until it is all
+// there.
+absl::StatusOr<GgufHeader> GgufFile::ReadHeader(Shard& shard) {
+  const uint64_t file_bytes = shard.bytes.size();
+  if (!shard.file) return ReadGgufHeader(shard.bytes, file_bytes, shard.path);
+  for (uint64_t count = kHeaderBytesFirst; count <= kHeaderBytesMax; count *= 2) {
+    const size_t before = shard.header.size();
+    shard.header.resize(std::min(count, file_bytes));
+    OUTRIDER_RETURN_IF_ERROR(
+        shard.file->Copy(before, std::span(shard.header).subspan(before), "its header"));
+    absl::StatusOr<GgufHeader> header = ReadGgufHeader(shard.header, file_bytes, shard.path);
+    if (!absl::IsOutOfRange(header.status())) return header;
+  }
+  return InvalidArgument(shard.path, ": has a header of more than ", kHeaderBytesMax,
+                         " bytes, which no model has: it is damaged, fetch it again");
+}
+
 absl::StatusOr<GgufFile> GgufFile::Read(Shard shard) {
-  OUTRIDER_ASSIGN_OR_RETURN(GgufHeader header, ReadGgufHeader(shard.bytes, shard.path));
+  OUTRIDER_ASSIGN_OR_RETURN(GgufHeader header, ReadHeader(shard));
   GgufFile file;
   file.version_ = header.version;
   file.alignment_ = header.alignment;
@@ -148,6 +168,18 @@ const std::string& GgufFile::shard_path(uint32_t shard) const {
 
 std::span<const std::byte> GgufFile::Bytes(const GgufTensor& tensor) const {
   return shards_[tensor.shard].bytes.subspan(tensor.offset, tensor.bytes);
+}
+
+absl::StatusOr<std::vector<std::byte>> GgufFile::ReadBytes(const GgufTensor& tensor) const {
+  const Shard& shard = shards_[tensor.shard];
+  std::vector<std::byte> bytes(tensor.bytes);
+  if (shard.file) {
+    OUTRIDER_RETURN_IF_ERROR(
+        shard.file->Copy(tensor.offset, bytes, Concat("tensor ", Quote(tensor.name))));
+  } else {
+    std::ranges::copy(Bytes(tensor), bytes.begin());
+  }
+  return bytes;
 }
 
 const GgufValue* GgufFile::Find(std::string_view key) const {

@@ -1,7 +1,7 @@
 // A GGUF file, opened for reading: its metadata and where its tensors lie. GGUF.md beside this file
 // draws the bytes.
 //
-// Open() maps the file, reads the header and nothing else, so a 10 GB model opens in milliseconds
+// Open() maps the file, copies the header and nothing else, so a 10 GB model opens in milliseconds
 // and costs the memory of its metadata. A file named <prefix>-00001-of-000NN.gguf opens its sibling
 // shards too; they then look like one file.
 //
@@ -10,8 +10,8 @@
 // without overlap. Every error is one sentence that starts with the path and names the key or
 // tensor.
 //
-// Strings and arrays are views into the mapping and live as long as the GgufFile. Threads:
-// immutable after Open().
+// Strings and arrays are views into that copy, which a file that shrinks does not take away, and live
+// as long as the GgufFile. Threads: immutable after Open().
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,8 @@
 #include "common/formats/tensors/tensor_type.h"
 
 namespace outrider {
+
+struct GgufHeader;
 
 struct GgufTensor {
   std::string_view name;
@@ -63,8 +65,10 @@ class GgufFile {
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
   const std::string& shard_path(uint32_t shard) const;
 
-  // The tensor's bytes in the mapping.
+  // The tensor's bytes in the mapping, to be read by way of ReadMapped(): they may be gone.
   std::span<const std::byte> Bytes(const GgufTensor& tensor) const;
+  // The same, copied; DataLoss, with file, tensor and offset, when they cannot be had any more.
+  absl::StatusOr<std::vector<std::byte>> ReadBytes(const GgufTensor& tensor) const;
 
   // Null when absent.
   const GgufValue* Find(std::string_view key) const;
@@ -87,10 +91,12 @@ class GgufFile {
     std::string path;
     std::optional<MappedFile> file;  // empty when the bytes are the caller's
     std::span<const std::byte> bytes;
+    std::vector<std::byte> header = {};  // the first of them, where they are a file's
   };
 
   GgufFile() = default;
   static absl::StatusOr<GgufFile> Read(Shard shard);
+  static absl::StatusOr<GgufHeader> ReadHeader(Shard& shard);
 
   // More than 1 when this is one file of several; checked to be the first of them.
   absl::StatusOr<uint64_t> SplitCount() const;

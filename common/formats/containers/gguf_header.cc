@@ -22,8 +22,8 @@ constexpr uint64_t kSmallestTensorInfo = 8 + 1 + 4 + 8 + 4 + 8;
 
 class HeaderReader {
  public:
-  HeaderReader(std::span<const std::byte> bytes, const std::string& name)
-      : bytes_(bytes), name_(name) {}
+  HeaderReader(std::span<const std::byte> bytes, uint64_t file_bytes, const std::string& name)
+      : bytes_(bytes), file_bytes_(file_bytes), name_(name) {}
 
   absl::StatusOr<GgufHeader> Read() {
     OUTRIDER_RETURN_IF_ERROR(ReadVersion());
@@ -64,7 +64,7 @@ class HeaderReader {
   template <typename T>
   absl::Status ReadNumber(T& value);
 
-  uint64_t left() const { return bytes_.size() - position_; }
+  uint64_t left() const { return file_bytes_ - position_; }
 
   // "model.gguf: key "a.b" ..."
   template <typename... Parts>
@@ -74,7 +74,8 @@ class HeaderReader {
     return InvalidArgument(name_, ": ", item_.kind, " ", where, " ", parts...);
   }
 
-  const std::span<const std::byte> bytes_;
+  const std::span<const std::byte> bytes_;  // the first of
+  const uint64_t file_bytes_;
   const std::string& name_;
   uint64_t position_ = 0;
   uint64_t tensor_count_ = 0;
@@ -88,6 +89,7 @@ absl::Status HeaderReader::Take(uint64_t count, std::span<const std::byte>& take
     return Refuse("needs ", count, " bytes at byte ", position_, ", the file has ", left(),
                   " left: it is cut short or damaged, fetch it again");
   }
+  if (count > bytes_.size() - position_) return absl::OutOfRangeError("more has to be read");
   taken = bytes_.subspan(position_, count);
   position_ += count;
   return absl::OkStatus();
@@ -145,11 +147,11 @@ absl::Status HeaderReader::ReadCounts() {
   OUTRIDER_RETURN_IF_ERROR(ReadNumber(key_count_));
   if (key_count_ > kGgufMostKeys || key_count_ > left() / kSmallestKeyValue) {
     return InvalidArgument(name_, ": claims ", key_count_, " metadata keys, more than its ",
-                           bytes_.size(), " bytes can hold or any model has: it is damaged");
+                           file_bytes_, " bytes can hold or any model has: it is damaged");
   }
   if (tensor_count_ > kGgufMostTensors || tensor_count_ > left() / kSmallestTensorInfo) {
     return InvalidArgument(name_, ": claims ", tensor_count_, " tensors, more than its ",
-                           bytes_.size(), " bytes can hold or any model has: it is damaged");
+                           file_bytes_, " bytes can hold or any model has: it is damaged");
   }
   return absl::OkStatus();
 }
@@ -302,7 +304,7 @@ absl::Status HeaderReader::ReadTensorInfo(GgufTensor& tensor) {
 absl::Status HeaderReader::PlaceTensors() {
   const uint64_t alignment = header_.alignment;
   const uint64_t data_begin = AlignUp(position_, alignment);
-  const uint64_t data_bytes = bytes_.size() - std::min<uint64_t>(data_begin, bytes_.size());
+  const uint64_t data_bytes = file_bytes_ - std::min(data_begin, file_bytes_);
   for (uint64_t i = 0; i < tensor_count_; ++i) {
     GgufTensor& tensor = header_.tensors[i];
     item_ = {"tensor", i, tensor_count_, tensor.name};
@@ -342,9 +344,9 @@ absl::Status HeaderReader::CheckNoOverlap() const {
 
 }  // namespace
 
-absl::StatusOr<GgufHeader> ReadGgufHeader(std::span<const std::byte> bytes,
+absl::StatusOr<GgufHeader> ReadGgufHeader(std::span<const std::byte> bytes, uint64_t file_bytes,
                                           const std::string& name) {
-  return HeaderReader(bytes, name).Read();
+  return HeaderReader(bytes, file_bytes, name).Read();
 }
 
 }  // namespace outrider

@@ -25,8 +25,9 @@ struct GgufHeader {
   NameIndex tensor_index;
 };
 
-// Errors start with `name`. Views point into `bytes`.
-absl::StatusOr<GgufHeader> ReadGgufHeader(std::span<const std::byte> bytes,
+// `bytes` are the first of the file's `file_bytes`. OutOfRange when the header goes on beyond them,
+// and somebody has to read more; other errors start with `name`. Views point into `bytes`.
+absl::StatusOr<GgufHeader> ReadGgufHeader(std::span<const std::byte> bytes, uint64_t file_bytes,
                                           const std::string& name);
 
 }  // namespace outrider

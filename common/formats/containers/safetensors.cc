@@ -1,11 +1,11 @@
 #include "common/formats/containers/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "absl/container/btree_set.h"
+#include "absl/functional/function_ref.h"
 #include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/formats/containers/safetensors_json.h"
@@ -71,10 +71,6 @@ bool IsPlainFileName(std::string_view file) {
          file.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
 }
 
-std::string_view AsText(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 }  // namespace
 
 std::optional<uint64_t> SafetensorsElementBytes(std::string_view dtype) {
@@ -104,32 +100,45 @@ absl::StatusOr<uint64_t> SafetensorsBytes(std::string_view dtype, std::span<cons
   return bytes;
 }
 
-absl::StatusOr<std::vector<SafetensorsTensor>> ParseSafetensors(std::span<const std::byte> bytes,
-                                                                const std::string& name) {
-  if (bytes.size() < kLengthBytes) {
-    return InvalidArgument(name, ": is ", bytes.size(),
+namespace {
+
+// Copies bytes of a file from an offset on.
+using CopyBytes = absl::FunctionRef<absl::Status(uint64_t offset, std::span<std::byte> out)>;
+
+// The JSON of a file of so many bytes.
+absl::StatusOr<std::string> ReadHeaderText(uint64_t file_bytes, CopyBytes copy,
+                                           const std::string& name) {
+  if (file_bytes < kLengthBytes) {
+    return InvalidArgument(name, ": is ", file_bytes,
                            " bytes long, a safetensors file begins with a length of ",
                            kLengthBytes);
   }
   uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
+  OUTRIDER_RETURN_IF_ERROR(copy(0, std::as_writable_bytes(std::span(&header_bytes, 1))));
   if (header_bytes > kLargestHeader) {
     return InvalidArgument(name, ": claims a header of ", header_bytes, " bytes, at most ",
                            kLargestHeader, " are allowed: it is not a safetensors file");
   }
-  if (header_bytes > bytes.size() - kLengthBytes) {
+  if (header_bytes > file_bytes - kLengthBytes) {
     return InvalidArgument(name, ": claims a header of ", header_bytes, " bytes, ",
-                           bytes.size() - kLengthBytes,
+                           file_bytes - kLengthBytes,
                            " are there: it is cut short, fetch it again");
   }
-  const std::string_view json = AsText(bytes.subspan(kLengthBytes, header_bytes));
+  std::string json(header_bytes, '\0');
+  OUTRIDER_RETURN_IF_ERROR(copy(kLengthBytes, std::as_writable_bytes(std::span(json))));
   if (!json.starts_with('{')) {
     return InvalidArgument(name, ": has a header that does not begin with {");
   }
+  return json;
+}
+
+absl::StatusOr<std::vector<SafetensorsTensor>> ReadTensors(uint64_t file_bytes, CopyBytes copy,
+                                                           const std::string& name) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string json, ReadHeaderText(file_bytes, copy, name));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<SafetensorsHeaderEntry> entries,
                             ReadSafetensorsHeader(json, name));
-  const uint64_t data_begin = kLengthBytes + header_bytes;
-  const uint64_t data_bytes = bytes.size() - data_begin;
+  const uint64_t data_begin = kLengthBytes + json.size();
+  const uint64_t data_bytes = file_bytes - data_begin;
   for (const SafetensorsHeaderEntry& entry : entries) {
     OUTRIDER_RETURN_IF_ERROR(CheckSize(entry, data_bytes, name));
   }
@@ -145,6 +154,19 @@ absl::StatusOr<std::vector<SafetensorsTensor>> ParseSafetensors(std::span<const 
                        data_begin + entry.begin, entry.end - entry.begin});
   }
   return tensors;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<SafetensorsTensor>> ParseSafetensors(std::span<const std::byte> bytes,
+                                                                const std::string& name) {
+  return ReadTensors(
+      bytes.size(),
+      [&](uint64_t offset, std::span<std::byte> out) {
+        std::ranges::copy(bytes.subspan(offset, out.size()), out.begin());
+        return absl::OkStatus();
+      },
+      name);
 }
 
 absl::StatusOr<SafetensorsSet> SafetensorsSet::Open(const std::string& path) {
@@ -167,13 +189,12 @@ absl::StatusOr<SafetensorsSet> SafetensorsSet::Open(const std::string& path) {
 
 absl::StatusOr<SafetensorsSet> SafetensorsSet::OpenSharded(const std::string& directory,
                                                            const std::string& index_path) {
-  OUTRIDER_ASSIGN_OR_RETURN(const MappedFile index, MappedFile::Open(index_path));
-  if (index.bytes().size() > kLargestHeader) {
-    return InvalidArgument(index_path, ": is ", index.bytes().size(), " bytes long, at most ",
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string index, ReadWholeFile(index_path));
+  if (index.size() > kLargestHeader) {
+    return InvalidArgument(index_path, ": is ", index.size(), " bytes long, at most ",
                            kLargestHeader, " are allowed");
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const auto file_of_tensor,
-                            ParseSafetensorsIndex(AsText(index.bytes()), index_path));
+  OUTRIDER_ASSIGN_OR_RETURN(const auto file_of_tensor, ParseSafetensorsIndex(index, index_path));
   absl::btree_set<std::string> files;
   for (const auto& [tensor, file] : file_of_tensor) {
     if (!IsPlainFileName(file)) {
@@ -202,7 +223,12 @@ absl::StatusOr<SafetensorsSet> SafetensorsSet::OpenSharded(const std::string& di
 absl::Status SafetensorsSet::AddShard(const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<SafetensorsTensor> tensors,
-                            ParseSafetensors(mapped.bytes(), path));
+                            ReadTensors(
+                                mapped.bytes().size(),
+                                [&](uint64_t offset, std::span<std::byte> out) {
+                                  return mapped.Copy(offset, out, "its header");
+                                },
+                                path));
   for (SafetensorsTensor& tensor : tensors) {
     tensor.shard = shard_count();
     tensors_.push_back(std::move(tensor));

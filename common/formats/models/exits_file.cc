@@ -247,7 +247,8 @@ class Reader {
     }
     if (tensor->type == TensorType::kF32) type = TensorType::kF32;
     std::vector<float> values(columns * rows);
-    OUTRIDER_RETURN_IF_ERROR(Dequantize(tensor->type, file_.Bytes(*tensor), values));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, file_.ReadBytes(*tensor));
+    OUTRIDER_RETURN_IF_ERROR(Dequantize(tensor->type, bytes, values));
     return values;
   }
 

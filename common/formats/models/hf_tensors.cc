@@ -11,6 +11,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "common/base/mapped_read.h"
 #include "common/base/status.h"
 #include "common/formats/models/hf_tensor_names.h"
 #include "common/formats/models/tensor_layout.h"
@@ -47,7 +48,7 @@ class Mapper {
       OUTRIDER_RETURN_IF_ERROR(Sort(tensor));
     }
     StandInCopies();
-    SettleOutput();
+    OUTRIDER_RETURN_IF_ERROR(SettleOutput());
     for (const auto& [gguf_name, group] : groups_) {
       OUTRIDER_RETURN_IF_ERROR(Build(gguf_name, group));
     }
@@ -98,17 +99,33 @@ class Mapper {
     }
   }
 
-  void SettleOutput() {
+  absl::Status SettleOutput() {
     const auto output = groups_.find(kOutput);
-    if (output == groups_.end()) return;  // if it had to be there, the layout says so
+    if (output == groups_.end()) return absl::OkStatus();  // if it had to be, the layout says so
     const auto embeddings = groups_.find(kEmbeddings);
-    if (model_.tied_embeddings && embeddings != groups_.end() &&
-        std::ranges::equal(files_.Bytes(output->second.first()),
-                           files_.Bytes(embeddings->second.first()))) {
+    bool are_same = false;
+    if (model_.tied_embeddings && embeddings != groups_.end()) {
+      OUTRIDER_ASSIGN_OR_RETURN(are_same,
+                                AreSame(output->second.first(), embeddings->second.first()));
+    }
+    if (are_same) {
       groups_.erase(output);
     } else {
       model_.tied_embeddings = false;
     }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> AreSame(const SafetensorsTensor& one, const SafetensorsTensor& other) const {
+    const std::span<const std::byte> bytes = files_.Bytes(one);
+    const std::span<const std::byte> others = files_.Bytes(other);
+    if (bytes.size() != others.size()) return false;
+    bool are_same = true;
+    const auto lost =
+        ReadMapped([&] { are_same = std::memcmp(bytes.data(), others.data(), bytes.size()) == 0; });
+    if (!lost) return are_same;
+    return DataLoss(files_.shard_path(one.shard), ": tensor ", one.name, " or ", other.name,
+                    " cannot be read: the file has become shorter, or its disk fails");
   }
 
   absl::Status Build(const std::string& gguf_name, const Group& group) {

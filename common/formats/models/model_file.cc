@@ -290,9 +290,7 @@ std::string DirectoryName(const std::string& directory) {
 absl::StatusOr<std::unique_ptr<ModelFile>> OpenDirectory(const std::string& directory) {
   OUTRIDER_RETURN_IF_ERROR(CheckDirectory(directory));
   const std::string config_path = (fs::path(directory) / "config.json").string();
-  OUTRIDER_ASSIGN_OR_RETURN(const MappedFile config, MappedFile::Open(config_path));
-  const std::string_view text(reinterpret_cast<const char*>(config.bytes().data()),
-                              config.bytes().size());
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(config_path));
   OUTRIDER_ASSIGN_OR_RETURN(Hyperparameters hyperparameters,
                             HyperparametersFromConfig(text, config_path));
   hyperparameters.name = DirectoryName(directory);

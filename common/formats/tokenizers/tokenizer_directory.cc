@@ -19,10 +19,6 @@ namespace {
 
 using PreTokenizer = TokenizerSpec::PreTokenizer;
 
-std::string_view Text(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 class Directory {
  public:
   explicit Directory(std::string path) : path_(std::move(path)) {}
@@ -33,15 +29,15 @@ class Directory {
     std::error_code error;
     return std::filesystem::exists(PathOf(file), error);
   }
-  absl::StatusOr<MappedFile> Open(std::string_view file) const {
-    return MappedFile::Open(PathOf(file));
+  absl::StatusOr<std::string> Read(std::string_view file) const {
+    return ReadWholeFile(PathOf(file));
   }
 
   // A JSON file of the directory; an empty object when there is none.
   absl::StatusOr<nlohmann::json> Json(std::string_view file) const {
     if (!Has(file)) return nlohmann::json::object();
-    OUTRIDER_ASSIGN_OR_RETURN(const MappedFile mapped, Open(file));
-    return ParseJson(Text(mapped), PathOf(file));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string text, Read(file));
+    return ParseJson(text, PathOf(file));
   }
 
  private:
@@ -49,8 +45,8 @@ class Directory {
 };
 
 absl::StatusOr<TokenizerSpec> FromJsonFile(const Directory& directory) {
-  OUTRIDER_ASSIGN_OR_RETURN(const MappedFile file, directory.Open("tokenizer.json"));
-  return TokenizerFromJson(Text(file), directory.PathOf("tokenizer.json"));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string file, directory.Read("tokenizer.json"));
+  return TokenizerFromJson(file, directory.PathOf("tokenizer.json"));
 }
 
 // T5 reserves a hundred sentinels behind its pieces, highest number first.
@@ -96,9 +92,9 @@ absl::Status AdjustSentencePiece(const nlohmann::json& config, const std::string
 
 absl::StatusOr<TokenizerSpec> FromModelFile(const Directory& directory, std::string_view file,
                                             const nlohmann::json& config) {
-  OUTRIDER_ASSIGN_OR_RETURN(const MappedFile mapped, directory.Open(file));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string text, directory.Read(file));
   OUTRIDER_ASSIGN_OR_RETURN(TokenizerSpec spec,
-                            TokenizerFromModelFile(Text(mapped), directory.PathOf(file)));
+                            TokenizerFromModelFile(text, directory.PathOf(file)));
   OUTRIDER_RETURN_IF_ERROR(
       AdjustSentencePiece(config, directory.PathOf("tokenizer_config.json"), spec));
   return spec;
@@ -137,9 +133,9 @@ bool PutsBothEnds(const nlohmann::json& config) {
 absl::StatusOr<TokenizerSpec> FromVocabAndMerges(const Directory& directory,
                                                  const nlohmann::json& config) {
   OUTRIDER_ASSIGN_OR_RETURN(const PreTokenizer pre_tokenizer, PreTokenizerOf(directory, config));
-  OUTRIDER_ASSIGN_OR_RETURN(const MappedFile vocab, directory.Open("vocab.json"));
-  OUTRIDER_ASSIGN_OR_RETURN(const MappedFile merges, directory.Open("merges.txt"));
-  return TokenizerFromVocabAndMerges(Text(vocab), Text(merges), pre_tokenizer,
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string vocab, directory.Read("vocab.json"));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string merges, directory.Read("merges.txt"));
+  return TokenizerFromVocabAndMerges(vocab, merges, pre_tokenizer,
                                      directory.PathOf("vocab.json and merges.txt"));
 }
 
@@ -172,16 +168,16 @@ absl::StatusOr<TokenizerSpec> TokenizerFromDirectory(const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(TokenizerSpec spec, FromAnyFile(directory, config));
   for (const char* file : {"special_tokens_map.json", "tokenizer_config.json"}) {
     if (!directory.Has(file)) continue;
-    OUTRIDER_ASSIGN_OR_RETURN(const MappedFile mapped, directory.Open(file));
-    OUTRIDER_RETURN_IF_ERROR(ApplyTokenizerConfig(Text(mapped), directory.PathOf(file), spec));
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string text, directory.Read(file));
+    OUTRIDER_RETURN_IF_ERROR(ApplyTokenizerConfig(text, directory.PathOf(file), spec));
   }
   if (!directory.Has("tokenizer.json") && PutsBothEnds(config)) {
     spec.add_bos = spec.bos.has_value();
     spec.add_eos = spec.eos.has_value();
   }
   if (directory.Has("chat_template.jinja")) {
-    OUTRIDER_ASSIGN_OR_RETURN(const MappedFile mapped, directory.Open("chat_template.jinja"));
-    spec.chat_templates["default"] = Text(mapped);
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string text, directory.Read("chat_template.jinja"));
+    spec.chat_templates["default"] = text;
   }
   return spec;
 }

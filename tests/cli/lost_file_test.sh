@@ -1,0 +1,44 @@
+. "$(dirname "$0")/lib.sh"
+
+# A model whose file another program cuts off while it is read ends a program with a sentence, wherever it has come to by then.
+"$TOOLS/random_model" 100m q8_0 whole.gguf
+server=$(dirname "$OUTRIDER")/outrider-server
+
+# cut_off LATER COMMAND...: its exit code, with cut.gguf cut to a page so many seconds after it was mapped.
+cut_off() {
+  local later=$1 status=0
+  shift
+  cp whole.gguf cut.gguf
+  "$@" >out.txt 2>err.txt </dev/null &
+  local program=$!
+  until grep -q cut.gguf "/proc/$program/maps" 2>/dev/null || ! kill -0 "$program" 2>/dev/null; do :; done
+  sleep "$later"
+  truncate -s 4096 cut.gguf
+  # A server that had all it needs serves until it is told to stop.
+  (sleep 2 && kill -TERM "$program") 2>/dev/null &
+  local patience=$!
+  wait "$program" || status=$?
+  kill "$patience" 2>/dev/null || true
+  echo "$status"
+}
+
+# survives COMMAND...: once at least it was in the middle.
+survives() {
+  local later status sentences=0
+  for later in 0 0.01 0.03 0.1; do
+    status=$(cut_off "$later" "$@")
+    case "$status" in
+      0 | 143) ;;  # it had all of it
+      1)
+        contains "$(tail -1 err.txt)" cut.gguf
+        ! grep -q 'has become shorter, or its disk fails' err.txt || sentences=$((sentences + 1))
+        ;;
+      *) fail "cut off after $later s, $1 ended with $status: $(cat err.txt)" ;;
+    esac
+  done
+  [ "$sentences" -gt 0 ] || fail "$* was never in the middle of its model"
+}
+
+survives "$OUTRIDER" run --model cut.gguf --prompt '' --max-tokens 4 --threads 1 --context 64
+survives "$OUTRIDER" convert cut.gguf --type q4_0 --out converted.gguf
+survives "$server" --model cut.gguf --listen 127.0.0.1:0 --threads 1 --context 64
