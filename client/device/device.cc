@@ -13,6 +13,7 @@
 #include "client/device/target_conversation.h"
 #include "client/verifier/local_verifier.h"
 #include "client/verifier/remote_verifier.h"
+#include "common/base/quote.h"
 #include "common/base/random_bits.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -201,7 +202,8 @@ class RemoteDevice final : public Device {
         context_(options_.context.value_or(
             std::min(server.context_length(), DeviceOptions::kContextDefault))),
         server_drafts_(server.drafts()) {
-    info_ = {server.model_name(), server.numerics_id(), server.context_length()};
+    info_ = {Printable(server.model_name()), Printable(server.numerics_id()),
+             server.context_length()};
   }
 
   // At the server.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/verification/wire_options.h"
 #include "common/verification/wire_prompt.h"
@@ -13,6 +14,15 @@ namespace {
 
 // Attempts without progress after which even a lost session is opened again only after back-off.
 constexpr uint32_t kEagerAttemptsMax = 8;
+
+// Names of sessions and tokens are 16 bytes; another server's may be longer, but both go back with
+// every Resume.
+absl::Status CheckName(const std::string& name) {
+  constexpr size_t kLengthMax = 256;
+  if (name.size() <= kLengthMax) return absl::OkStatus();
+  return absl::InternalError(Concat("the verifier names a session by ", name.size(),
+                                    " bytes, more than the ", kLengthMax, " that are kept"));
+}
 
 }  // namespace
 
@@ -95,13 +105,15 @@ absl::StatusOr<Attachment::Answer> Attachment::Opened(const v1::Opened& opened, 
   if (opened.session().empty() || opened.token().empty()) {
     return absl::InternalError("the verifier has opened a session without name or token");
   }
+  OUTRIDER_RETURN_IF_ERROR(CheckName(opened.session()));
+  OUTRIDER_RETURN_IF_ERROR(CheckName(opened.token()));
   if (opened.sketch_nodes_max() == 0 || opened.pass_nodes() == 0) {
     return absl::InternalError("the verifier has opened a session that takes no drafted nodes");
   }
   OUTRIDER_RETURN_IF_ERROR(ReadTokens(opened.tokens()));
   name_ = opened.session();
   resume_token_ = opened.token();
-  numerics_id_ = opened.numerics_id();
+  numerics_id_ = Printable(opened.numerics_id());
   nonce_.reset();
   verdicts_seen_ = verdicts_told_ = opened.verdict();
   edits_.Agree(0);
@@ -114,6 +126,7 @@ absl::StatusOr<Attachment::Answer> Attachment::Resumed(const v1::Resumed& resume
   if (link_.phase() != Link::Phase::kAttaching || name_.empty()) {
     return absl::InternalError("the verifier has answered a Resume that was not asked");
   }
+  OUTRIDER_RETURN_IF_ERROR(CheckName(resumed.token()));
   OUTRIDER_RETURN_IF_ERROR(ReadTokens(resumed.tokens()));
   const size_t shared = std::min<size_t>(asked_length_, resumed.length());
   if (resumed.length() - shared != tokens_.size() || resumed.edits() > edits_.made()) {
@@ -134,6 +147,10 @@ void Attachment::BeginEpoch(MonotonicTime now) {
 
 absl::Status Attachment::ReadTokens(const google::protobuf::RepeatedField<uint32_t>& wire) {
   tokens_.clear();
+  if (static_cast<uint32_t>(wire.size()) > options_.length_max) {
+    return InvalidArgument("the verifier has written ", wire.size(), " tokens into a context of ",
+                           options_.length_max);
+  }
   for (const uint32_t token : wire) {
     if (!transcript_.IsToken(token)) {
       return InvalidArgument("the verifier has written token ", token,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/verification/verdict_message.h"
 #include "common/verification/wire_options.h"
@@ -35,6 +36,11 @@ bool IsFinal(absl::StatusCode code) {
 // Streams are closed by whoever comes to an end: that is no reason to tell of.
 absl::Status WhyDown(const absl::Status& status) {
   return status.ok() ? absl::UnavailableError("the verifier has ended the stream") : status;
+}
+
+// Hints for ever, and never a verdict, are as good as silence.
+bool IsSignOfLife(const v1::ServerMessage& message) {
+  return !message.has_hint() && message.kind_case() != v1::ServerMessage::KIND_NOT_SET;
 }
 
 }  // namespace
@@ -87,7 +93,7 @@ void Session::On(const Start&) {
 void Session::On(const Received& event) {
   if (!attachment_.IsCurrent(event.stream)) return;
   tally_.stats().bytes_down += event.message.ByteSizeLong();
-  attachment_.Heard(now_);
+  if (IsSignOfLife(event.message)) attachment_.Heard(now_);
   if (attachment_.link().phase() == Link::Phase::kClosing) return;
   const absl::Status status = Receive(event.message);
   if (status.ok() || ended_) return;
@@ -227,9 +233,9 @@ absl::Status Session::Receive(const v1::ServerMessage& message) {
 absl::Status Session::Receive(const v1::Opened& opened) {
   const std::string moved_from = attachment_.numerics_id();
   OUTRIDER_ASSIGN_OR_RETURN(const Attachment::Answer answer, attachment_.Opened(opened, now_));
-  if (!moved_from.empty() && opened.numerics_id() != moved_from) {
+  if (!moved_from.empty() && attachment_.numerics_id() != moved_from) {
     Act(Report{FailedPrecondition("the session has moved from numerics id ", moved_from, " to ",
-                                  opened.numerics_id(),
+                                  attachment_.numerics_id(),
                                   ", whose target may write another text from here on")});
   }
   if (opened.length_max() > 0) transcript_->Limit(opened.length_max());
@@ -341,6 +347,11 @@ absl::StatusOr<std::optional<NodeId>> Session::ReadPath(const v1::Verdict& verdi
   }
   drafting_.PathTo(*leaf, tokens_);
   if (verdict.path().empty()) return leaf;
+  if (static_cast<uint32_t>(verdict.path_size()) > options_.length_max) {
+    return absl::InternalError(Concat("verdict ", attachment_.verdicts_seen(), " commits ",
+                                      verdict.path_size(), " tokens, and the context has ",
+                                      options_.length_max));
+  }
   for (const uint32_t token : verdict.path()) {
     if (!transcript_->IsToken(token)) {
       return absl::InternalError(
@@ -357,7 +368,7 @@ void Session::Receive(const v1::Draining& draining) {
 }
 
 void Session::Receive(const v1::Fault& fault) {
-  const std::string& sentence = fault.message();
+  const std::string sentence = Printable(fault.message());
   switch (fault.kind()) {
     case v1::Fault::UNKNOWN_SESSION:
     case v1::Fault::DRIFTED:

@@ -6,6 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
 #include "common/base/network_address.h"
+#include "common/base/quote.h"
 #include "common/base/status.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/outrider/v1/verifier.grpc.pb.h"
@@ -29,11 +30,11 @@ absl::Status FromGrpc(const grpc::Status& status, const std::string& address) {
   if (status.ok()) return absl::OkStatus();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     return absl::UnavailableError(
-        Concat("cannot reach a verifier at ", address, ": ", status.error_message()));
+        Concat("cannot reach a verifier at ", address, ": ", Printable(status.error_message())));
   }
-  return absl::Status(
-      static_cast<absl::StatusCode>(status.error_code()),
-      status.error_message().empty() ? "the verifier gives no reason" : status.error_message());
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                      status.error_message().empty() ? "the verifier gives no reason"
+                                                     : Printable(status.error_message()));
 }
 
 std::shared_ptr<grpc::ChannelCredentials> CredentialsFor(const LinkSecrets& secrets) {
@@ -188,7 +189,7 @@ absl::StatusOr<v1::DescribeResponse> RemoteVerifier::Describe() {
                                            ": no answer in ", kDescribeDeadline.count(), " s"));
     default:
       return FailedPrecondition("what answers at ", address_,
-                                " is no verifier: ", status.error_message());
+                                " is no verifier: ", Printable(status.error_message()));
   }
 }
 

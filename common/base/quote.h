@@ -1,4 +1,5 @@
-// Text from a file, made safe to print in an error: "blk.0.attn_q.weight", "\x00\xff...".
+// Text from outside, made safe to print: a name from a file in an error ("blk.0.attn_q.weight",
+// "\x00\xff..."), a sentence that another machine has sent.
 #pragma once
 
 #include <string>
@@ -9,5 +10,10 @@ namespace outrider {
 // `text` in double quotes. Bytes outside printable ASCII become \xNN, and what is longer than a
 // line of a terminal is cut, so that an error stays one readable line whatever the file holds.
 std::string Quote(std::string_view text);
+
+// A sentence of somebody else's, to be shown at a terminal or in a log: as it is, but for bytes outside
+// printable ASCII, which become \xNN (a terminal obeys some of them), and what is longer than any
+// honest sentence, which is cut.
+std::string Printable(std::string_view sentence);
 
 }  // namespace outrider
