@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/network_address.h"
+#include "common/base/quote.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -68,6 +69,47 @@ absl::StatusOr<LinkSecrets> ReadSecrets(const LinkSecurity& security, const std:
     OUTRIDER_ASSIGN_OR_RETURN(secrets.key, CheckKey(std::move(text), security.key_file));
   }
   return secrets;
+}
+
+std::string WhyUnreachable(const std::string& address, const LinkSecrets& secrets,
+                           std::string_view reason) {
+  const auto says = [&](std::string_view words) {
+    return reason.find(words) != std::string_view::npos;
+  };
+  const std::string server = Concat("the server at ", address);
+  if (says("certificate verify failed")) {
+    return Concat(server, " shows a certificate that ",
+                  secrets.ca.empty() ? "none of this machine's roots" : "the one given by --ca",
+                  " does not vouch for, or that has expired; give by --ca the certificate that it "
+                  "was signed with, or have the server's renewed");
+  }
+  if (says("is not in peer certificate")) {
+    return Concat(server,
+                  " shows a certificate for another name; reach it by a name that is in its "
+                  "certificate, or have one made for this name");
+  }
+  if (says("wrong version number")) {
+    return Concat(server,
+                  " speaks no TLS; start it with --tls-cert and --tls-key, or leave out --tls and "
+                  "--ca here");
+  }
+  const bool is_turned_away = says("failed to connect") && says("Socket closed");
+  if (is_turned_away && !secrets.tls) {
+    return Concat(server,
+                  " closes the connection, as one does that speaks TLS alone; give --tls, or "
+                  "--ca with the certificate that its own was signed with");
+  }
+  if (is_turned_away && secrets.certificate.empty()) {
+    return Concat(server,
+                  " closes the connection, as one does that asks devices for a certificate; "
+                  "give --cert and --cert-key");
+  }
+  if (is_turned_away) {
+    return Concat(server,
+                  " closes the connection, as one does that does not take the certificate "
+                  "given by --cert; have one made by whom its --tls-client-ca names");
+  }
+  return Concat("cannot reach a verifier at ", address, ": ", Printable(reason));
 }
 
 }  // namespace outrider

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 
@@ -32,5 +33,11 @@ struct LinkSecrets {
 
 // For a link to `address`.
 absl::StatusOr<LinkSecrets> ReadSecrets(const LinkSecurity& security, const std::string& address);
+
+// Why no connection to `address` came to be, in a sentence with what to do about it. `reason` is what
+// the transport says: its words for what TLS refuses are known here, all others are passed on, made
+// printable.
+std::string WhyUnreachable(const std::string& address, const LinkSecrets& secrets,
+                           std::string_view reason);
 
 }  // namespace outrider

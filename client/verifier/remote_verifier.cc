@@ -26,11 +26,11 @@ constexpr int kKeepaliveTimeoutMs = 10000;
 constexpr int kMessageBytesMax = 16 << 20;
 constexpr std::chrono::seconds kDescribeDeadline(5);
 
-absl::Status FromGrpc(const grpc::Status& status, const std::string& address) {
+absl::Status FromGrpc(const grpc::Status& status, const std::string& address,
+                      const LinkSecrets& secrets) {
   if (status.ok()) return absl::OkStatus();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    return absl::UnavailableError(
-        Concat("cannot reach a verifier at ", address, ": ", Printable(status.error_message())));
+    return absl::UnavailableError(WhyUnreachable(address, secrets, status.error_message()));
   }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                       status.error_message().empty() ? "the verifier gives no reason"
@@ -60,6 +60,7 @@ grpc::ChannelArguments Arguments() {
 struct RemoteVerifier::Connection {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Verifier::Stub> stub;
+  LinkSecrets secrets;
   std::string authorization;  // empty: none
 
   void Identify(grpc::ClientContext& context) const {
@@ -119,7 +120,7 @@ class RemoteVerifier::Stream final
   // gRPC's threads, gRPC would have that thread wait for its own end, and run on in freed memory.
   void OnDone(const grpc::Status& status) override {
     RemoteVerifier& verifier = verifier_;
-    const absl::Status why = FromGrpc(status, verifier.address_);
+    const absl::Status why = FromGrpc(status, verifier.address_, verifier.connection_->secrets);
     std::shared_ptr<Stream> self = verifier.Forget(number_);
     listener_.OnDown(number_, why);
     self.reset();
@@ -155,10 +156,11 @@ class RemoteVerifier::Stream final
 absl::StatusOr<std::unique_ptr<RemoteVerifier>> RemoteVerifier::Connect(
     const std::string& address, const LinkSecurity& security) {
   OUTRIDER_RETURN_IF_ERROR(NetworkAddress::Parse(address).status());
-  OUTRIDER_ASSIGN_OR_RETURN(const LinkSecrets secrets, ReadSecrets(security, address));
+  OUTRIDER_ASSIGN_OR_RETURN(LinkSecrets secrets, ReadSecrets(security, address));
   auto connection = std::make_unique<Connection>();
   connection->channel = grpc::CreateCustomChannel(address, CredentialsFor(secrets), Arguments());
   if (!secrets.key.empty()) connection->authorization = Concat("Bearer ", secrets.key);
+  connection->secrets = std::move(secrets);
   connection->stub = v1::Verifier::NewStub(connection->channel);
   return std::unique_ptr<RemoteVerifier>(new RemoteVerifier(address, std::move(connection)));
 }
@@ -183,7 +185,7 @@ absl::StatusOr<v1::DescribeResponse> RemoteVerifier::Describe() {
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::UNAUTHENTICATED:
     case grpc::StatusCode::PERMISSION_DENIED:
-      return FromGrpc(status, address_);
+      return FromGrpc(status, address_, connection_->secrets);
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::UnavailableError(Concat("cannot reach a verifier at ", address_,
                                            ": no answer in ", kDescribeDeadline.count(), " s"));
@@ -204,7 +206,7 @@ absl::Status RemoteVerifier::Generate(
   while (goes_on && reader->Read(&response)) goes_on = on_response(response);
   if (!goes_on) context.TryCancel();
   const grpc::Status status = reader->Finish();
-  return goes_on ? FromGrpc(status, address_) : absl::OkStatus();
+  return goes_on ? FromGrpc(status, address_, connection_->secrets) : absl::OkStatus();
 }
 
 std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Find(uint64_t stream) {

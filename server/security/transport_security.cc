@@ -34,9 +34,14 @@ absl::StatusOr<File> Open(const std::string& path) {
   return file;
 }
 
+// A server starts without anybody at its terminal: OpenSSL is not to ask there.
+int NoPassPhrase(char*, int, int, void*) {
+  return -1;
+}
+
 absl::StatusOr<Certificate> ReadCertificate(const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(const File file, Open(path));
-  Certificate certificate(PEM_read_X509(file.get(), nullptr, nullptr, nullptr));
+  Certificate certificate(PEM_read_X509(file.get(), nullptr, NoPassPhrase, nullptr));
   if (certificate == nullptr) return InvalidArgument(path, ": begins with no certificate in PEM");
   if (X509_cmp_current_time(X509_get0_notBefore(certificate.get())) > 0) {
     return FailedPrecondition(path,
@@ -51,8 +56,11 @@ absl::StatusOr<Certificate> ReadCertificate(const std::string& path) {
 absl::Status CheckPair(const TransportFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const Certificate certificate, ReadCertificate(flags.certificate));
   OUTRIDER_ASSIGN_OR_RETURN(const File file, Open(flags.key));
-  const PrivateKey key(PEM_read_PrivateKey(file.get(), nullptr, nullptr, nullptr));
-  if (key == nullptr) return InvalidArgument(flags.key, ": begins with no private key in PEM");
+  const PrivateKey key(PEM_read_PrivateKey(file.get(), nullptr, NoPassPhrase, nullptr));
+  if (key == nullptr) {
+    return InvalidArgument(
+        flags.key, ": begins with no private key in PEM that can be read without a pass phrase");
+  }
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
     return InvalidArgument(flags.key, ": is not the key of the certificate in ", flags.certificate);
   }

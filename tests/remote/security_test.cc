@@ -26,7 +26,10 @@
 namespace outrider {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // --- keys ---
 
@@ -258,6 +261,35 @@ TEST_F(TlsTest, TheServerIsWhoItsCertificateSays) {
   EXPECT_TRUE(shakes_hands("-tls1_2"));
   EXPECT_TRUE(shakes_hands("-tls1_3"));
   EXPECT_FALSE(shakes_hands("-tls1_1 -cipher DEFAULT@SECLEVEL=0"));
+}
+
+// What a device is told names what is wrong and what to do, in our words.
+TEST_F(TlsTest, WhoIsNotLetThroughIsToldWhy) {
+  const auto told = [](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(Message(status)), Not(ContainsRegex("SSL|ipv4|UNKNOWN")));
+    return std::string(Message(status));
+  };
+  {
+    const ServerProcess server(0, {"--tls-cert", Pem("server"), "--tls-key", Key("server")});
+    EXPECT_THAT(told(Reply(server, {.ca = Pem("other")})),
+                AllOf(HasSubstr(server.address()), HasSubstr("given by --ca does not vouch for")));
+    EXPECT_THAT(told(Reply(server, {.tls = true})), HasSubstr("this machine's roots"));
+    EXPECT_THAT(told(Reply(server, {})), HasSubstr("speaks TLS alone; give --tls"));
+    const auto by_name =
+        OrDie(RemoteVerifier::Connect(Concat("localhost:", server.port()), {.ca = Pem("ca")}));
+    EXPECT_THAT(told(by_name->Describe().status()), HasSubstr("certificate for another name"));
+  }
+  {
+    const ServerProcess server;
+    EXPECT_THAT(told(Reply(server, {.ca = Pem("ca")})), HasSubstr("speaks no TLS"));
+  }
+  const ServerProcess server(
+      0, {"--tls-cert", Pem("server"), "--tls-key", Key("server"), "--tls-client-ca", Pem("ca")});
+  EXPECT_THAT(told(Reply(server, {.ca = Pem("ca")})), HasSubstr("give --cert and --cert-key"));
+  const LinkSecurity stranger = {
+      .ca = Pem("ca"), .certificate = Pem("stranger"), .certificate_key = Key("stranger")};
+  EXPECT_THAT(told(Reply(server, stranger)), HasSubstr("does not take the certificate"));
 }
 
 TEST_F(TlsTest, DevicesNeedCertificatesWhereTheServerAsksForThem) {
