@@ -97,8 +97,8 @@ void ExitHeads::BeginRun(std::span<const TreeWalk> walks) {
 void ExitHeads::CollectRound() {
   own_tokens_.clear();
   own_ends_.clear();
-  candidate_count_ = 0;
-  for (const Watched& watched : watched_) CollectTokens(*watched.walk);
+  const size_t share = EvenShare();
+  for (const Watched& watched : watched_) CollectTokens(*watched.walk, share);
   round_tokens_.assign(own_tokens_.begin(), own_tokens_.end());
   std::ranges::sort(round_tokens_);
   round_tokens_.erase(std::unique(round_tokens_.begin(), round_tokens_.end()), round_tokens_.end());
@@ -115,16 +115,32 @@ void ExitHeads::CollectRound() {
   }
 }
 
+// The most that every walk can have of its candidates when all together have no more than there may
+// be.
+size_t ExitHeads::EvenShare() const {
+  const auto wanted = [&](size_t share) {
+    size_t sum = 0;
+    for (const Watched& watched : watched_) sum += std::min(share, watched.walk->candidates.size());
+    return sum;
+  };
+  size_t fits = 0;
+  size_t share = options_.candidate_count_max;
+  if (wanted(share) <= share) return share;
+  for (size_t over = share; over - fits > 1;) {
+    share = (fits + over) / 2;
+    (wanted(share) <= options_.candidate_count_max ? fits : over) = share;
+  }
+  return fits;
+}
+
 // Of its nodes and what the draft thought of besides: rising, each once, none of them frequent.
-void ExitHeads::CollectTokens(const TreeWalk& walk) {
+void ExitHeads::CollectTokens(const TreeWalk& walk, size_t candidate_count_max) {
   const auto begin = static_cast<ptrdiff_t>(own_tokens_.size());
   for (const DraftedNode& node : walk.nodes) own_tokens_.push_back(node.token);
   const int32_t vocabulary_size = std::min(vocabulary_size_, walk.chooser->vocabulary_size());
-  for (const TokenId token : walk.candidates) {
-    if (candidate_count_ == options_.candidate_count_max) break;
-    if (token < 0 || token >= vocabulary_size) continue;
-    own_tokens_.push_back(token);
-    ++candidate_count_;
+  for (const TokenId token :
+       walk.candidates.first(std::min(candidate_count_max, walk.candidates.size()))) {
+    if (token >= 0 && token < vocabulary_size) own_tokens_.push_back(token);
   }
   const auto first = own_tokens_.begin() + begin;
   std::sort(first, own_tokens_.end());

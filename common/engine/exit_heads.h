@@ -8,15 +8,26 @@
 //
 // After a layer with an exit the rows of all walks are scored together (exit_scorer.h); then every
 // walk goes down its tree by the exit's choices, made by its own chooser with the target's own
-// noise, and the outcome is weighed (exit_guess.h). What is guessed of a walk does not depend on
-// what else is in the run: an exit sees the tokens of that walk's nodes, its candidates and the
-// frequent set. Rows of no walk are left alone.
+// noise, and the outcome is weighed (exit_guess.h). An exit sees the tokens of that walk's nodes, its
+// candidates and the frequent set, and none of what is in the run beside it. Candidates are the one
+// thing that walks share: there are ExitOptions::candidate_count_max of them in a run. A walk that
+// wants more than an even share of that has what the others leave, its most probable ones; those who
+// want less have all of theirs. Rows of no walk are left alone.
 //
 // Rows may be dropped on the way (layer_observer.h): a node that was counts as never drafted, as it
 // does in the end; a walk whose root was, and one whose logits are no numbers, is not guessed.
 //
 // Exits advise. They change no bit of what the engine says, and need not be sure: an exit that does
 // not earn its time is switched off.
+//
+// All of it is done inline, on the threads that run the layers, and the pass waits for it: 1.3 to
+// 2.5 % of its time (bench/README.md). On a processor that is what it costs anywhere: the scores are
+// work for the same cores and the same memory, and a thread beside the pass would take its share of
+// both while its guess comes later. What must not delay a pass is the way out, so the sink only
+// leaves a guess in a queue (VerifierDriver::Tell), and the machine's thread sends it. A GPU has room
+// beside a pass of few rows: there scores belong on a stream of their own that waits for the event
+// after the exit's layer, with the next layers running on meanwhile, and a copy of the rows' hidden
+// states that those do not overwrite.
 //
 // Memory:  taken in Create(); nothing allocates afterwards, but for the first sampled rows.
 // Threads: the engine's; the sink is called on the thread that runs the layers, in the middle of
@@ -110,7 +121,8 @@ class ExitHeads final : public LayerObserver {
   void TakeMemory(const EngineInfo& info);
 
   void CollectRound();
-  void CollectTokens(const TreeWalk& walk);
+  size_t EvenShare() const;
+  void CollectTokens(const TreeWalk& walk, size_t candidate_count_max);
   void FindRows(std::span<const uint32_t> rows);
   void ScoreBand(uint32_t exit, std::span<Watched> band, const LayerView& view);
   void Guess(uint32_t exit, Watched& watched, const ExitLogits& logits, Worker& worker);
@@ -133,8 +145,7 @@ class ExitHeads final : public LayerObserver {
   std::vector<size_t> own_ends_;       // of each walk's in those
   std::vector<uint32_t> own_columns_;  // of those
   std::vector<TokenId> round_tokens_;  // of all
-  size_t candidate_count_ = 0;
-  Duration preparation_{};  // what BeginRun() took
+  Duration preparation_{};             // what BeginRun() took
   // A walk has no more nodes than its rows: by row of the run, those of a walk in a row.
   std::vector<Ranked> ranked_;                     // kRankedMax places for each
   std::vector<std::span<const Ranked>> rankings_;  // what is in them

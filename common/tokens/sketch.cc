@@ -23,6 +23,7 @@ Sketch::Sketch(uint32_t node_count_max) : node_count_max_(node_count_max) {
   by_id_.assign(std::bit_ceil(2 * size_t{node_count_max}), kNoNode);
   by_parent_ = by_id_;
   fates_.reserve(node_count_max);
+  beside_.reserve(node_count_max);
   way_.reserve(size_t{node_count_max} + 1);
   // What growth may name, and each token of the way by the id of its node.
   names_.reserve(3 * (size_t{node_count_max} + 2));
@@ -265,6 +266,21 @@ void Sketch::Take(uint32_t count, Taken& taken) const {
     const auto parent = std::ranges::lower_bound(ids, node.parent) - ids.begin();
     taken.nodes.push_back(
         {node.token, node.parent == kRoot ? DraftedNode::kRoot : static_cast<uint32_t>(parent)});
+  }
+}
+
+void Sketch::TokensBeside(const Taken& taken, std::vector<TokenId>& tokens) const {
+  const auto is_taken = [&](NodeId id) { return std::ranges::binary_search(taken.ids, id); };
+  beside_.clear();
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+    const NodeId parent = nodes_[i].parent;
+    if (!is_taken(nodes_[i].id) && (parent == kRoot || is_taken(parent))) beside_.push_back(i);
+  }
+  std::ranges::sort(beside_, {}, [&](uint32_t i) { return std::pair(nodes_[i].doubt, i); });
+  tokens.clear();
+  for (const uint32_t i : beside_) {
+    const TokenId token = nodes_[i].token;
+    if (std::ranges::find(tokens, token) == tokens.end()) tokens.push_back(token);
   }
 }
 

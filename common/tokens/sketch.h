@@ -124,6 +124,10 @@ class Sketch {
 
   // The `count` least doubtful nodes, of equal ones those with the lower ids.
   void Take(uint32_t count, Taken& taken) const;
+  // What is drafted just outside what was taken: the tokens of nodes whose parents are the root or
+  // were taken and who were not, the least doubtful first, each once, in place of what `tokens` held.
+  // An outcome's next token that the sketch knows is among them.
+  void TokensBeside(const Taken& taken, std::vector<TokenId>& tokens) const;
 
   // Ids ascending, so parents first. Valid until the next change.
   std::span<const Node> nodes() const { return nodes_; }
@@ -200,6 +204,7 @@ class Sketch {
   NodeId last_own_id_ = kOwnIds - 1;
   // What a commit or prune makes of the nodes, by index: none of those that evaporate.
   std::vector<std::optional<Place>> fates_;
+  mutable std::vector<uint32_t> beside_;  // scratch: indices of nodes
 };
 
 }  // namespace outrider

@@ -39,6 +39,7 @@ void TargetRunner::Execute(TargetRun& run) {
                          .nodes = work.nodes,
                          .chooser = work.chooser,
                          .history = work.history,
+                         .candidates = work.candidates,
                          .is_guessed = work.is_guessed});
       passing_.push_back(&work);
     }

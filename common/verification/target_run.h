@@ -39,6 +39,7 @@ struct TargetWork {
   bool has_pass = false;
   bool is_guessed = false;  // by exits
   std::span<const DraftedNode> nodes;
+  std::span<const TokenId> candidates;  // Pass
   const Chooser* chooser = nullptr;
   const TokenHistory* history = nullptr;
 

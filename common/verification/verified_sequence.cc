@@ -65,6 +65,7 @@ VerifiedSequence::VerifiedSequence(const Limits& granted, Chooser chooser,
       sketch_(granted.sketch_nodes_max) {
   path_.reserve(granted.pass_nodes_max);
   tokens_.reserve(size_t{granted.pass_nodes_max} + 1);
+  beside_.reserve(granted.sketch_nodes_max);
 }
 
 absl::Status VerifiedSequence::Begin(const v1::Open& open, std::span<const TokenId> tokens) {
@@ -342,6 +343,12 @@ std::span<const DraftedNode> VerifiedSequence::BeginPass(uint32_t node_count_max
   taken_last_id_ = sketch_.last_id();
   in_pass_ = true;
   return taken_.nodes;
+}
+
+std::span<const TokenId> VerifiedSequence::TokensBeside() {
+  OUTRIDER_CHECK(in_pass_, "what stands beside a pass is known when it has begun");
+  sketch_.TokensBeside(taken_, beside_);
+  return beside_;
 }
 
 void VerifiedSequence::DropPass() {

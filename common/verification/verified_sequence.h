@@ -107,6 +107,9 @@ class VerifiedSequence {
   // A pass over the root and the best nodes, `node_count_max` at the most and never more than
   // pass_nodes_wanted(). What is returned stays until the next BeginPass().
   std::span<const DraftedNode> BeginPass(uint32_t node_count_max);
+  // What the device has drafted just outside the pass that has begun, the most probable first: exits
+  // look for the target's choice among these tokens too. Stays until the next call.
+  std::span<const TokenId> TokensBeside();
   // Commits what was found, up to where the reply ends, and returns it: a node of the pass, and the
   // token after it. The verdict is complete but for its times.
   Outcome EndPass(const Outcome& found, v1::Verdict& verdict);
@@ -175,6 +178,7 @@ class VerifiedSequence {
   bool in_pass_ = false;
   Sketch::Taken taken_;       // of the pass
   NodeId taken_last_id_ = 0;  // the last one known when it began
+  std::vector<TokenId> beside_;
   // Working memory.
   std::vector<uint32_t> path_;
   std::vector<TokenId> tokens_;

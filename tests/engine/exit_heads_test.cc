@@ -14,10 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/engine/cpu_target.h"
 #include "common/kernels/isa.h"
 #include "common/model/hidden_recorder.h"
+#include "common/tokens/sketch.h"
+#include "common/verification/target_run.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/allocation_count.h"
@@ -277,6 +280,86 @@ TEST_F(ExitHeadsTest, AGuessIsAPlainWalkOverItsCandidates) {
     }
     EXPECT_GE(steps, 2u);  // the trees were worth walking
   }
+}
+
+// The whole way: what the sketch knows just outside the pass is what the exit looks among.
+TEST_F(ExitHeadsTest, AnExitGuessesATokenThatTheSketchKnowsAndThePassDidNotTake) {
+  Write("llama", TensorType::kQ8_0, 1);
+  const TargetSession session(*target_, {}, RandomTokens(9, 1));
+  const TokenId truth = Run({session.Over({})})[0].outcome.next;
+  const TokenId other = truth == 4 ? 5 : 4;
+  TrainedExits exits = Exits(0, {1});
+  exits.frequent_tokens = {other == 4 ? 6 : 4};
+  Attach(exits);
+
+  Sketch sketch(8);
+  for (const auto& [id, token] : {std::pair(1u, other), std::pair(2u, truth)}) {
+    OUTRIDER_CHECK_OK(
+        sketch.Grow({.id = id, .parent = Sketch::kRoot, .token = token, .doubt = id}, 0).status());
+  }
+  Sketch::Taken taken;
+  sketch.Take(1, taken);
+  std::vector<TokenId> beside;
+  sketch.TokensBeside(taken, beside);
+  std::vector<Outcome> guessed;
+  FakeClock clock;
+  TargetRunner runner(*target_, clock,
+                      [&](uint64_t, const ExitGuess& guess) { guessed.push_back(guess.outcome); });
+  for (const bool with : {false, true}) {
+    TargetRun run;
+    run.works.push_back(
+        {.session = 1,
+         .sequence = session.id,
+         .has_pass = true,
+         .is_guessed = true,
+         .nodes = taken.nodes,
+         .candidates = with ? std::span<const TokenId>(beside) : std::span<TokenId>(),
+         .chooser = &session.chooser,
+         .history = &session.history});
+    runner.Execute(run);
+    ASSERT_TRUE(run.works[0].status.ok()) << run.works[0].status;
+    EXPECT_EQ(run.works[0].outcome, (Outcome{DraftedNode::kRoot, truth}));
+  }
+  ASSERT_EQ(guessed.size(), 2u);
+  EXPECT_NE(guessed[0].next, truth);
+  EXPECT_EQ(guessed[1], (Outcome{DraftedNode::kRoot, truth}));
+}
+
+// Of 6 candidates in a run the first walk wants all; the law is that the second one, which wants
+// one, has it, and the third one as many as the first.
+TEST_F(ExitHeadsTest, WalksOfARunShareItsCandidatesEvenly) {
+  Write("llama", TensorType::kQ8_0, 1);
+  const TargetSession first(*target_, {}, RandomTokens(9, 1));
+  const TargetSession second(*target_, {}, RandomTokens(7, 2));
+  const TargetSession third(*target_, {}, RandomTokens(5, 3));
+  const auto results = Run({first.Over({}), second.Over({}), third.Over({})});
+  TrainedExits exits = Exits(0, {1});
+  exits.frequent_tokens = {0};
+  OUTRIDER_CHECK_OK(target_->AttachExits(exits, "exits", {.candidate_count_max = 6}));
+  target_->HearExits(&keeper_);
+
+  // Tokens nobody chooses, and the truth as the last one of so many.
+  const auto wanted = [&](size_t walk, size_t count) {
+    std::vector<TokenId> tokens;
+    for (TokenId token = 100; tokens.size() + 1 < count; ++token) {
+      if (token != results[walk].outcome.next) tokens.push_back(token);
+    }
+    tokens.push_back(results[walk].outcome.next);
+    return tokens;
+  };
+  const auto guessed_right = [&](size_t of_first, size_t of_third) {
+    const auto a = wanted(0, of_first), b = wanted(1, 1), c = wanted(2, of_third);
+    std::vector<TokenId> more_a = a, more_c = c;
+    for (TokenId token = 50; token < 80; ++token) more_a.push_back(token), more_c.push_back(token);
+    Run({first.Over({}, more_a), second.Over({}, b), third.Over({}, more_c)});
+    std::vector<bool> right(3);
+    for (const ExitGuess& guess : guesses_) {
+      right[guess.walk] = guess.outcome == results[guess.walk].outcome;
+    }
+    return right;
+  };
+  EXPECT_THAT(guessed_right(2, 2), testing::ElementsAre(true, true, true));
+  EXPECT_THAT(guessed_right(3, 3), testing::ElementsAre(false, true, false));
 }
 
 TEST_F(ExitHeadsTest, NeighboursChangeNothing) {

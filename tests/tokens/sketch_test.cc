@@ -62,6 +62,28 @@ Sketch Picture() {
   return sketch;
 }
 
+TEST(Sketch, BesideAPassStandsWhatItsOutcomesMayComeToNext) {
+  Sketch sketch(16);
+  Grow(sketch, 1, kRoot, 20, 0, 1);
+  Grow(sketch, 2, 1, 21, 0, 1);
+  Grow(sketch, 3, 1, 22, 0, 9);      // a sibling that is left out
+  Grow(sketch, 4, 2, 23, 0, 4);      // a child that is left out
+  Grow(sketch, 5, 4, 24, 0, 1);      // below one that is left out: of no outcome
+  Grow(sketch, 6, kRoot, 25, 0, 7);  // and a child of the root
+  Grow(sketch, 7, kRoot, 22, 0, 8);  // a token that stands there twice
+  Sketch::Taken taken;
+  std::vector<TokenId> tokens = {99};
+  sketch.Take(2, taken);
+  sketch.TokensBeside(taken, tokens);
+  EXPECT_THAT(tokens, ElementsAre(23, 25, 22));  // of doubts 6, 7, 8
+  sketch.Take(0, taken);
+  sketch.TokensBeside(taken, tokens);
+  EXPECT_THAT(tokens, ElementsAre(20, 25, 22));
+  sketch.Take(7, taken);
+  sketch.TokensBeside(taken, tokens);
+  EXPECT_THAT(tokens, IsEmpty());
+}
+
 TEST(Sketch, KeepsTheWayDownToEveryNode) {
   Sketch sketch = Picture();
   EXPECT_EQ(Grow(sketch, 5, 2, kOn, 0, 4), Fate::kGrown);

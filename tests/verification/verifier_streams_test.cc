@@ -157,6 +157,78 @@ TEST(VerifierMachine, HintsAreForThoseWhoAskedAndSpeakOfTheirNodes) {
   EXPECT_THAT(KindsOf(world.News(stream)), ElementsAre(Kind::kVerdict));
 }
 
+TEST(VerifierMachine, ExitsLookAmongTheTokensBesideThePassOfThoseWhoWantHints) {
+  for (const bool hints : {true, false}) {
+    VerifierWorld world(WithExits());
+    auto open = OpenOf(1, "once");
+    open.mutable_open()->set_hints(hints);
+    open.mutable_open()->set_pass_nodes(2);
+    const StreamNumber stream = world.Connect();
+    world.Send(stream, open);
+    world.Run();
+    world.Send(stream, ChainOf(0, 1, Tokens("abc")));
+    ASSERT_NE(world.run(), nullptr);
+    const TargetWork& work = world.run()->works.at(0);
+    EXPECT_EQ(work.nodes.size(), 2u);
+    EXPECT_EQ(std::vector(work.candidates.begin(), work.candidates.end()),
+              hints ? Tokens("c") : std::vector<TokenId>());
+  }
+}
+
+// What is being written when the others come is of no order.
+std::vector<uint32_t> NextsByOrder(HintOrder order) {
+  VerifierConfig config = WithExits();
+  config.hint_order = order;
+  VerifierWorld world(config);
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_hints(true);
+  const StreamNumber stream = world.Connect();
+  world.Send(stream, open);
+  world.Run();
+  world.News(stream);
+  world.writes_at_once = false;
+  world.Send(stream, ChainOf(0, 1, Tokens("abc")));
+  world.Tell(Machine::HintFound{1, 0, {0, 'w'}, 0.1, 0.1});
+  world.Tell(Machine::HintFound{1, 0, {0, 'x'}, 0.4, 0.7});
+  world.Tell(Machine::HintFound{1, 1, {0, 'y'}, 0.8, 0.2});
+  world.Tell(Machine::HintFound{1, 2, {0, 'z'}, 0.6, 0.9});
+  world.Tell(Machine::HintFound{1, 3, {0, 'x'}, 0.5, 0.8});  // again: it has its place
+  world.writes_at_once = true;
+  world.Write(stream);
+  std::vector<uint32_t> nexts;
+  for (const v1::ServerMessage& message : world.News(stream)) {
+    if (message.has_hint()) nexts.push_back(message.hint().next());
+  }
+  return nexts;
+}
+
+TEST(VerifierMachine, HintsThatWaitGoInTheOrderThatWasAskedFor) {
+  EXPECT_THAT(NextsByOrder(HintOrder::kProbability), ElementsAre('w', 'y', 'z', 'x'));
+  EXPECT_THAT(NextsByOrder(HintOrder::kSoftmax), ElementsAre('w', 'z', 'x', 'y'));
+  EXPECT_THAT(NextsByOrder(HintOrder::kArrival), ElementsAre('w', 'x', 'y', 'z'));
+  // The world's bits are a sequence: some order, and none of the others'.
+  const std::vector<uint32_t> random = NextsByOrder(HintOrder::kRandom);
+  EXPECT_THAT(random, testing::UnorderedElementsAre('w', 'x', 'y', 'z'));
+  EXPECT_EQ(random.front(), uint32_t{'w'});
+  EXPECT_NE(random, NextsByOrder(HintOrder::kProbability));
+  EXPECT_NE(random, NextsByOrder(HintOrder::kArrival));
+}
+
+TEST(VerifierMachine, HintsOrderedBySoftmaxCallItTheirProbability) {
+  VerifierConfig config = WithExits();
+  config.hint_order = HintOrder::kSoftmax;
+  VerifierWorld world(config);
+  auto open = OpenOf(1, "once");
+  open.mutable_open()->set_hints(true);
+  const StreamNumber stream = world.Connect();
+  world.Send(stream, open);
+  world.Run();
+  world.News(stream);
+  world.Send(stream, ChainOf(0, 1, Tokens("abc")));
+  world.Tell(Machine::HintFound{1, 0, {0, 'x'}, 0.25, 0.75});
+  EXPECT_EQ(world.News(stream).at(0).hint().probability(), 191u);
+}
+
 TEST(VerifierMachine, AHintThatWaitsGoesWithItsVerdict) {
   VerifierWorld world(WithExits());
   auto open = OpenOf(1, "once");

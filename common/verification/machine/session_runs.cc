@@ -154,6 +154,7 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   session.guesses.clear();
   session.promised = sequence.Promise(share.node_count);
   work.nodes = sequence.BeginPass(share.node_count);
+  if (work.is_guessed) work.candidates = sequence.TokensBeside();
   work.chooser = &sequence.chooser();
   work.history = &sequence.history();
   session.seen_at.reset();
@@ -269,7 +270,7 @@ double SessionRuns::RankOf(const v1::Hint& hint) {
     case HintOrder::kSoftmax:
       return hint.probability();
     case HintOrder::kArrival:
-      return -static_cast<double>(++hints_heard_);
+      return 0;  // of equal ranks the oldest goes first
     case HintOrder::kRandom:
       return static_cast<double>(state_.random_bits());
   }

@@ -76,7 +76,6 @@ class SessionRuns {
   WritingStats stats_;
   uint64_t hints_sent_ = 0;
   ExitWorth exit_worth_;
-  uint64_t hints_heard_ = 0;
   // Working memory.
   v1::Verdict unsent_verdict_;  // of a session without a stream
   v1::Hint hint_;
