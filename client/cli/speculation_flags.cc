@@ -35,6 +35,15 @@ const std::map<std::string, Objective>& Objectives() {
   return objectives;
 }
 
+const std::map<std::string, HintBelief>& HintBeliefs() {
+  static const auto& beliefs =
+      *new std::map<std::string, HintBelief>{{"newest", HintBelief::kNewest},
+                                             {"probability", HintBelief::kProbability},
+                                             {"arrival", HintBelief::kArrival},
+                                             {"random", HintBelief::kRandom}};
+  return beliefs;
+}
+
 std::string CheckPolicy(const std::string& name) {
   const auto kind = ParsePolicyKind(name);
   return kind.ok() ? std::string() : std::string(Message(kind.status()));
@@ -103,6 +112,14 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
       ->check(CLI::IsMember(Objectives()))
       ->capture_default_str()
       ->envname("OUTRIDER_SPEC_OBJECTIVE");
+  command
+      .add_option("--spec-hint-order", flags.hint_order,
+                  "Which of the hints that a server's exits give of a pass is drafted for first: "
+                  "newest, that of the deepest exit; probability, the most probable as the server "
+                  "has it; arrival; random")
+      ->check(CLI::IsMember({"newest", "probability", "arrival", "random"}))
+      ->capture_default_str()
+      ->envname("OUTRIDER_SPEC_HINT_ORDER");
 }
 
 absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
@@ -113,7 +130,8 @@ absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
                       .pass_nodes = flags.pass_nodes.value_or(ChoosesPassSize(kind) ? 63 : 16),
                       .sketch_nodes = flags.sketch_nodes,
                       .dry = DryPolicies().at(flags.dry),
-                      .objective = Objectives().at(flags.objective)};
+                      .objective = Objectives().at(flags.objective),
+                      .hint_belief = HintBeliefs().at(flags.hint_order)};
 }
 
 }  // namespace outrider

@@ -25,6 +25,7 @@ struct SpeculationFlags {
   uint32_t sketch_nodes = 256;
   std::string dry = "adaptive";
   std::string objective = "time";
+  std::string hint_order = "newest";
 };
 
 // Of the devices that engines compute on (torch/load_engine.h).

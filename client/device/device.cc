@@ -305,6 +305,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
   session.tokenizer_fingerprint = FingerprintDigits(tokenizer_->fingerprint());
   session.dry_policy = options_.draft.dry;
   session.sketch.node_count_max = options_.draft.sketch_nodes;
+  session.sketch.hint_belief = options_.draft.hint_belief;
   session.sketch.pass_node_count_max = options_.draft.pass_nodes;
   session.sketch.takes_turns = draft.on_host_processor() && verifier->Forecast({}).shares_processor;
   const PriceFile prices(options_.price_file);

@@ -51,6 +51,7 @@ struct DraftOptions {
   uint32_t sketch_nodes = 256;
   v1::DryPolicy dry = v1::DRY_POLICY_ADAPTIVE;
   Objective objective = Objective::kTime;  // of policy auto
+  HintBelief hint_belief = HintBelief::kNewest;
 
   bool is_model() const { return !model.empty() && model != kNgramDraft; }
 };

@@ -48,6 +48,23 @@ TEST(OutcomePosterior, HintMovesTheMassAsTheFormulaSays) {
   EXPECT_NEAR(draft.nodes[1].reach, 0.2 * 0.7 / 0.8, 1e-12);
 }
 
+// Of several hints the one that is believed moves the mass, whichever came last.
+TEST(OutcomePosterior, TheHintThatIsBelievedMovesTheMass) {
+  for (const HintBelief belief : {HintBelief::kNewest, HintBelief::kProbability}) {
+    HandDraft draft = Draft();
+    draft.posterior = OutcomePosterior(belief);
+    draft.posterior.Take({.leaf = 0, .next = 20, .probability = 0.8, .exit = 0});
+    draft.posterior.Take({.leaf = 1, .next = 30, .probability = 0.5, .exit = 1});
+    draft.posterior.Spread(draft.nodes);
+    const bool newest = belief == HintBelief::kNewest;
+    EXPECT_NEAR(OutcomePosterior::Probability(draft.nodes, 0, 20), newest ? 0.5 * 0.2 / 0.58 : 0.8,
+                1e-12);
+    EXPECT_NEAR(OutcomePosterior::Probability(draft.nodes, 1, 30), newest ? 0.5 : 0.2 * 0.42 / 0.8,
+                1e-12);
+    EXPECT_NEAR(SumOfOutcomes(draft.nodes), 1, 1e-12);
+  }
+}
+
 TEST(OutcomePosterior, HintBelowANodeSpeaksForThatNode) {
   HandDraft draft = Draft();
   draft.posterior.Take({.leaf = 1, .next = 30, .probability = 0.9});

@@ -40,15 +40,17 @@ void SpreadPrior(std::span<DraftNode> nodes) {
 
 void OutcomePosterior::Spread(std::span<DraftNode> nodes) {
   SpreadPrior(nodes);
-  const uint32_t leaf = hint_ ? FindNode(nodes, hint_->leaf) : kNone;
+  if (hints_.empty()) return;
+  const Hint& hint = hints_.first();
+  const uint32_t leaf = FindNode(nodes, hint.leaf);
   if (leaf == kNone) return;
 
   on_way_.assign(nodes.size(), false);
   for (uint32_t i = leaf; i != 0; i = nodes[i].parent) on_way_[i] = true;
   on_way_[0] = true;
 
-  const double q = hint_->probability;
-  const uint32_t next = FindChild(nodes, leaf, hint_->next);
+  const double q = hint.probability;
+  const uint32_t next = FindChild(nodes, leaf, hint.next);
   const double prior = next == kNone ? 0 : std::min(nodes[next].path, kCertain);
   const double scale = (1 - q) / (1 - prior);
   for (uint32_t i = 0; i < nodes.size(); ++i) {

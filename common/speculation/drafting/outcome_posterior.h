@@ -7,7 +7,8 @@
 // that the text reaches are its children outside the pass, and something else. All of them add up
 // to one.
 //
-// The newest hint h, which holds with probability q, moves that mass:
+// Of the hints that are there the one that is believed first (live_hints.h), h, which holds with
+// probability q, moves that mass:
 //
 //   P(h) = q          P(o) = (1 - q) prior(o) / (1 - prior(h))  for every other outcome
 //
@@ -17,32 +18,29 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "common/formats/tokenizers/tokenizer_spec.h"
+#include "common/speculation/drafting/live_hints.h"
 #include "common/speculation/policies/tree_policy.h"
 
 namespace outrider {
 
 class OutcomePosterior {
  public:
-  struct Hint {
-    NodeId leaf;
-    TokenId next;
-    double probability;
-    uint32_t exit = 0;  // by depth
-  };
+  using Hint = LiveHint;
+
+  explicit OutcomePosterior(HintBelief belief = HintBelief::kNewest) : hints_(belief) {}
 
   // So that Spread() allocates nothing for so many nodes.
   void Reserve(size_t node_count) { on_way_.reserve(node_count); }
 
-  void Take(const Hint& hint) { hint_ = hint; }
-  void Forget() { hint_.reset(); }
-  const std::optional<Hint>& hint() const { return hint_; }
+  // Returns the hint's rank (live_hints.h).
+  double Take(const Hint& hint) { return hints_.Take(hint); }
+  void Forget() { hints_.Forget(); }
 
-  // Writes `claimed`, `path` and `reach` of every node from the confidences and the hint. Children
+  // Writes `claimed`, `path` and `reach` of every node from the confidences and the hints. Children
   // that claim more than certainty between them each get their share of it.
   void Spread(std::span<DraftNode> nodes);
 
@@ -52,7 +50,7 @@ class OutcomePosterior {
   static double SomethingElse(std::span<const DraftNode> nodes, uint32_t leaf);
 
  private:
-  std::optional<Hint> hint_;
+  LiveHints hints_;
   std::vector<bool> on_way_;  // scratch: whether a node lies above the hinted outcome
 };
 

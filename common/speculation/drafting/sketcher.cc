@@ -23,7 +23,11 @@ uint32_t DoubtOf(double confidence) {
 }  // namespace
 
 Sketcher::Sketcher(const Options& options, TreePolicy& policy, const CostModel& costs)
-    : options_(options), policy_(&policy), costs_(costs), sketch_(options.node_count_max) {
+    : options_(options),
+      policy_(&policy),
+      costs_(costs),
+      sketch_(options.node_count_max),
+      posterior_(options.hint_belief) {
   nodes_.reserve(size_t{options.node_count_max} + 1);
   survivors_.reserve(size_t{options.node_count_max} + 1);
   moved_to_.reserve(size_t{options.node_count_max} + 1);
@@ -171,24 +175,23 @@ void Sketcher::DropCandidates(std::span<const uint32_t> dropped) {
 
 void Sketcher::Hinted(const OutcomePosterior::Hint& hint, MonotonicTime now) {
   if (IndexOf(hint.leaf) == kGone) return;
-  // One that waited for the link may have been overtaken by a deeper exit's.
-  if (!posterior_.hint() || posterior_.hint()->exit <= hint.exit) posterior_.Take(hint);
+  const double rank = posterior_.Take(hint);
   posterior_.Spread(nodes_);
-  NameHinted(hint);
+  NameHinted(hint, rank);
   JoinChosen(now);
 }
 
 // Where the draft has no such child, the hint itself proposes it, with the probability that follows
 // from its own and the leaf's.
-void Sketcher::NameHinted(const OutcomePosterior::Hint& hint) {
+void Sketcher::NameHinted(const OutcomePosterior::Hint& hint, double rank) {
   const uint32_t leaf = IndexOf(hint.leaf);
   if (const Sketch::Node* const child = sketch_.Child(hint.leaf, hint.next)) {
-    nodes_[IndexOf(child->id)].hint = hint.probability;
+    nodes_[IndexOf(child->id)].hint = rank;
     return;
   }
   const double reach = std::max(nodes_[leaf].reach, hint.probability);
   const double confidence = reach > 0 ? hint.probability / reach : 0;
-  Propose({leaf, hint.next, 0, confidence, hint.probability}, /*may_be_known=*/true);
+  Propose({leaf, hint.next, 0, confidence, rank}, /*may_be_known=*/true);
 }
 
 void Sketcher::JoinChosen(MonotonicTime now) {

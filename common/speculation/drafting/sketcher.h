@@ -50,6 +50,7 @@ class Sketcher {
     // Draft and target share a processor, and one that waits for growth takes turns with it: nothing
     // is drafted while a pass runs, and no pass is begun while something is drafted.
     bool takes_turns = false;
+    HintBelief hint_belief = HintBelief::kNewest;
   };
 
   struct ToDraft {
@@ -140,7 +141,7 @@ class Sketcher {
   bool MergeInto(const DraftCandidate& candidate);
   void DropImprobable();
   void DropCandidates(std::span<const uint32_t> dropped);
-  void NameHinted(const OutcomePosterior::Hint& hint);
+  void NameHinted(const OutcomePosterior::Hint& hint, double rank);
   void JoinChosen(MonotonicTime now);
   void Join(const DraftCandidate& candidate);
   void Grow(const DraftNode& node);

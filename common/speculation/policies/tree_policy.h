@@ -43,7 +43,7 @@ struct DraftNode {
   double claimed = 0;     // the sum of its children's
   double path = 1;        // the probability that the text passes here, by the draft
   double reach = 1;       // and in the light of hints
-  double hint = 0;        // what the newest hint of the outcome that ends here gave it; 0: none
+  double hint = 0;  // the rank of the newest hint of the outcome that ends here; 0: there is none
   Children children = Children::kUnknown;  // whether the drafter has been asked for them
   bool sent = true;
   MonotonicTime sent_at = {};
