@@ -13,7 +13,8 @@ namespace {
 constexpr const char* kFooter =
     "The target writes the text alone; then the draft is asked at each of its places, with the "
     "same\n"
-    "noise. What comes out holds tokens' numbers and confidences, and no text. Models that were\n"
+    "noise, and the target's exits, if a file of them is given. What comes out holds tokens' "
+    "numbers and confidences, and no text. Models that were\n"
     "inflated say what they said before, so a recording of small ones holds for them.\n\n"
     "  record_acceptance --target target.gguf --draft draft.gguf --prompt \"Once upon a time\" \\\n"
     "    --tokens 200 --temperature 0.8 --out once.trace\n"
@@ -34,6 +35,7 @@ int Main(int argc, char** argv) {
   std::string out;
   app.add_option("--target", asked.target, "The model that writes")->required();
   app.add_option("--draft", asked.draft, "The model that would have drafted")->required();
+  app.add_option("--exits", asked.exits, "The target's exits, asked at every place too");
   app.add_option("--prompt", asked.prompt, "What the text goes on from")->required();
   app.add_option("--tokens", asked.tokens, "Of the text, at the most")->capture_default_str();
   app.add_option("--temperature", asked.sampling.temperature, "As of outrider run")

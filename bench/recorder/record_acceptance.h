@@ -1,5 +1,5 @@
-// What a draft would have proposed all along a text that its target has written, as a trace that the
-// simulator runs (simulator/sources/trace.h).
+// What a draft would have proposed, and what exits would have guessed, all along a text that its target
+// has written, as a trace that the simulator runs (simulator/sources/trace.h).
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(const std::string trace, RecordAcceptance(asked));
 //
@@ -7,7 +7,10 @@
 // it. A simulated draft that is right with the same chance everywhere is another draft.
 //
 // The draft learns from the reply's tokens as it would beside a session, and is asked at every place
-// for its best kGuesses, with their confidences.
+// for its best kGuesses, with their confidences. Those are what exits look among beside their frequent
+// tokens, as they would in a pass whose sketch holds them; at every place the target runs a pass over
+// the root alone, and each exit says its token, how probable it is that the target chooses it, and its
+// largest softmax.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +26,7 @@ struct RecordingAsked {
 
   std::string target;
   std::string draft;
+  std::string exits = {};  // of the target; empty: none are asked
   std::string prompt;
   uint32_t tokens = 200;
   SamplingOptions sampling = {};

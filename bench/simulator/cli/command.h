@@ -19,6 +19,7 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen);
 void AddCompareCommand(CLI::App& app, CommandBody& chosen);
 void AddSweepCommand(CLI::App& app, CommandBody& chosen);
 void AddPaperCommand(CLI::App& app, CommandBody& chosen);
+void AddExitsCommand(CLI::App& app, CommandBody& chosen);
 void AddRegretCommand(CLI::App& app, CommandBody& chosen);
 void AddCrowdCommand(CLI::App& app, CommandBody& chosen);
 void AddFaultsCommand(CLI::App& app, CommandBody& chosen);

@@ -32,6 +32,7 @@ constexpr char kFooter[] =
     "  simulate sweep rtt 0:300:20 --svg rtt.svg       the same along an axis, as a picture\n"
     "  simulate paper                                  the FSD paper's figures, and ours for them\n"
     "  simulate crowd --sessions 1,4,16,64             what many sessions have of one target\n"
+    "  simulate exits --traces greedy.trace,sampled.trace   what hints save, and in which order\n"
     "  simulate faults --count 100000                  a random fault each: the text stays the "
     "same\n"
     "`simulate COMMAND --help` explains a command. Exit codes: 0 done, 1 failed, 2 wrong usage.";
@@ -45,6 +46,7 @@ int Main(int argc, char** argv) {
   AddCompareCommand(app, chosen);
   AddSweepCommand(app, chosen);
   AddPaperCommand(app, chosen);
+  AddExitsCommand(app, chosen);
   AddRegretCommand(app, chosen);
   AddCrowdCommand(app, chosen);
   AddFaultsCommand(app, chosen);

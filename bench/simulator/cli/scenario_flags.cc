@@ -1,5 +1,6 @@
 #include "bench/simulator/cli/scenario_flags.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,24 @@ absl::StatusOr<Objective> ParseObjective(const std::string& name) {
   if (name == "balanced") return Objective::kBalanced;
   if (name == "server") return Objective::kServer;
   return InvalidArgument("--objective ", name, ": there are time, balanced and server");
+}
+
+absl::StatusOr<HintOrder> ParseExitOrder(const std::string& name) {
+  if (name == "probability") return HintOrder::kProbability;
+  if (name == "softmax") return HintOrder::kSoftmax;
+  if (name == "arrival") return HintOrder::kArrival;
+  if (name == "random") return HintOrder::kRandom;
+  return InvalidArgument("--exit-order ", name,
+                         ": there are probability, softmax, arrival and random");
+}
+
+absl::StatusOr<HintBelief> ParseHintOrder(const std::string& name) {
+  if (name == "newest") return HintBelief::kNewest;
+  if (name == "probability") return HintBelief::kProbability;
+  if (name == "arrival") return HintBelief::kArrival;
+  if (name == "random") return HintBelief::kRandom;
+  return InvalidArgument("--hint-order ", name,
+                         ": there are newest, probability, arrival and random");
 }
 
 absl::StatusOr<std::vector<uint32_t>> ParseKeys(const std::string& text, uint32_t sessions) {
@@ -81,6 +100,13 @@ void ScenarioFlags::AddTo(CLI::App& command) {
       ->check(CLI::NonNegativeNumber);
   add(kTarget, "--exits", exits,
       "Early exits: DEPTH:MATCH,.. as in 0.5:0.4,0.75:0.7; lying:DEPTH,..; none");
+  add(kTarget, "--exit-cost", exit_cost,
+      "Of a pass's time, in per cent, that every exit adds to those that are guessed; 0.5 is "
+      "measured")
+      ->check(CLI::Range(0.0, 100.0));
+  add(kTarget, "--exit-order", exit_order,
+      "Which of the hints that wait for the link goes first, as outrider-server has it: "
+      "probability, softmax, arrival, random");
   add(kTarget, "--dry", dry, "At a root without children: adaptive, wait, alone");
   constexpr const char* kDraft = "Draft";
   add(kDraft, "--draft", draft,
@@ -90,6 +116,11 @@ void ScenarioFlags::AddTo(CLI::App& command) {
       "Time of a batch: draft:MS, measured, one node takes MS; NODES:MS,..; MS, flat");
   add(kDraft, "--trace", trace,
       "Recorded tokens, drafts and exits instead (bench/simulator/sources/trace.h)");
+  add(kDraft, "--draft-workers", draft_workers,
+      "Batches that are drafted at a time, each as fast as one alone; --in-flight has them wait "
+      "for "
+      "one another")
+      ->check(CLI::Range(1, 10));
   command.add_flag("--clairvoyant", clairvoyant, "The draft knows where it is right: the bound")
       ->group(kDraft);
   constexpr const char* kPolicy = "Policy";
@@ -97,6 +128,11 @@ void ScenarioFlags::AddTo(CLI::App& command) {
       "chain, fsd, llmcad, edgellm, lever, awaited, ours, auto; baselines: ahead (a chain that "
       "drafts "
       "on while it waits), server (drafting is left to the server)");
+  add(kPolicy, "--hint-order", hint_order,
+      "Which of the hints that have come is drafted for first, as --spec-hint-order of outrider: "
+      "newest, probability, arrival, random");
+  command.add_flag("--blind", blind, "The device wants no hints, and nothing is guessed for it")
+      ->group(kPolicy);
   add(kPolicy, "--objective", objective,
       "What policy auto is to save: time, server (its work), or balanced");
   add(kPolicy, "--gamma", gamma, "Tokens in a row, of chain and fsd");
@@ -147,7 +183,12 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   scenario.sketch.node_count_max = sketch_nodes;
   scenario.sketch.batch_node_count_max = batch_nodes;
   if (batches == 0) return InvalidArgument("--in-flight 0: the draft would be asked for nothing");
-  scenario.sketch.batch_count_max = batches;
+  scenario.sketch.batch_count_max = std::max(batches, draft_workers);
+  scenario.draft_workers = draft_workers;
+  scenario.exit_share = exit_cost / 100;
+  scenario.hints = !blind;
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.hint_order, ParseExitOrder(exit_order));
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.sketch.hint_belief, ParseHintOrder(hint_order));
   OUTRIDER_ASSIGN_OR_RETURN(scenario.dry_policy, ParseDry(dry));
   OUTRIDER_ASSIGN_OR_RETURN(scenario.objective, ParseObjective(objective));
   scenario.session_count = sessions;

@@ -31,6 +31,10 @@ struct ScenarioFlags {
   bool one_processor = false;
   bool sizes_passes = false;
   std::string exits = "none";
+  double exit_cost = 0;  // per cent
+  bool blind = false;    // devices want no hints
+  std::string exit_order = "probability";
+  std::string hint_order = "newest";
   std::string draft = "good";
   std::string draft_time = "draft:0.6";
   bool clairvoyant = false;
@@ -41,6 +45,7 @@ struct ScenarioFlags {
   uint32_t sketch_nodes = 256;
   uint32_t batch_nodes = 8;
   uint32_t batches = 1;
+  uint32_t draft_workers = 1;
   std::string dry = "adaptive";
   std::string objective = "time";
   uint32_t sessions = 1;

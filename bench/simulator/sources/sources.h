@@ -56,7 +56,8 @@ class Exits {
  public:
   struct Hint {
     Outcome outcome;
-    double probability;
+    double probability;          // that the exit gives it
+    double largest_softmax = 1;  // ExitEvidence
   };
 
   virtual ~Exits() = default;

@@ -89,17 +89,18 @@ class TraceReader {
     if (words.empty()) return InvalidArgument("a place begins with the target's token");
     OUTRIDER_ASSIGN_OR_RETURN(const TokenId token, TokenIn(words[0]));
     TracePlace place{token, {}, {}};
-    std::vector<Guess>* guesses = nullptr;
+    std::string_view whose;
     for (const std::string_view word : words.subspan(1)) {
-      if (word == "draft") {
-        guesses = &place.draft;
-      } else if (word == "exits") {
-        guesses = &place.exits;
-      } else if (guesses == nullptr) {
+      if (word == "draft" || word == "exits") {
+        whose = word;
+      } else if (whose.empty()) {
         return InvalidArgument("'", word, "' stands before 'draft' and 'exits'");
-      } else {
+      } else if (whose == "draft") {
         OUTRIDER_ASSIGN_OR_RETURN(const Guess guess, GuessIn(word));
-        guesses->push_back(guess);
+        place.draft.push_back(guess);
+      } else {
+        OUTRIDER_ASSIGN_OR_RETURN(const ExitChoice choice, ChoiceIn(word));
+        place.exits.push_back(choice);
       }
     }
     OUTRIDER_RETURN_IF_ERROR(Check(place));
@@ -138,6 +139,21 @@ class TraceReader {
       return InvalidArgument("'", word, "' is no guess: it is written TOKEN:PROBABILITY");
     }
     return Guess{token, *probability};
+  }
+
+  absl::StatusOr<ExitChoice> ChoiceIn(std::string_view word) const {
+    const size_t colon = word.rfind(':');
+    if (colon == word.find(':')) {
+      OUTRIDER_ASSIGN_OR_RETURN(const Guess guess, GuessIn(word));
+      return ExitChoice{guess.token, guess.probability, guess.probability};
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const Guess guess, GuessIn(word.substr(0, colon)));
+    const std::optional<double> softmax = ParseNumber(word.substr(colon + 1));
+    if (!softmax || *softmax < 0 || *softmax > 1) {
+      return InvalidArgument("'", word,
+                             "' is no exit's choice: it is written TOKEN:PROBABILITY:SOFTMAX");
+    }
+    return ExitChoice{guess.token, guess.probability, *softmax};
   }
 
   Trace trace_;
@@ -197,20 +213,21 @@ void TracedDrafts::Propose(const Place& place, uint32_t count, std::vector<Guess
 Exits::Hint TracedExits::Guess(size_t index, const Place& root, std::span<const DraftedNode> nodes,
                                const Outcome&) const {
   double probability = 1;
+  double largest_softmax = 1;
   std::vector<TokenId> path;
   const auto choose = [&](uint32_t, std::span<const TokenId> above) -> absl::StatusOr<TokenId> {
     uint64_t hash = root.hash;
     for (const TokenId token : above) hash = TokenHistory::Extend(hash, token);
     const TracePlace* place =
         trace_.Find(hash, root.length() + static_cast<uint32_t>(above.size()));
-    if (place == nullptr) {
-      probability = 0;
-      return static_cast<TokenId>(hash % static_cast<uint64_t>(trace_.vocabulary_size()));
-    }
-    probability *= place->exits[index].probability;
-    return place->exits[index].token;
+    const ExitChoice& choice = (place != nullptr ? *place : trace_.Similar(hash)).exits[index];
+    probability *= choice.probability;
+    largest_softmax = choice.largest_softmax;
+    if (place != nullptr) return choice.token;
+    return static_cast<TokenId>(hash % static_cast<uint64_t>(trace_.vocabulary_size()));
   };
-  return {*WalkDown(nodes, path, choose), probability};
+  const Outcome outcome = *WalkDown(nodes, path, choose);
+  return {outcome, probability, largest_softmax};
 }
 
 }  // namespace outrider

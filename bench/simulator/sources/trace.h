@@ -6,12 +6,12 @@
 //   vocabulary 32000
 //   prompt 1 15043 29892
 //   exits 0.5 0.75                            depths; left out: none
-//   place 3186 draft 3186:0.81 920:0.07 exits 3186:0.6 3186:0.93
+//   place 3186 draft 3186:0.81 920:0.07 exits 3186:0.6:0.7 3186:0.93:0.9
 //   place 310 draft 278:0.4 310:0.31 exits 278:0.3 310:0.8
 //
 // A place is a token of the reply: the target's choice; what the draft proposes there, most
 // probable first, with its confidences; and for each exit its choice, with the probability it gives
-// it.
+// it and its largest softmax there (the same, where it is left out).
 //
 // Beside the recorded path nobody knows what would have been said. There the target writes hashed
 // text, and the draft is as right and as sure as at a recorded place picked by chance. What comes
@@ -32,10 +32,16 @@
 
 namespace outrider {
 
+struct ExitChoice {
+  TokenId token;
+  double probability;
+  double largest_softmax;
+};
+
 struct TracePlace {
   TokenId token;
   std::vector<Guess> draft;
-  std::vector<Guess> exits;  // one for each depth
+  std::vector<ExitChoice> exits;  // one for each depth
 };
 
 class Trace {
@@ -94,8 +100,9 @@ class TracedExits final : public Exits {
   explicit TracedExits(const Trace& trace) : trace_(trace) {}
 
   std::span<const double> depths() const override { return trace_.exit_depths(); }
-  // The walk down by the exit's own choices, as sure as of all of them together. Beside the path it
-  // chooses nothing that was drafted.
+  // The walk down by the exit's own choices, as sure as of all of them together. Beside the path,
+  // where its walk is wrong already, it chooses nothing that was drafted and is as sure of that as
+  // somewhere on the path.
   Hint Guess(size_t index, const Place& root, std::span<const DraftedNode> nodes,
              const Outcome& outcome) const override;
 

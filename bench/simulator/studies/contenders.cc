@@ -9,6 +9,11 @@
 namespace outrider {
 namespace {
 
+// A recording may have its own.
+bool MayHaveExits(const ScenarioFlags& flags) {
+  return !flags.blind && (flags.exits != "none" || !flags.trace.empty());
+}
+
 ScenarioFlags WithPolicy(ScenarioFlags flags, const char* policy) {
   flags.policy = policy;
   return flags;
@@ -89,9 +94,9 @@ std::vector<Contender> ContendersOf(const ScenarioFlags& flags) {
   for (const char* policy : {"fsd", "llmcad", "edgellm", "lever", "awaited", kOurs, kAuto}) {
     contenders.push_back({policy, WithPolicy(flags, policy)});
   }
-  if (flags.exits != "none") {
+  if (MayHaveExits(flags)) {
     ScenarioFlags without = WithPolicy(flags, kOurs);
-    without.exits = "none";
+    without.blind = true;
     contenders.push_back({"ours, no exits", without});
   }
   ScenarioFlags clairvoyant = WithPolicy(flags, kOurs);
@@ -104,9 +109,9 @@ std::vector<Contender> AblationsOf(const ScenarioFlags& flags) {
   const ScenarioFlags ours = WithPolicy(flags, kOurs);
   std::vector<Contender> ablations = {{kOurs, ours}};
   ScenarioFlags without_hints = ours;
-  without_hints.exits = "none";
+  without_hints.blind = true;
   ablations.push_back({"without growth in flight", WithPolicy(flags, "awaited")});
-  if (flags.exits != "none") {
+  if (MayHaveExits(flags)) {
     ablations.push_back({"without hints", without_hints});
     ablations.push_back({"without either", WithPolicy(without_hints, "awaited")});
   }

@@ -164,17 +164,20 @@ void SimulatedDevice::Do(const Session::Draft& action) {
   Batch batch = {action.batch, action.contexts.size()};
   batch.status = drafter_.Propose(history_, action.nodes, action.contexts, batch.proposals);
   batches_.push_back(std::move(batch));
-  if (batches_.size() == 1) DraftFirst();
+  DraftNext();
 }
 
 void SimulatedDevice::Do(const Session::CancelDraft& action) {
-  const auto waiting = batches_.empty() ? batches_.end() : batches_.begin() + 1;
-  const auto batch = std::ranges::find(waiting, batches_.end(), action.batch, &Batch::number);
+  const auto batch = std::ranges::find(batches_, action.batch, &Batch::number);
   if (batch != batches_.end()) batches_.erase(batch);
 }
 
-void SimulatedDevice::DraftFirst() {
-  const size_t node_count = batches_.front().node_count;
+void SimulatedDevice::DraftNext() {
+  if (batches_.empty() || idle_workers_ == 0) return;
+  --idle_workers_;
+  Batch batch = std::move(batches_.front());
+  batches_.pop_front();
+  const size_t node_count = batch.node_count;
   const Duration time = options_.draft_time.At(static_cast<double>(node_count));
   const MonotonicTime end =
       parts_.shared == nullptr ? events_.now() + time : parts_.shared->Take(time);
@@ -186,11 +189,11 @@ void SimulatedDevice::DraftFirst() {
                          static_cast<uint32_t>(node_count),
                          {}});
   }
-  events_.At(end, [this] {
-    const Batch drafted = std::move(batches_.front());
-    batches_.pop_front();
-    if (!batches_.empty()) DraftFirst();
-    Tell(Session::Drafted{drafted.number, drafted.proposals.children(), drafted.status});
+  const auto drafted = std::make_shared<const Batch>(std::move(batch));
+  events_.At(end, [this, drafted] {
+    ++idle_workers_;
+    DraftNext();
+    Tell(Session::Drafted{drafted->number, drafted->proposals.children(), drafted->status});
   });
 }
 

@@ -8,8 +8,11 @@
 //   device.shown()                              // what the user got to see
 //
 // A message is serialised, framed and written when the machine sends it, and comes out of the bytes
-// at the other end; drafting takes virtual time by the nodes of the batch, one batch at a time. A
-// batch is one run of the draft's model: cancelled, it is not begun, or not interrupted.
+// at the other end; drafting takes virtual time by the nodes of the batch, one batch at a time, or as
+// many as there are workers, each at the speed it has when it is alone: a device with room beside a
+// batch, as a GPU has it. On one processor several batches would only wait for one another, which is
+// one worker that is asked for several (Sketcher::Options::batch_count_max). A batch is one run of the
+// draft's model: cancelled, it is not begun, or not interrupted.
 //
 // Threads: one. A device outlives the events it has scheduled: simulations keep theirs to the end.
 #pragma once
@@ -62,6 +65,7 @@ class SimulatedDevice {
     PolicyOptions policy;
     std::optional<Baseline> baseline;                    // in place of the policy
     TimeProfile draft_time = TimeProfile::Constant({});  // by nodes of a batch
+    uint32_t draft_workers = 1;
     CostModel::Assumed assumed;
     std::vector<Turn> turns;
     // Without a session attached for so long, a target on the device writes on: a token, and
@@ -163,7 +167,7 @@ class SimulatedDevice {
 
   Stream& Find(Session::StreamNumber number);
   void Note(Journal::Kind kind, Duration length, size_t count, std::string what);
-  void DraftFirst();
+  void DraftNext();
   void LookAt(Session::StreamNumber stream, const v1::ServerMessage& message);
   void LoseAttachment();
   void WriteAlone();
@@ -181,7 +185,7 @@ class SimulatedDevice {
   std::vector<std::unique_ptr<Stream>> streams_;
   bool reads_ = true;
 
-  // The drafter: one batch after the other, as they were asked for.
+  // The drafter: batches are begun in the order in which they were asked for.
   struct Batch {
     uint64_t number;
     size_t node_count;
@@ -190,7 +194,8 @@ class SimulatedDevice {
   };
   SyntheticDrafter drafter_;
   TokenHistory history_;       // what it has read
-  std::deque<Batch> batches_;  // the first of them is under way
+  std::deque<Batch> batches_;  // that wait for a worker
+  uint32_t idle_workers_ = options_.draft_workers;
   uint64_t batch_count_ = 0;
 
   uint64_t timer_ = 0;  // the newest; older ones have been replaced

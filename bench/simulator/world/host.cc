@@ -148,7 +148,7 @@ void Host::Do(const VerifierMachine::RunTarget& action) {
     if (work.has_pass) rows += 1 + work.nodes.size();
   }
   runner_->Execute(run);
-  const Duration time = TimeOf(rows, prompt_tokens);
+  const Duration time = AddExits(run, TimeOf(rows, prompt_tokens));
   if (rows > 0) {
     const double share = static_cast<double>(rows) / static_cast<double>(rows + prompt_tokens);
     run.pass_time = Scaled(time, share);
@@ -198,17 +198,31 @@ void Host::CountPass(const TargetWork& work, MonotonicTime end) {
   before->second = end;
 }
 
+// What a run takes with the exits that are on, where there is something to guess.
+Duration Host::AddExits(TargetRun& run, Duration time) const {
+  run.exit_time.assign(parts_.exits.depths().size(), Duration::zero());
+  if (std::ranges::none_of(run.works, &TargetWork::is_guessed)) return time;
+  Duration together{};
+  for (size_t exit = 0; exit < run.exit_time.size(); ++exit) {
+    if (!run.exits_on[exit]) continue;
+    together += run.exit_time[exit] = Scaled(time, options_.exit_share);
+  }
+  return time + together;
+}
+
 // All rows of a run go through a layer together.
 void Host::FindHints(const TargetRun& run, MonotonicTime begin, Duration time) {
   const std::span<const double> depths = parts_.exits.depths();
   for (const TargetWork& work : run.works) {
-    if (!work.has_pass || !work.status.ok()) continue;
+    if (!work.has_pass || !work.is_guessed || !work.status.ok()) continue;
     for (uint32_t exit = 0; exit < depths.size(); ++exit) {
+      if (!run.exits_on[exit]) continue;
       const Exits::Hint hint =
           parts_.exits.Guess(exit, RootOf(*work.history), work.nodes, work.outcome);
       const MonotonicTime at = begin + Scaled(time, depths[exit]);
       Later(at - events_.now(), [this, exit, hint, session = work.session] {
-        Tell(VerifierMachine::HintFound{session, exit, hint.outcome, hint.probability});
+        Tell(VerifierMachine::HintFound{session, exit, hint.outcome, hint.probability,
+                                        hint.largest_softmax});
       });
     }
   }

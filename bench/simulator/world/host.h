@@ -44,6 +44,7 @@ class Host {
     // Of a prompt's token, beside what a run takes without it. Nothing: it is a row like others.
     std::optional<Duration> prompt_token_time = {};
     std::optional<Duration> draft_token_time = {};  // of its own draft; none: it has none
+    double exit_share = 0;                          // of a pass's time, that every exit adds to it
     uint64_t seed = 0;
   };
 
@@ -120,6 +121,7 @@ class Host {
   void CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens, MonotonicTime end);
   void CountPass(const TargetWork& work, MonotonicTime end);
   Duration TimeOf(uint64_t rows, uint64_t prompt_tokens) const;
+  Duration AddExits(TargetRun& run, Duration time) const;
   void FindHints(const TargetRun& run, MonotonicTime begin, Duration time);
 
   // Does something later, unless the host has been restarted by then.

@@ -19,6 +19,7 @@
 #include "common/speculation/control/controller.h"
 #include "common/speculation/policies/policies.h"
 #include "common/tokens/sampling.h"
+#include "common/verification/machine/verifier_config.h"
 
 namespace outrider {
 
@@ -66,8 +67,10 @@ struct Scenario {
   TimeProfile pass_time = TimeProfile::Constant(Milliseconds(20));
   std::optional<Duration> prompt_token_time;  // Host::Options
   uint32_t pass_nodes_max = 63;
-  std::optional<uint32_t> sessions_in_memory;  // nothing: all of them
-  uint32_t rows_max = 1024;                    // of passes of a run, if it takes so many
+  std::optional<uint32_t> sessions_in_memory;      // nothing: all of them
+  double exit_share = 0;                           // Host::Options
+  HintOrder hint_order = HintOrder::kProbability;  // of hints that wait for the link
+  uint32_t rows_max = 1024;                        // of passes of a run, if it takes so many
   // Of a token of the server's own draft, which is as good as the devices'; nothing: it has none.
   std::optional<Duration> server_draft_time;
 
@@ -80,6 +83,7 @@ struct Scenario {
   // The draft.
   DraftSkill skill = *DraftSkill::Parse("good");
   TimeProfile draft_time = TimeProfile::Constant(Milliseconds(8));
+  uint32_t draft_workers = 1;  // SimulatedDevice::Options
   PolicyOptions policy;
   std::optional<Baseline> baseline;  // in place of the policy
   Sketcher::Options sketch;

@@ -148,6 +148,7 @@ void Simulation::AddHost() {
   for (const double depth : world_.exits().depths()) {
     config.exit_depths.push_back(static_cast<uint32_t>(depth * 1000));
   }
+  config.hint_order = scenario_.hint_order;
   config.sketch_nodes_max = scenario_.sketch.node_count_max;
   config.sequence_count_max = std::max(16u, scenario_.session_count);
   config.session_count_of_key_max = config.session_count_max;
@@ -163,6 +164,7 @@ void Simulation::AddHost() {
                     .pass_time = scenario_.pass_time,
                     .prompt_token_time = scenario_.prompt_token_time,
                     .draft_token_time = scenario_.server_draft_time,
+                    .exit_share = scenario_.exit_share,
                     .seed = SeedOf(scenario_, kHostBits, 0)},
       Host::Parts{world_.tokenizer(), world_.text(), world_.exits(),
                   [this](size_t i) -> const Drafts& { return *seats_[i].drafts; }, journal_,
@@ -195,6 +197,7 @@ void Simulation::AddDevice(size_t i) {
   options.policy = scenario_.policy;
   options.baseline = scenario_.baseline;
   options.draft_time = scenario_.draft_time;
+  options.draft_workers = scenario_.draft_workers;
   options.assumed = scenario_.assumed;
   if (scenario_.greed && i == 0) {
     options.session.sketch.pass_node_count_max = scenario_.greed->pass_nodes;
