@@ -25,6 +25,7 @@
 #include "tests/client/stories_world.h"
 #include "tests/model/exits.h"
 #include "tests/remote/server_process.h"
+#include "tests/test_files.h"
 
 namespace outrider {
 namespace {
@@ -158,12 +159,18 @@ v1::ClientMessage OpenWithHints() {
   return message;
 }
 
-TEST_F(ExitsTest, HintsComeWhenTheirLayerIsDoneAndNotWhenThePassIs) {
-  constexpr double kPassMs = 200;
-  // After 2 of 5 layers and after 4; identities, so that they say something sensible.
-  const std::string exits = Write(StoriesExits({1, 3}, 0));
-  ServerProcess server(0, {"--exits", exits, "--pass", std::to_string(kPassMs)},
-                       OUTRIDER_PACED_SERVER);
+// When an exit's hint came, as a share of the pass.
+struct HintTime {
+  uint32_t exit;
+  double of_pass;
+};
+
+// Of a server whose passes take that long and that goes on alone, so that a pass begins when the
+// verdict before it leaves.
+std::vector<HintTime> HintTimes(const std::string& model, const std::string& exits,
+                                double pass_ms) {
+  ServerProcess server(0, {"--exits", exits, "--pass", std::to_string(pass_ms)},
+                       OUTRIDER_PACED_SERVER, model);
   const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
   Arrivals arrivals(*verifier);
   verifier->Open(1, arrivals);
@@ -173,19 +180,41 @@ TEST_F(ExitsTest, HintsComeWhenTheirLayerIsDoneAndNotWhenThePassIs) {
   verifier->Close(1);
   arrivals.AwaitDown();
 
-  // The server goes on alone: a pass begins when the verdict before it leaves.
   std::optional<MonotonicTime> begin;
-  uint32_t hint_count = 0;
+  std::vector<HintTime> times;
   for (const Arrivals::Arrival& arrival : came) {
     if (arrival.message.has_verdict()) begin = arrival.at;
     if (!arrival.message.has_hint() || !begin) continue;
-    const double of_pass = ToMilliseconds(arrival.at - *begin) / kPassMs;
-    const double depth = arrival.message.hint().exit() == 0 ? 0.4 : 0.8;
-    EXPECT_GE(of_pass, depth - 0.1);
-    EXPECT_LT(of_pass, depth + 0.1);
-    ++hint_count;
+    times.push_back({arrival.message.hint().exit(), ToMilliseconds(arrival.at - *begin) / pass_ms});
   }
-  EXPECT_GE(hint_count, 5u);
+  return times;
+}
+
+TEST_F(ExitsTest, HintsComeWhenTheirLayerIsDoneAndNotWhenThePassIs) {
+  // After 2 of 5 layers and after 4; identities, so that they say something sensible.
+  const std::string exits = Write(StoriesExits({1, 3}, 0));
+  const std::vector<HintTime> times = HintTimes(Stories(), exits, 200);
+  for (const HintTime& time : times) {
+    const double depth = time.exit == 0 ? 0.4 : 0.8;
+    EXPECT_GE(time.of_pass, depth - 0.1);
+    EXPECT_LT(time.of_pass, depth + 0.1);
+  }
+  EXPECT_GE(times.size(), 5u);
+}
+
+// The demonstration target has an exit after 4 of its 8 layers: what it says is there before 60 % of
+// the pass is over.
+TEST_F(ExitsTest, TheHalfWayHintIsThereBeforeSixTenthsOfThePass) {
+  const std::string model = TestFile("../../deploy/demo-models/target.gguf");
+  const std::string exits = TestFile("../../deploy/demo-models/target.exits.gguf");
+  uint32_t half_way = 0;
+  for (const HintTime& time : HintTimes(model, exits, 200)) {
+    if (time.exit != 0) continue;
+    EXPECT_GE(time.of_pass, 0.45);
+    EXPECT_LT(time.of_pass, 0.6);
+    ++half_way;
+  }
+  EXPECT_GE(half_way, 3u);
 }
 
 // --- files ---

@@ -1,4 +1,4 @@
-// outrider-server as users run it, with the stories model, in a process of its own that can be
+// outrider-server as users run it, with a model (the stories one), in a process of its own that can be
 // killed. Only for programs with outrider_uses_stories() and OUTRIDER_SERVER.
 #pragma once
 
@@ -30,13 +30,13 @@ class ServerProcess {
   // besides. `program` is outrider-server, or one that takes its flags.
   explicit ServerProcess(uint16_t port = 0,
                          const std::vector<std::string>& flags = {"--sessions", "16"},
-                         const char* program = OUTRIDER_SERVER) {
+                         const char* program = OUTRIDER_SERVER,
+                         const std::string& model = Stories()) {
     int ends[2];
     OUTRIDER_CHECK(pipe2(ends, O_CLOEXEC) == 0, "a process can have a pipe");
     says_ = FileDescriptor(ends[0]);
     const FileDescriptor said(ends[1]);
     const std::string listen = Concat("127.0.0.1:", port);
-    const std::string model = Stories();
     std::vector<const char*> arguments = {
         program, "--model", model.c_str(), "--listen", listen.c_str(), "--threads", "1"};
     for (const std::string& argument : flags) arguments.push_back(argument.c_str());

@@ -293,5 +293,76 @@ TEST(Faults, TheTextStaysTheSameAndNothingIsLeft) {
   }
 }
 
+// --- exits ---
+
+// Passes of 20 ms and a draft that has drafted, long before a hint is there, whatever it could name.
+Scenario QuickDraft(PolicyKind policy) {
+  Scenario scenario = Constant();
+  scenario.pass_time = TimeProfile::Constant(Milliseconds(20));
+  scenario.draft_time = TimeProfile::Constant(Milliseconds(1));
+  scenario.skill = Skill("0.7,0.12,0.05,0.03,0.02");
+  scenario.exit_share = 0.005;
+  scenario.policy = {.kind = policy};
+  scenario.dry_policy = v1::DRY_POLICY_ADAPTIVE;
+  scenario.max_tokens = 6000;
+  return scenario;
+}
+
+constexpr const char* kTwoExits = "0.5:0.5,0.75:0.7";
+
+TEST(Exits, ThatNobodyIsHelpedByAreAskedForNoMore) {
+  const Scenario scenario = QuickDraft(PolicyKind::kAuto);
+  const std::unique_ptr<World> world = MakeWorld(kTwoExits);
+  Simulation simulation(*world, scenario);
+  ASSERT_TRUE(simulation.Run());
+  ASSERT_TRUE(CheckTexts(simulation).ok());
+  const SessionStats& stats = simulation.device(0).session().stats();
+  EXPECT_GT(stats.passes, 1000u);
+  EXPECT_GT(stats.hints, 0u);
+  EXPECT_LT(stats.hints, stats.passes);  // of two exits, which would be twice as many
+}
+
+TEST(Exits, ThatDoNotEarnTheirTimeAreOff) {
+  // A device that wants hints all along.
+  const Scenario scenario = QuickDraft(PolicyKind::kOurs);
+  const std::unique_ptr<World> world = MakeWorld(kTwoExits);
+  Simulation simulation(*world, scenario);
+  ASSERT_TRUE(simulation.Run());
+  ASSERT_TRUE(CheckTexts(simulation).ok());
+  const uint64_t passes = simulation.device(0).session().stats().passes;
+  for (const VerifierStats::Exit& exit : simulation.host().machine().stats().exits) {
+    EXPECT_GE(exit.counts.guesses, ExitWorth::kTrial);
+    EXPECT_LT(exit.counts.guesses, passes / 2) << "after " << exit.depth;
+  }
+}
+
+TEST(Exits, ThatEarnTheirTimeStayOn) {
+  Scenario scenario = QuickDraft(PolicyKind::kOurs);
+  scenario.pass_time = TimeProfile::Constant(Milliseconds(200));
+  scenario.draft_time = TimeProfile::Constant(Milliseconds(40));
+  scenario.skill = Skill("0.5,0.1");
+  scenario.max_tokens = 3000;
+  const std::unique_ptr<World> world = MakeWorld(kTwoExits);
+  Simulation simulation(*world, scenario);
+  ASSERT_TRUE(simulation.Run());
+  ASSERT_TRUE(CheckTexts(simulation).ok());
+  EXPECT_TRUE(simulation.host().machine().stats().exits[0].on);
+  EXPECT_GT(simulation.host().machine().stats().exits[0].counts.guesses,
+            simulation.device(0).session().stats().passes * 9 / 10);
+}
+
+// Workers draft beside one another: with a draft that is slow and right there is more of it in time.
+TEST(DraftWorkers, DraftMoreInTheSameTimeAndChangeNoToken) {
+  Scenario scenario = QuickDraft(PolicyKind::kOurs);
+  scenario.draft_time = TimeProfile::Constant(Milliseconds(40));
+  scenario.max_tokens = 1000;
+  scenario.sketch.batch_node_count_max = 2;
+  scenario.sketch.batch_count_max = 4;
+  const Figures in_turn = FiguresOf(scenario, kTwoExits);
+  scenario.draft_workers = 4;
+  const Figures together = FiguresOf(scenario, kTwoExits);
+  EXPECT_LT(together.token_ms, 0.9 * in_turn.token_ms);
+}
+
 }  // namespace
 }  // namespace outrider

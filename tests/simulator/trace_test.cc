@@ -76,6 +76,28 @@ TEST_F(Traced, AnExitWalksDownByItsOwnChoices) {
   EXPECT_DOUBLE_EQ(hint.probability, 0.5 * 0.25 * 0.75);
 }
 
+// As sure as at places of the path, so that it does not give itself away.
+TEST_F(Traced, BesideThePathAnExitIsAsSureAsOnIt) {
+  const std::vector<DraftedNode> nodes = {{9, DraftedNode::kRoot}};
+  const Exits::Hint hint = exits_.Guess(0, After({30, 40}), nodes, {DraftedNode::kRoot, 50});
+  EXPECT_EQ(hint.outcome.node, 0u);
+  EXPECT_GT(hint.probability, 0.75 * 0.2);
+  EXPECT_LT(hint.probability, 0.75 * 0.8);
+}
+
+TEST(Trace, AnExitsSoftmaxIsThatOfWhereItsWalkEnds) {
+  const Trace trace = *Trace::Parse(
+      "outrider-trace 1\nvocabulary 10\nprompt 1\nexits 0.5\n"
+      "place 3 exits 3:0.5:0.9\nplace 4 exits 4:0.5:0.625\n",
+      "t");
+  TokenHistory history({.vocabulary_size = 10, .capacity = 10});
+  ASSERT_TRUE(history.Append(trace.prompt()).ok());
+  const std::vector<DraftedNode> nodes = {{3, DraftedNode::kRoot}};
+  const Exits::Hint hint = TracedExits(trace).Guess(0, RootOf(history), nodes, {0, 4});
+  EXPECT_DOUBLE_EQ(hint.probability, 0.25);
+  EXPECT_DOUBLE_EQ(hint.largest_softmax, 0.625);
+}
+
 // Beside the path, at any length: right as often as somewhere on it, here in 1 of 3 at rank 0 and 1
 // of 3 at rank 1.
 TEST_F(Traced, BesideThePathTheDraftIsAsGoodAsOnIt) {
@@ -111,6 +133,7 @@ TEST(Trace, ErrorsNameTheLine) {
   EXPECT_THAT(why(head + "place 1 draft 2:0.1 3:0.2\n"), HasSubstr("t:4: "));
   EXPECT_THAT(why(head + "exits 0.5\nplace 1\n"), HasSubstr("t:5: "));
   EXPECT_THAT(why(head + "exits 0.5 0.5\n"), HasSubstr("t:4: "));
+  EXPECT_THAT(why(head + "exits 0.5\nplace 1 exits 1:0.5:1.5\n"), HasSubstr("t:5: "));
   EXPECT_THAT(why(head + "verse 1\n"), HasSubstr("t:4: "));
   EXPECT_THAT(why(head), HasSubstr("no places"));
   EXPECT_THAT(why("outrider-trace 1\nvocabulary 10\nplace 1\n"), HasSubstr("no prompt"));
