@@ -307,15 +307,14 @@ TEST_F(ExitHeadsTest, AnExitGuessesATokenThatTheSketchKnowsAndThePassDidNotTake)
                       [&](uint64_t, const ExitGuess& guess) { guessed.push_back(guess.outcome); });
   for (const bool with : {false, true}) {
     TargetRun run;
-    run.works.push_back(
-        {.session = 1,
-         .sequence = session.id,
-         .has_pass = true,
-         .is_guessed = true,
-         .nodes = taken.nodes,
-         .candidates = with ? std::span<const TokenId>(beside) : std::span<TokenId>(),
-         .chooser = &session.chooser,
-         .history = &session.history});
+    TargetWork& work = run.works.emplace_back();
+    work.session = 1;
+    work.sequence = session.id;
+    work.has_pass = work.is_guessed = true;
+    work.nodes = taken.nodes;
+    if (with) work.candidates = beside;
+    work.chooser = &session.chooser;
+    work.history = &session.history;
     runner.Execute(run);
     ASSERT_TRUE(run.works[0].status.ok()) << run.works[0].status;
     EXPECT_EQ(run.works[0].outcome, (Outcome{DraftedNode::kRoot, truth}));
