@@ -146,6 +146,7 @@ TEST(VerifierMachine, AnOpenIsWorthPreparingWhereItHasRoom) {
   EXPECT_EQ(world.line(world.Connect()).work, Work::kLittle) << "one is taken, one is kept";
   world.Close(second);
   EXPECT_EQ(world.line(world.Connect()).work, Work::kOpen);
+  world.Runs();
   // What was not prepared is refused, room or not; the same Open again needs nothing prepared.
   auto again = OpenOf(1, "once");
   again.mutable_open()->set_attempt(2);
@@ -153,8 +154,7 @@ TEST(VerifierMachine, AnOpenIsWorthPreparingWhereItHasRoom) {
   EXPECT_FALSE(prepared.sequence.has_value());
   world.Tell(Machine::Received{third, again, &prepared});
   EXPECT_FALSE(world.line(third).ended);
-  world.Send(third, CloseOf());
-  world.Runs();
+  world.Close(third);
   const StreamNumber last = world.Connect();
   prepared = world.machine().Prepare(OpenOf(2, "once"), Work::kLittle);
   world.Tell(Machine::Received{last, OpenOf(2, "once"), &prepared});
