@@ -78,6 +78,10 @@ void Print(const Shares& shares) {
     }
   }
   std::fputs(Table(rows).c_str(), stdout);
+  std::vector<double> for_their_share;
+  for (const Shares::Of& key : shares.keys) for_their_share.push_back(key.mean() / key.fair);
+  std::printf("Jain's index of the target's time across keys, each for its share: %.4f\n",
+              JainIndex(for_their_share));
   std::printf("(of %zu windows of %.0f ms in which all were at work)\n",
               shares.keys.front().by_window.size(), ToMilliseconds(shares.window));
 }

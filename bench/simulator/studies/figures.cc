@@ -32,6 +32,8 @@ double Percentile(std::vector<double> values, double share) {
   return values[index];
 }
 
+}  // namespace
+
 double JainIndex(std::span<const double> speeds) {
   double sum = 0;
   double squares = 0;
@@ -41,8 +43,6 @@ double JainIndex(std::span<const double> speeds) {
   }
   return squares > 0 ? sum * sum / (static_cast<double>(speeds.size()) * squares) : 1;
 }
-
-}  // namespace
 
 Figures FiguresOf(Simulation& simulation) {
   Figures figures;

@@ -42,6 +42,9 @@ struct Figures {
   double fairness = 1;
 };
 
+// Jain's index: 1 when all have as much, 1/n when one of them has it all.
+double JainIndex(std::span<const double> parts);
+
 // After Run().
 Figures FiguresOf(Simulation& simulation);
 
