@@ -93,6 +93,7 @@ class DirectFile {
   // Waits for one of the reads in flight, of which there must be one.
   Completion WaitCompletion();
 
+  uint32_t queue_depth() const { return static_cast<uint32_t>(slots_.size()); }
   size_t in_flight() const { return slots_.size() - free_slots_.size(); }
 
   // Fills `out` from any offset, inside the file. No reads are in flight.

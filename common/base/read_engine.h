@@ -3,7 +3,7 @@
 // and hands results back, as the kernel gave them.
 //
 //   io_uring   the reads in flight are the kernel's; refused by many containers and by Android
-//   pread      the reads in flight wait here, and each is made inside the Wait() that returns it
+//   pread      the reads in flight are made by a few threads of the engine's own
 //
 // Tests put engines of their own here, to bring short reads, errors and lies.
 #pragma once
