@@ -1,0 +1,108 @@
+// A thread that brings weights from flash into slots of memory, one key after another, with several
+// reads in flight: those of the next key begin before the last of this one has landed.
+//
+//   lane->Fill({.id = 3, .reads = reads_of_layer_3, .slot = memory});
+//   ...
+//   OnFilled(3, status)          on the lane's thread, in the order of the fills
+//
+// What lands is packed into panels here, while the next reads are under way. Packing takes a core
+// about 5 GB/s (Q4_0, Q8_0) or 2.5 to 3.5 (K types), so beside flash of 2 GB/s the lane is a core's
+// third to a half, and whoever computes meanwhile multiplies panels. Multiplying raw rows instead would
+// take two to three times as long as multiplying panels, for every pass; panels on flash would be a second copy of the model in a
+// format that nobody else reads.
+//
+// Memory:  of each read in flight one staging buffer, taken by Create().
+// Queues:  as many fills as its caller has slots.
+// Errors:  of a read go to its fill, which goes on to its end all the same: nothing of it is in
+//          flight when it is told.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/buffer.h"
+#include "common/base/direct_file.h"
+#include "common/base/mutex.h"
+#include "common/model/weights/streaming/flash_reads.h"
+
+namespace outrider {
+
+class FlashLane {
+ public:
+  struct Fill {
+    uint64_t id;
+    std::span<const FlashRead> reads;  // outlive it
+    std::byte* slot;
+  };
+  using Filled = std::function<void(uint64_t id, const absl::Status& status)>;
+
+  // `files` are read by nobody else; extents are `extent_bytes_max` long at the most.
+  static absl::StatusOr<std::unique_ptr<FlashLane>> Create(
+      std::vector<std::unique_ptr<DirectFile>> files, uint32_t reads_in_flight,
+      uint64_t extent_bytes_max, Filled filled);
+  ~FlashLane();  // what is in flight lands first; fills that have not begun are not told
+  FlashLane(const FlashLane&) = delete;
+  FlashLane& operator=(const FlashLane&) = delete;
+
+  void Begin(const Fill& fill);
+
+  const DirectFile& file(uint32_t index) const { return *files_[index]; }
+  uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+
+ private:
+  // A fill, until all of its reads have landed.
+  struct Filling {
+    Fill fill;
+    size_t begun = 0;   // of its reads
+    size_t landed = 0;  // likewise
+    absl::Status status = {};
+  };
+
+  FlashLane(std::vector<std::unique_ptr<DirectFile>> files, AlignedBuffer staging,
+            uint64_t staging_bytes, Filled filled);
+
+  void Run();
+  bool TakeIn(bool may_wait);
+  void BeginReads();
+  void LandOne();
+  void Land(Filling& filling, const FlashRead& read, uint32_t buffer, absl::Status status);
+  void TellFilled();
+  std::span<std::byte> Staging(uint32_t buffer) {
+    return staging_.bytes().subspan(buffer * staging_bytes_, staging_bytes_);
+  }
+
+  // The lane's thread.
+  const std::vector<std::unique_ptr<DirectFile>> files_;
+  AlignedBuffer staging_;
+  const uint64_t staging_bytes_;  // of a buffer
+  const Filled filled_;
+  // What a buffer is being read into for.
+  struct InFlight {
+    Filling* filling = nullptr;
+    size_t read = 0;
+  };
+  std::vector<InFlight> in_flight_;  // by buffer
+  std::vector<uint32_t> free_buffers_;
+  std::deque<uint32_t> begun_order_;  // buffers in flight, the oldest first
+  std::deque<Filling> fillings_;      // those under way, in order: addresses stay
+
+  Mutex mu_;
+  CondVar asked_;
+  std::deque<Fill> fills_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<uint64_t> bytes_read_ = 0;
+
+  std::thread thread_;  // last: starts when all above exists
+};
+
+}  // namespace outrider

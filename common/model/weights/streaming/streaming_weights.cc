@@ -1,0 +1,463 @@
+#include "common/model/weights/streaming/streaming_weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/formats/models/content_parts.h"
+#include "common/formats/tensors/dequantize.h"
+#include "common/kernels/weight_matrix.h"
+
+namespace outrider {
+namespace {
+
+// An id of the lane's: of a slot, or of a pinned unit.
+constexpr uint64_t kPinned = uint64_t{1} << 32;
+
+// Whether layer n is one of `pinned` that are evenly spread over `count`.
+bool IsPinned(uint64_t n, uint64_t pinned, uint64_t count) {
+  return (n + 1) * pinned / count > n * pinned / count;
+}
+
+uint64_t RoundUp(uint64_t bytes, uint64_t step) {
+  return (bytes + step - 1) / step * step;
+}
+
+// The floats of a plan's vectors, one after another.
+absl::Status ReadVectors(const ModelFile& model, std::span<const VectorPart> parts,
+                         std::vector<std::byte>& out) {
+  for (const VectorPart& part : parts) {
+    const ModelTensor& tensor = *part.tensor;
+    std::vector<std::byte> stored(tensor.bytes);
+    std::vector<float> values(tensor.dims[0]);
+    OUTRIDER_RETURN_IF_ERROR(model.ReadRows(tensor, 0, 1, stored));
+    OUTRIDER_RETURN_IF_ERROR(Dequantize(tensor.type, stored, values));
+    const auto bytes = std::as_bytes(std::span(values).subspan(part.first, part.count));
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  return absl::OkStatus();
+}
+
+void PutVectors(std::span<const VectorPart> parts, const std::byte* values, std::byte* slot) {
+  for (const VectorPart& part : parts) {
+    std::memcpy(slot + part.at, values, part.count * sizeof(float));
+    values += part.count * sizeof(float);
+  }
+}
+
+absl::Status CheckStreamable(const ModelSpec& spec, const std::string& path) {
+  for (uint32_t n = 0; n < spec.layer_count(); ++n) {
+    if (!spec.layers[n].feed_forward.router) continue;
+    return Unimplemented(path, ": layer ", n,
+                         " has experts, which are not streamed from flash; run it with all of its "
+                         "weights in memory");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<DirectFile>>> OpenAll(const ModelFile& model,
+                                                                 const StreamOptions& options) {
+  std::vector<std::unique_ptr<DirectFile>> files;
+  for (uint32_t i = 0; i < model.file_count(); ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        std::unique_ptr<DirectFile> file,
+        DirectFile::Open(model.file_path(i), {.queue_depth = options.reads_in_flight,
+                                              .direct = options.direct,
+                                              .io_uring = options.io_uring}));
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
+    const ModelFile& model, const ModelSpec& spec, const std::string& path,
+    const StreamOptions& options, const LoadProgress& progress) {
+  OUTRIDER_CHECK(options.slot_count > 0 && options.reads_in_flight > 0, "something is read");
+  OUTRIDER_RETURN_IF_ERROR(CheckStreamable(spec, path));
+  std::unique_ptr<StreamingWeights> weights(new StreamingWeights);
+  weights->path_ = path;
+  OUTRIDER_ASSIGN_OR_RETURN(weights->table_files_, OpenAll(model, options));
+  OUTRIDER_RETURN_IF_ERROR(weights->Plan(model, spec, options));
+  OUTRIDER_RETURN_IF_ERROR(weights->TakeMemory(options));
+  OUTRIDER_RETURN_IF_ERROR(weights->ReadEntry(model, spec));
+  OUTRIDER_RETURN_IF_ERROR(weights->StartLane(model, options));
+  OUTRIDER_RETURN_IF_ERROR(weights->ReadPinned(progress));
+  if (const std::optional<uint64_t> recorded = model.RecordedContentHash()) {
+    weights->content_hash_ = *recorded;
+  } else {
+    OUTRIDER_ASSIGN_OR_RETURN(weights->content_hash_, HashContent(model));
+  }
+  MutexLock lock(weights->mu_);
+  weights->ReadAhead();
+  return weights;
+}
+
+StreamingWeights::~StreamingWeights() {
+  lane_.reset();  // before the memory that it reads into
+}
+
+// --- opening ---
+
+absl::Status StreamingWeights::Plan(const ModelFile& model, const ModelSpec& spec,
+                                    const StreamOptions& options) {
+  std::vector<const DirectFile*> files;
+  for (const std::unique_ptr<DirectFile>& file : table_files_) files.push_back(file.get());
+  const LoadPlanner planner(model, spec);
+  const auto add = [&](std::span<const MatrixPart> matrices, std::span<const VectorPart> vectors,
+                       Unit unit) -> absl::Status {
+    for (const MatrixPart& part : matrices) {
+      OUTRIDER_RETURN_IF_ERROR(CheckRunnable(*part.tensor, path_));
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(unit.reads, PlanReads(matrices, files, path_));
+    OUTRIDER_RETURN_IF_ERROR(outrider::ReadVectors(model, vectors, unit.vectors));
+    units_.push_back(std::move(unit));
+    return absl::OkStatus();
+  };
+  const uint32_t pinned = std::min(options.pinned_layer_count, spec.layer_count());
+  for (uint32_t n = 0; n < spec.layer_count(); ++n) {
+    Unit unit;
+    unit.plan = planner.Layer(n);
+    unit.is_pinned = IsPinned(n, pinned, spec.layer_count());
+    const auto& plan = std::get<LoadPlan<LayerWeights>>(unit.plan);
+    OUTRIDER_RETURN_IF_ERROR(add(std::vector(plan.matrices), std::vector(plan.vectors), unit));
+  }
+  Unit unit;
+  unit.plan = planner.Head();
+  unit.is_pinned = options.pins_head;
+  const auto& plan = std::get<LoadPlan<HeadWeights>>(unit.plan);
+  OUTRIDER_RETURN_IF_ERROR(add(std::vector(plan.matrices), std::vector(plan.vectors), unit));
+  for (uint32_t u = 0; u < units_.size(); ++u) {
+    if (units_[u].is_pinned) continue;
+    units_[u].place = static_cast<uint32_t>(order_.size());
+    order_.push_back(u);
+    bytes_per_pass_ += ReadBytes(units_[u].reads);
+  }
+  return absl::OkStatus();
+}
+
+size_t StreamingWeights::SlotBytes(const Unit& unit) {
+  return std::visit([](const auto& plan) { return plan.slot_bytes; }, unit.plan);
+}
+
+absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
+  size_t pinned_bytes = 0;
+  size_t slot_bytes = 0;
+  for (const Unit& unit : units_) {
+    const size_t bytes = RoundUp(SlotBytes(unit), kVectorAlignment);
+    if (unit.is_pinned) {
+      pinned_bytes += bytes;
+    } else {
+      slot_bytes = std::max(slot_bytes, bytes);
+    }
+  }
+  const auto slot_count = std::min<size_t>(options.slot_count, order_.size());
+  OUTRIDER_ASSIGN_OR_RETURN(pinned_memory_, PageBuffer::Create(pinned_bytes));
+  OUTRIDER_ASSIGN_OR_RETURN(slot_memory_, PageBuffer::Create(slot_bytes * slot_count));
+  std::byte* at = pinned_memory_.bytes().data();
+  for (Unit& unit : units_) {
+    if (!unit.is_pinned) continue;
+    unit.kept.memory = at;
+    at += RoundUp(SlotBytes(unit), kVectorAlignment);
+  }
+  MutexLock lock(mu_);
+  for (size_t i = 0; i < slot_count; ++i) {
+    slots_.emplace_back().filled.memory = slot_memory_.bytes().data() + i * slot_bytes;
+  }
+  memory_bytes_ = pinned_bytes + slot_bytes * slot_count;
+  return absl::OkStatus();
+}
+
+// Where embeddings are the head and that is pinned, their rows are looked up there.
+absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec& spec) {
+  const LoadPlan<EntryWeights> plan = LoadPlanner(model, spec).Entry();
+  std::vector<std::byte> vectors;
+  OUTRIDER_RETURN_IF_ERROR(outrider::ReadVectors(model, plan.vectors, vectors));
+  size_t at = 0;
+  for (const VectorPart& part : plan.vectors) {
+    const auto* const values = reinterpret_cast<const float*>(vectors.data() + at);
+    rope_freqs_.assign(values, values + part.count);
+    at += part.count * sizeof(float);
+  }
+  const bool in_head = spec.tied_embeddings && units_.back().is_pinned;
+  uint64_t row_bytes_max = 0;
+  const auto keep = [&](std::string_view name, std::optional<ModelTensor>& table) -> absl::Status {
+    const ModelTensor* const tensor = model.Find(name);
+    if (tensor == nullptr) return absl::OkStatus();
+    if (!tensor->place) {
+      return InvalidArgument(path_, ": the rows of tensor ", tensor->name,
+                             " do not lie in the file as they are used, so they cannot be "
+                             "streamed; write a file that can be with `outrider convert --flash`");
+    }
+    OUTRIDER_RETURN_IF_ERROR(CheckRunnable(*tensor, path_));
+    table = *tensor;
+    row_bytes_max = std::max(row_bytes_max, RowBytes(tensor->type, tensor->dims[0]));
+    return absl::OkStatus();
+  };
+  if (!in_head) OUTRIDER_RETURN_IF_ERROR(keep("token_embd.weight", embeddings_));
+  OUTRIDER_RETURN_IF_ERROR(keep("position_embd.weight", positions_));
+  size_t alignment = kVectorAlignment;
+  for (const auto& file : table_files_) alignment = std::max(alignment, file->alignment());
+  table_row_bytes_ = RoundUp(row_bytes_max, alignment) + alignment;
+  OUTRIDER_ASSIGN_OR_RETURN(table_rows_,
+                            AlignedBuffer::Create(table_row_bytes_ * kLookUpsInFlight, alignment));
+  memory_bytes_ += table_rows_.bytes().size();
+  return absl::OkStatus();
+}
+
+absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOptions& options) {
+  uint64_t extent_bytes_max = 0;
+  for (const Unit& unit : units_) {
+    extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.reads));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DirectFile>> files,
+                            OpenAll(model, options));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      lane_,
+      FlashLane::Create(std::move(files), options.reads_in_flight, extent_bytes_max,
+                        [this](uint64_t id, const absl::Status& status) { OnFilled(id, status); }));
+  memory_bytes_ += extent_bytes_max * options.reads_in_flight;
+  return absl::OkStatus();
+}
+
+absl::Status StreamingWeights::ReadPinned(const LoadProgress& progress) {
+  uint64_t total = 0;
+  std::vector<uint32_t> pinned;
+  for (uint32_t u = 0; u < units_.size(); ++u) {
+    if (!units_[u].is_pinned) continue;
+    pinned.push_back(u);
+    total += ReadBytes(units_[u].reads);
+    lane_->Begin({kPinned | u, units_[u].reads, units_[u].kept.memory});
+  }
+  uint64_t done = 0;
+  for (uint32_t count = 0; count < pinned.size(); ++count) {
+    const Unit& unit = units_[pinned[count]];
+    {
+      MutexLock lock(mu_);
+      while (pinned_count_ <= count) filled_.Wait(mu_);
+      OUTRIDER_RETURN_IF_ERROR(pinned_status_);
+    }
+    done += ReadBytes(unit.reads);
+    if (progress) progress(done, total, unit.reads.back().part.tensor->name);
+  }
+  for (const uint32_t u : pinned) Finish(units_[u], units_[u].kept);
+  return absl::OkStatus();
+}
+
+// --- using ---
+
+// Its matrices have landed: the rest of it, and views.
+void StreamingWeights::Finish(const Unit& unit, Filled& filled) {
+  std::visit(
+      [&](const auto& plan) {
+        PutVectors(plan.vectors, unit.vectors.data(), filled.memory);
+        filled.weights = plan.In(filled.memory);
+      },
+      unit.plan);
+}
+
+absl::StatusOr<Lease<LayerWeights>> StreamingWeights::Acquire(LayerKey key) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Filled* const filled, AcquireUnit(key.layer));
+  return Lease<LayerWeights>(*this, key, std::get<LayerWeights>(filled->weights));
+}
+
+absl::StatusOr<Lease<HeadWeights>> StreamingWeights::Acquire(HeadKey key) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Filled* const filled, AcquireUnit(HeadUnit()));
+  return Lease<HeadWeights>(*this, key, std::get<HeadWeights>(filled->weights));
+}
+
+absl::StatusOr<Lease<FeedForwardWeights>> StreamingWeights::Acquire(ExpertKey) {
+  OUTRIDER_CHECK(false, "models with experts are refused by Open()");
+  return absl::InternalError("");
+}
+
+uint32_t StreamingWeights::UnitOf(const WeightKey& key) const {
+  const auto* const layer = std::get_if<LayerKey>(&key);
+  return layer != nullptr ? layer->layer : HeadUnit();
+}
+
+absl::StatusOr<const StreamingWeights::Filled*> StreamingWeights::AcquireUnit(uint32_t u) {
+  Unit& unit = units_[u];
+  if (unit.is_pinned) return &unit.kept;
+  const MonotonicTime begin = RealClock().Now();
+  MutexLock lock(mu_);
+  ++acquired_;
+  if (Slot* const lent = LentSlot(u); lent != nullptr) {
+    ++lent->lease_count;
+    return &lent->filled;
+  }
+  Slot& slot = ComeTo(u);
+  AwaitFilled(slot);
+  ring_.pop_front();
+  stalled_ += RealClock().Now() - begin;
+  if (!slot.status.ok()) {
+    slot.hand = Hand::kFree;
+    while (!ring_.empty()) ThrowAwayFront();  // who asks again begins with this one
+    next_ = unit.place;
+    return std::exchange(slot.status, absl::OkStatus());
+  }
+  slot.hand = Hand::kLent;
+  slot.lease_count = 1;
+  Finish(unit, slot.filled);
+  return &slot.filled;
+}
+
+StreamingWeights::Slot* StreamingWeights::LentSlot(uint32_t unit) {
+  for (Slot& slot : slots_) {
+    if (slot.hand == Hand::kLent && slot.unit == unit) return &slot;
+  }
+  return nullptr;
+}
+
+// The slot that this unit is, or will be, in, which is at the front of the ring then.
+StreamingWeights::Slot& StreamingWeights::ComeTo(uint32_t unit) {
+  const bool is_ahead =
+      std::ranges::any_of(ring_, [&](uint32_t slot) { return slots_[slot].unit == unit; });
+  while (!ring_.empty() && !(is_ahead && slots_[ring_.front()].unit == unit)) ThrowAwayFront();
+  if (!is_ahead) next_ = units_[unit].place;
+  ReadAhead();
+  // All slots may be filling with what nobody wants any more.
+  while (ring_.empty()) {
+    filled_.Wait(mu_);
+    ReadAhead();
+  }
+  return slots_[ring_.front()];
+}
+
+void StreamingWeights::ThrowAwayFront() {
+  Slot& slot = slots_[ring_.front()];
+  ring_.pop_front();
+  ++thrown_away_;
+  slot.is_wanted = false;
+  if (slot.hand == Hand::kReady) slot.hand = Hand::kFree;
+}
+
+// Free slots get what comes next, as long as that is not in another one.
+void StreamingWeights::ReadAhead() {
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.hand != Hand::kFree) continue;
+    const uint32_t unit = order_[next_];
+    const bool is_held = LentSlot(unit) != nullptr || std::ranges::any_of(ring_, [&](uint32_t s) {
+                           return slots_[s].unit == unit;
+                         });
+    if (is_held) return;
+    next_ = (next_ + 1) % static_cast<uint32_t>(order_.size());
+    slot.hand = Hand::kFilling;
+    slot.is_wanted = true;
+    slot.unit = unit;
+    ring_.push_back(i);
+    lane_->Begin({i, units_[unit].reads, slot.filled.memory});
+  }
+}
+
+// Lends the wait to idle work first.
+void StreamingWeights::AwaitFilled(Slot& slot) {
+  if (slot.hand == Hand::kFilling && idle_work_) {
+    awaited_ = &slot;
+    landed_.store(false, std::memory_order_relaxed);
+    mu_.Unlock();
+    idle_work_(landed_);
+    mu_.Lock();
+    awaited_ = nullptr;
+  }
+  while (slot.hand == Hand::kFilling) filled_.Wait(mu_);
+}
+
+void StreamingWeights::Release(const WeightKey& key) {
+  const uint32_t u = UnitOf(key);
+  if (units_[u].is_pinned) return;
+  MutexLock lock(mu_);
+  Slot* const slot = LentSlot(u);
+  OUTRIDER_CHECK(slot != nullptr, "what is given back was lent");
+  if (--slot->lease_count > 0) return;
+  slot->hand = Hand::kFree;
+  ReadAhead();
+}
+
+// On the lane's thread.
+void StreamingWeights::OnFilled(uint64_t id, const absl::Status& status) {
+  {
+    MutexLock lock(mu_);
+    if ((id & kPinned) != 0) {
+      pinned_status_.Update(status);
+      ++pinned_count_;
+    } else {
+      Slot& slot = slots_[id];
+      slot.status = status;
+      slot.hand = slot.is_wanted ? Hand::kReady : Hand::kFree;
+      if (&slot == awaited_) landed_.store(true, std::memory_order_release);
+    }
+  }
+  filled_.NotifyAll();
+}
+
+// --- tables ---
+
+absl::Status StreamingWeights::LookUp(WeightTable table, std::span<const TableRow> rows) {
+  const std::optional<ModelTensor>& tensor =
+      table == WeightTable::kEmbeddings ? embeddings_ : positions_;
+  if (!tensor) {
+    const WeightMatrix& head = std::get<HeadWeights>(units_.back().kept.weights).matrix;
+    for (const TableRow& row : rows) DecodeRow(head, row.row, {row.out, head.inputs});
+    return absl::OkStatus();
+  }
+  const MonotonicTime begin = RealClock().Now();
+  absl::Status status;
+  for (size_t done = 0; done < rows.size() && status.ok(); done += kLookUpsInFlight) {
+    status = LookUpSome(*tensor,
+                        rows.subspan(done, std::min<size_t>(kLookUpsInFlight, rows.size() - done)));
+  }
+  MutexLock lock(mu_);
+  stalled_ += RealClock().Now() - begin;
+  return status;
+}
+
+// As many as are read at a time. All that has begun has landed when it returns.
+absl::Status StreamingWeights::LookUpSome(const ModelTensor& tensor,
+                                          std::span<const TableRow> rows) {
+  DirectFile& file = *table_files_[tensor.place->file];
+  const uint64_t row_bytes = RowBytes(tensor.type, tensor.dims[0]);
+  const auto extent_of = [&](size_t i) {
+    return file.ExtentOf(tensor.place->offset + rows[i].row * row_bytes, row_bytes);
+  };
+  const auto blocks_of = [&](size_t i) {
+    return table_rows_.bytes().subspan(i * table_row_bytes_, extent_of(i).length);
+  };
+  absl::Status status;
+  size_t begun = 0;
+  for (size_t landed = 0; landed < begun || (begun < rows.size() && status.ok());) {
+    if (begun < rows.size() && status.ok() && file.in_flight() < file.queue_depth()) {
+      status.Update(file.SubmitRead(extent_of(begun).offset, blocks_of(begun), begun));
+      if (status.ok()) ++begun;
+      continue;
+    }
+    const DirectFile::Completion done = file.WaitCompletion();
+    ++landed;
+    status.Update(done.status);
+    if (!done.status.ok()) continue;
+    const TableRow& row = rows[done.tag];
+    status.Update(Dequantize(tensor.type,
+                             blocks_of(done.tag).subspan(extent_of(done.tag).skip, row_bytes),
+                             {row.out, tensor.dims[0]}));
+  }
+  if (!status.ok()) return Annotate(status, Concat("tensor ", tensor.name));
+  MutexLock lock(mu_);
+  looked_up_bytes_ += rows.size() * row_bytes;
+  return absl::OkStatus();
+}
+
+StreamStats StreamingWeights::stats() const {
+  MutexLock lock(mu_);
+  return {.bytes_read = lane_->bytes_read() + looked_up_bytes_,
+          .acquired = acquired_,
+          .thrown_away = thrown_away_,
+          .stalled = stalled_};
+}
+
+}  // namespace outrider

@@ -1,0 +1,194 @@
+// Weights of a model that is larger than memory: some of them stay, the others come from flash just
+// before they are used, layer after layer, in a ring of slots that is read ahead.
+//
+//   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<StreamingWeights> weights,
+//                             StreamingWeights::Open(*model, spec, path,
+//                                                    {.slot_count = 3, .pinned_layer_count = 8},
+//                                                    progress));
+//
+// The order of layers is a cycle, so what comes next is always known, and a cache that evicts what was
+// used longest ago would hit nothing. A fixed part of the layers is pinned instead, evenly spread, so
+// that the lane goes on reading while pinned ones are computed. A slot is in one of four hands:
+//
+//     free --lane--> filling --> ready --Acquire()--> lent --~Lease()--> free
+//
+// Whoever acquires another key than the next in the ring (a pass whose rows all dropped out half way,
+// a prompt of which no logits are wanted) has what was read ahead thrown away up to there.
+//
+// The bits are those of resident weights: the same panels, packed from the same rows. Rows of embeddings
+// are looked up on flash, a few kilobytes each, unless they are the head and that is pinned. Norms
+// and biases are kept.
+//
+// Memory:  MemoryBytes(): slots, pinned weights, norms and biases, staging; all taken by Open(). Reads
+//          go past the page cache where the file system lets them (refusals() says where not).
+// Threads: as WeightStore says, beside a lane of its own (flash_lane.h).
+// Errors:  a read that fails is that of the Acquire() or LookUp() it belongs to, and names file,
+//          tensor and offset; the next one tries again. InvalidArgument for a model whose rows do not
+//          lie in its files as they are used; Unimplemented for experts.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/buffer.h"
+#include "common/base/direct_file.h"
+#include "common/base/monotonic_time.h"
+#include "common/base/mutex.h"
+#include "common/formats/models/model_file.h"
+#include "common/model/model_spec.h"
+#include "common/model/weights/load_plan.h"
+#include "common/model/weights/resident_weights.h"
+#include "common/model/weights/streaming/flash_lane.h"
+#include "common/model/weights/streaming/flash_reads.h"
+#include "common/model/weights/weight_store.h"
+
+namespace outrider {
+
+struct StreamOptions {
+  uint32_t slot_count = 3;  // 2 at least, or what is read waits for what is computed
+  uint32_t pinned_layer_count = 0;
+  bool pins_head = true;  // exits need that
+  uint32_t reads_in_flight = 4;
+  bool direct = true;    // past the page cache,
+  bool io_uring = true;  // and by io_uring: where the kernel lets us
+};
+
+// Since it was opened.
+struct StreamStats {
+  uint64_t bytes_read = 0;
+  uint64_t acquired = 0;     // streamed keys
+  uint64_t thrown_away = 0;  // keys that were read ahead for nothing
+  Duration stalled = {};     // in Acquire() and LookUp(), idle work and all
+};
+
+class StreamingWeights final : public WeightStore {
+ public:
+  // `path` starts every message. Reads what is pinned, and the whole file once if it has no record of
+  // its content hash (`outrider convert --flash` writes one).
+  static absl::StatusOr<std::unique_ptr<StreamingWeights>> Open(const ModelFile& model,
+                                                                const ModelSpec& spec,
+                                                                const std::string& path,
+                                                                const StreamOptions& options,
+                                                                const LoadProgress& progress);
+  ~StreamingWeights() override;  // nothing is leased
+
+  std::span<const float> rope_freqs() const override { return rope_freqs_; }
+  absl::Status LookUp(WeightTable table, std::span<const TableRow> rows) override;
+  absl::StatusOr<Lease<HeadWeights>> Acquire(HeadKey key) override;
+  absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override;
+  absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) override;
+  uint32_t expert_leases_max() const override { return 1; }
+  void Prefetch(std::span<const WeightKey>) override {}  // the order is known
+  void LendWaits(IdleWork work) override { idle_work_ = std::move(work); }
+
+  uint64_t content_hash() const { return content_hash_; }
+  uint64_t memory_bytes() const { return memory_bytes_; }
+  // Of a pass that goes all the way.
+  uint64_t bytes_per_pass() const { return bytes_per_pass_; }
+  StreamStats stats() const;
+  // How it is read, and why it is not read in a better way.
+  const std::string& backend() const { return lane_->file(0).backend(); }
+  const std::vector<std::string>& refusals() const { return lane_->file(0).refusals(); }
+
+ private:
+  static constexpr uint32_t kLookUpsInFlight = 16;
+
+  // What lies in memory of one unit.
+  struct Filled {
+    std::byte* memory = nullptr;
+    std::variant<LayerWeights, HeadWeights> weights = {};  // views of that
+  };
+
+  // A layer, or the head: what is read for it, and where it stays if it is pinned.
+  struct Unit {
+    std::variant<LoadPlan<LayerWeights>, LoadPlan<HeadWeights>> plan;
+    std::vector<FlashRead> reads;
+    std::vector<std::byte> vectors;  // norms and biases, in the order of the plan's
+    bool is_pinned = false;
+    Filled kept = {};    // of what is pinned
+    uint32_t place = 0;  // in order_, of what is streamed
+  };
+
+  enum class Hand { kFree, kFilling, kReady, kLent };
+
+  struct Slot {
+    Filled filled;
+    Hand hand = Hand::kFree;
+    bool is_wanted = true;  // false: is free as soon as it is filled
+    uint32_t unit = 0;
+    uint32_t lease_count = 0;
+    absl::Status status = {};
+  };
+
+  StreamingWeights() = default;
+
+  absl::Status Plan(const ModelFile& model, const ModelSpec& spec, const StreamOptions& options);
+  absl::Status TakeMemory(const StreamOptions& options);
+  absl::Status ReadEntry(const ModelFile& model, const ModelSpec& spec);
+  absl::Status StartLane(const ModelFile& model, const StreamOptions& options);
+  absl::Status ReadPinned(const LoadProgress& progress);
+
+  static size_t SlotBytes(const Unit& unit);
+  static void Finish(const Unit& unit, Filled& filled);
+  uint32_t HeadUnit() const { return static_cast<uint32_t>(units_.size() - 1); }
+  uint32_t UnitOf(const WeightKey& key) const;
+  absl::StatusOr<const Filled*> AcquireUnit(uint32_t unit);
+  void Release(const WeightKey& key) override;
+  absl::Status LookUpSome(const ModelTensor& tensor, std::span<const TableRow> rows);
+
+  Slot* LentSlot(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Slot& ComeTo(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AwaitFilled(Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ThrowAwayFront() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReadAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnFilled(uint64_t id, const absl::Status& status);
+
+  // Constant after Open(), but for what lies in the memory.
+  std::string path_;
+  std::vector<Unit> units_;      // layers, then the head
+  std::vector<uint32_t> order_;  // streamed units, in the order of a pass
+  PageBuffer pinned_memory_;
+  PageBuffer slot_memory_;
+  std::vector<float> rope_freqs_;
+  std::optional<ModelTensor> embeddings_;  // rows of which are looked up on flash
+  std::optional<ModelTensor> positions_;
+  uint64_t content_hash_ = 0;
+  uint64_t memory_bytes_ = 0;
+  uint64_t bytes_per_pass_ = 0;
+
+  // The thread that computes.
+  IdleWork idle_work_;
+  AlignedBuffer
+      table_rows_;  // kLookUpsInFlight of table_row_bytes_, before the files that write there
+  uint64_t table_row_bytes_ = 0;
+  std::vector<std::unique_ptr<DirectFile>> table_files_;
+
+  mutable Mutex mu_;
+  CondVar filled_;
+  std::deque<Slot> slots_ ABSL_GUARDED_BY(mu_);
+  std::deque<uint32_t> ring_ ABSL_GUARDED_BY(mu_);      // slots filling or ready, the next first
+  uint32_t next_ ABSL_GUARDED_BY(mu_) = 0;              // place in order_ of what is read next
+  const Slot* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;  // by idle work
+  absl::Status pinned_status_ ABSL_GUARDED_BY(mu_);
+  uint32_t pinned_count_ ABSL_GUARDED_BY(mu_) = 0;  // that have been filled
+  uint64_t acquired_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t thrown_away_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t looked_up_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  Duration stalled_ ABSL_GUARDED_BY(mu_) = {};
+  std::atomic<bool> landed_ = false;  // what idle work waits for
+
+  std::unique_ptr<FlashLane> lane_;  // last: its thread uses all of the above
+};
+
+}  // namespace outrider
