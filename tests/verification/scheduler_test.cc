@@ -138,7 +138,7 @@ TEST(Scheduler, KeysGetEqualPartsHoweverManySessionsTheyHave) {
 TEST(Scheduler, APassThatCanWaitTakesOnlyWhatNobodyWants) {
   Scheduler scheduler = WithSessions(3, {.row_count_max = 8});
   Candidate patient = Ready(3, 0);
-  patient.can_wait = true;
+  patient.claim = Scheduler::Claim::kSpare;
   EXPECT_THAT(Chosen(scheduler, {Ready(1, 3), Ready(2, 3), patient}), ElementsAre("1:3", "2:3"));
   EXPECT_THAT(Chosen(scheduler, {Ready(1, 3), Ready(2, 2), patient}),
               ElementsAre("1:3", "2:2", "3:0"));

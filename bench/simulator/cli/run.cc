@@ -52,6 +52,7 @@ void Print(const Figures& figures) {
                     {"  of 95 % at most", Fixed(figures.token_ms_p95, 2), "ms"},
                     {"first token after", Fixed(figures.first_ms, 1), "ms"},
                     {"passes per token", Fixed(figures.passes_per_token, 3), ""},
+                    {"passes per run", Fixed(figures.passes_per_run, 2), ""},
                     {"rows per pass", Fixed(figures.rows_per_pass, 1), ""},
                     {"rows per token", Fixed(figures.rows_per_token, 2), ""},
                     {"passes ready at once", Fixed(100 * figures.ready_share, 1), "%"},
@@ -62,6 +63,7 @@ void Print(const Figures& figures) {
                     {"bytes up per token", Fixed(figures.bytes_up_per_token, 1), "B"},
                     {"bytes down per token", Fixed(figures.bytes_down_per_token, 1), "B"},
                     {"target busy", Fixed(100 * figures.target_busy, 1), "%"},
+                    {"tokens a busy second", Fixed(figures.tokens_per_target_second, 1), ""},
                     {"fairness", Fixed(figures.fairness, 3), ""}})
                  .c_str(),
              stdout);

@@ -82,6 +82,8 @@ Figures FiguresOf(Simulation& simulation) {
   figures.token_ms = Ratio(Sum(waits), static_cast<double>(waits.size()));
   figures.token_ms_p95 = Percentile(std::move(waits), 0.95);
   figures.passes_per_token = Ratio(passes, tokens);
+  figures.passes_per_run =
+      Ratio(static_cast<double>(host.passes()), static_cast<double>(host.runs()));
   figures.rows_per_pass =
       Ratio(static_cast<double>(host.rows()), static_cast<double>(host.passes()));
   figures.rows_per_token = Ratio(static_cast<double>(host.rows()), tokens);

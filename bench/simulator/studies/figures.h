@@ -21,7 +21,8 @@ struct Figures {
   double token_ms_p95 = 0;  // of tokens, each with its share of the wait for those it came with
 
   double passes_per_token = 0;
-  double rows_per_pass = 0;  // roots and drafted nodes
+  double passes_per_run = 0;  // sessions that share a read of the weights
+  double rows_per_pass = 0;   // roots and drafted nodes
   double rows_per_token = 0;
   double ready_share = 0;  // of passes that began, with growth, the moment the root was known
   // Of passes, those whose verdict found children below the new root already: by the draft alone,

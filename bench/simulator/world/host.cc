@@ -155,6 +155,7 @@ void Host::Do(const VerifierMachine::RunTarget& action) {
   }
   run.prompt_time = time - run.pass_time;
   busy_ += time;
+  if (rows > 0) ++runs_;
   const MonotonicTime end =
       (parts_.shared == nullptr ? target_processor_ : *parts_.shared).Take(time);
   for (const TargetWork& work : run.works) {

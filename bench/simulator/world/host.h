@@ -83,6 +83,7 @@ class Host {
 
   const VerifierMachine& machine() const { return *machine_; }
   Duration busy() const { return busy_; }  // of the target
+  uint64_t runs() const { return runs_; }  // with passes
   uint64_t passes() const { return passes_; }
   uint64_t rows() const { return rows_; }  // of all passes
   // Passes over growth that began the moment their session's pass before had ended.
@@ -154,6 +155,7 @@ class Host {
   uint64_t timer_ = 0;
 
   Duration busy_{0};
+  uint64_t runs_ = 0;
   uint64_t passes_ = 0;
   uint64_t rows_ = 0;
   uint64_t ready_passes_ = 0;

@@ -48,6 +48,8 @@ class DryWait {
   MonotonicTime AloneAt() const { return alone_at_; }
   // When growth is due for it; none: nobody knows, or the device has been silent of late.
   std::optional<MonotonicTime> GrowthAt() const;
+  // D, in seconds; none: not known yet.
+  std::optional<double> delay() const { return delay_.value(); }
 
  private:
   enum class Run { kNone, kAfterWait, kOfThePast };

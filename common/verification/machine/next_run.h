@@ -71,6 +71,7 @@ class NextRun {
   // What a run takes whatever is in it; none: not known yet.
   std::optional<double> run_seconds() const { return scheduler_.run_seconds(); }
   // What a drafted node has to promise to be worth its row (row_worth.h).
+  double RowPrice() const { return row_worth_.Price(scheduler_.row_seconds()); }
   double LeastChance() const { return row_worth_.LeastChance(scheduler_.row_seconds()); }
   const RunStats& stats() const { return stats_; }
 

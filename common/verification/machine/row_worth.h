@@ -37,10 +37,12 @@ class RowWorth {
     tokens_.Add(tokens);
   }
 
-  // Of a node. `row_seconds` is what a row takes.
-  double LeastChance(double row_seconds) const {
-    return seconds_.Value() > 0 ? kMargin * row_seconds * tokens_.Value() / seconds_.Value() : 0;
+  // What a row costs all others, in tokens. `row_seconds` is what it takes.
+  double Price(double row_seconds) const {
+    return seconds_.Value() > 0 ? row_seconds * tokens_.Value() / seconds_.Value() : 0;
   }
+  // Of a node.
+  double LeastChance(double row_seconds) const { return kMargin * Price(row_seconds); }
 
  private:
   // A night without anybody says nothing of the morning.

@@ -53,13 +53,19 @@ void Scheduler::Choose(std::span<const Candidate> candidates, uint32_t expected_
   Order(candidates);
   shares_.assign(candidates.size(), Share{});
   SharePrompts(candidates, /*beside_others=*/candidates.size() + expected_count > 1);
-  const uint32_t left = ShareRows(candidates, /*can_wait=*/false, PassRowsMax(candidates.size()));
-  ShareRows(candidates, /*can_wait=*/true, left);
+  uint32_t left = ShareRows(candidates, Claim::kPart, PassRowsMax(candidates.size()));
+  left = ShareRows(candidates, Claim::kSpare, left);
+  if (TakesPlace()) ShareRows(candidates, Claim::kBeside, left);
   shares.clear();
   for (size_t i = 0; i < shares_.size(); ++i) {
     shares_[i].candidate = i;
     if (shares_[i].prompt_tokens > 0 || shares_[i].has_pass) shares.push_back(shares_[i]);
   }
+}
+
+bool Scheduler::TakesPlace() const {
+  return std::ranges::any_of(
+      shares_, [](const Share& share) { return share.prompt_tokens > 0 || share.has_pass; });
 }
 
 // Ranks the candidates. Who comes back has used at least what those have who are being served.
@@ -126,27 +132,27 @@ void Scheduler::SharePrompts(std::span<const Candidate> candidates, bool beside_
   }
 }
 
-uint32_t Scheduler::ShareRows(std::span<const Candidate> candidates, bool can_wait, uint32_t rows) {
+uint32_t Scheduler::ShareRows(std::span<const Candidate> candidates, Claim claim, uint32_t rows) {
   passing_.clear();
   groups_.clear();
-  key_claims_.clear();
+  key_parts_.clear();
   for (Rank& rank : ranks_) {
     const Candidate& candidate = candidates[rank.candidate];
     const bool is_read = shares_[rank.candidate].prompt_tokens == candidate.prompt_tokens;
-    if (!candidate.wants_pass || !is_read || candidate.can_wait != can_wait) continue;
+    if (!candidate.wants_pass || !is_read || candidate.claim != claim) continue;
     if (passing_.empty() || passing_.back()->key != rank.key) {
       groups_.push_back({passing_.size(), passing_.size()});
-      key_claims_.push_back({.wanted = 0, .share = keys_.at(rank.key).share});
+      key_parts_.push_back({.wanted = 0, .share = keys_.at(rank.key).share});
     }
     passing_.push_back(&rank);
     groups_.back().end = passing_.size();
-    key_claims_.back().wanted += 1 + candidate.node_count;
+    key_parts_.back().wanted += 1 + candidate.node_count;
   }
-  const uint32_t left = Divide(rows, key_claims_);
+  const uint32_t left = Divide(rows, key_parts_);
   for (size_t i = 0; i < groups_.size(); ++i) {
     const std::span<Rank* const> group(passing_.begin() + static_cast<ptrdiff_t>(groups_[i].begin),
                                        passing_.begin() + static_cast<ptrdiff_t>(groups_[i].end));
-    ShareRowsOfKey(candidates, group, key_claims_[i].granted);
+    ShareRowsOfKey(candidates, group, key_parts_[i].granted);
   }
   return left;
 }
@@ -155,41 +161,40 @@ uint32_t Scheduler::ShareRows(std::span<const Candidate> candidates, bool can_wa
 void Scheduler::ShareRowsOfKey(std::span<const Candidate> candidates, std::span<Rank* const> ranks,
                                uint32_t rows) {
   const size_t root_count = std::min<size_t>(rows, ranks.size());
-  claims_.assign(root_count, {.wanted = 0});
+  parts_.assign(root_count, {.wanted = 0});
   uint32_t left = rows - static_cast<uint32_t>(root_count);
   for (size_t doubt = 0; doubt < NodesByDoubt().size() && left > 0; ++doubt) {
     for (size_t i = 0; i < root_count; ++i) {
       const Candidate& candidate = candidates[ranks[i]->candidate];
-      claims_[i].wanted =
-          std::min(candidate.node_count, claims_[i].wanted + candidate.by_doubt[doubt]);
+      parts_[i].wanted =
+          std::min(candidate.node_count, parts_[i].wanted + candidate.by_doubt[doubt]);
     }
-    left = Divide(left, claims_);
+    left = Divide(left, parts_);
   }
   for (size_t i = 0; i < root_count; ++i) {
-    claims_[i].wanted = candidates[ranks[i]->candidate].node_count;
+    parts_[i].wanted = candidates[ranks[i]->candidate].node_count;
   }
-  Divide(left, claims_);
+  Divide(left, parts_);
   for (size_t i = 0; i < root_count; ++i) {
     Share& share = shares_[ranks[i]->candidate];
     share.has_pass = true;
-    share.node_count = claims_[i].granted;
+    share.node_count = parts_[i].granted;
   }
 }
 
 // Parts by everybody's share, but to nobody more than it wants; what does not divide goes to those who come first.
 // Returns what nobody wants.
-uint32_t Scheduler::Divide(uint32_t total, std::span<Claim> claims) {
+uint32_t Scheduler::Divide(uint32_t total, std::span<Part> parts) {
   for (;;) {
     uint64_t open = 0;  // shares of those who want more
-    for (const Claim& claim : claims) open += claim.granted < claim.wanted ? claim.share : 0;
+    for (const Part& part : parts) open += part.granted < part.wanted ? part.share : 0;
     if (open == 0 || total == 0) return total;
     const uint64_t there = total;
-    for (Claim& claim : claims) {
-      const auto by_share =
-          static_cast<uint32_t>(std::max<uint64_t>(1, there * claim.share / open));
-      const uint32_t part = std::min({by_share, claim.wanted - claim.granted, total});
-      claim.granted += part;
-      total -= part;
+    for (Part& part : parts) {
+      const auto by_share = static_cast<uint32_t>(std::max<uint64_t>(1, there * part.share / open));
+      const uint32_t more = std::min({by_share, part.wanted - part.granted, total});
+      part.granted += more;
+      total -= more;
     }
   }
 }

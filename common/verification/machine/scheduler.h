@@ -64,13 +64,20 @@ class Scheduler {
     Duration prompt_time_max = std::chrono::milliseconds(500);
   };
 
+  // What a pass may have of a run.
+  enum class Claim : uint8_t {
+    kPart,    // its part
+    kSpare,   // what nobody else wants, or nothing
+    kBeside,  // so, too, where the run takes place without it
+  };
+
   struct Candidate {
     uint64_t session;              // that Open() has been told of
     uint32_t prompt_tokens = 0;    // to be read before it can have a pass
     bool wants_pass = false;       // when those are read
     uint32_t node_count = 0;       // nodes it would like in that pass
     NodesByDoubt by_doubt = {{}};  // of them, from the likeliest on; those left out are the last
-    bool can_wait = false;         // the pass may be had for what nobody else wants, or not at all
+    Claim claim = Claim::kPart;
   };
 
   struct Share {
@@ -128,7 +135,7 @@ class Scheduler {
     auto operator<=>(const Rank&) const = default;
   };
   // A part of something that is divided.
-  struct Claim {
+  struct Part {
     uint32_t wanted;
     uint32_t share = 1;
     uint32_t granted = 0;
@@ -144,11 +151,12 @@ class Scheduler {
   uint32_t RowsReady(std::span<const Candidate> candidates) const;
   uint32_t PieceBesideOthers(uint32_t pass_rows) const;
   void SharePrompts(std::span<const Candidate> candidates, bool beside_others);
-  // To the passes that can or cannot wait; returns what is left.
-  uint32_t ShareRows(std::span<const Candidate> candidates, bool can_wait, uint32_t rows);
+  // To the passes of that claim; returns what is left.
+  uint32_t ShareRows(std::span<const Candidate> candidates, Claim claim, uint32_t rows);
+  bool TakesPlace() const;
   void ShareRowsOfKey(std::span<const Candidate> candidates, std::span<Rank* const> ranks,
                       uint32_t rows);
-  static uint32_t Divide(uint32_t total, std::span<Claim> claims);
+  static uint32_t Divide(uint32_t total, std::span<Part> parts);
 
   const Options options_;
   absl::flat_hash_map<uint64_t, KeyAccount> keys_;
@@ -161,8 +169,8 @@ class Scheduler {
   std::vector<Share> shares_;   // by candidate
   std::vector<Rank*> passing_;  // ranks whose pass is being given rows
   std::vector<Group> groups_;   // of passing_
-  std::vector<Claim> key_claims_;
-  std::vector<Claim> claims_;
+  std::vector<Part> key_parts_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace outrider

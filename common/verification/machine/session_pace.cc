@@ -1,11 +1,14 @@
 #include "common/verification/machine/session_pace.h"
 
+#include <chrono>
+
 namespace outrider {
 
 void SessionPace::RootKnown(const VerifiedSequence& sequence, std::optional<DryWait::PassTime> pass,
                             MonotonicTime now) {
   dry_.RootKnown(sequence.verdict_count(), !sequence.has_growth(), pass, now);
   due_.RootKnown(sequence.verdict_count(), sequence.Promise(), now);
+  joining_.RootKnown(!sequence.has_growth(), now);
 }
 
 void SessionPace::Grown(const v1::Grow& grow, const VerifiedSequence& sequence, MonotonicTime now) {
@@ -18,6 +21,7 @@ void SessionPace::Grown(const v1::Grow& grow, const VerifiedSequence& sequence, 
 void SessionPace::Yielded(uint32_t nodes, uint32_t tokens) {
   dry_.Yielded(nodes, tokens);
   due_.Yielded(tokens);
+  joining_.Passed(nodes, tokens);
 }
 
 SessionPace::Start SessionPace::NextStart(const VerifiedSequence& sequence) const {
@@ -28,6 +32,16 @@ SessionPace::Start SessionPace::NextStart(const VerifiedSequence& sequence) cons
   if (sequence.has_growth()) return {kAtOnce};
   if (waits()) return {};
   return {dry_.AloneAt(), /*can_wait=*/true};
+}
+
+bool SessionPace::Joins(const VerifiedSequence& sequence, const Joining::Run& run,
+                        MonotonicTime now) const {
+  if (sequence.drafted_here() || sequence.has_growth()) return false;
+  const std::optional<double> delay = dry_.delay();
+  if (!delay) return false;
+  const std::optional<MonotonicTime> at = dry_.GrowthAt();
+  if (!at) return true;
+  return joining_.Joins(run, *delay, std::chrono::duration<double>(*at - now).count());
 }
 
 }  // namespace outrider

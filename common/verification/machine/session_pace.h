@@ -19,6 +19,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/speculation/costs/growth_due.h"
 #include "common/verification/machine/dry_wait.h"
+#include "common/verification/machine/joining.h"
 #include "common/verification/verified_sequence.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
@@ -49,6 +50,9 @@ class SessionPace {
   Start NextStart(const VerifiedSequence& sequence) const;
   // When growth is due without which its pass does not begin; none: nobody knows.
   std::optional<MonotonicTime> GrowthAt() const { return dry_.GrowthAt(); }
+  // Of a sequence whose pass does not begin yet: whether its root takes part in a run that others
+  // begin now.
+  bool Joins(const VerifiedSequence& sequence, const Joining::Run& run, MonotonicTime now) const;
 
   // When the newest node came.
   MonotonicTime last_growth() const { return last_growth_; }
@@ -64,6 +68,7 @@ class SessionPace {
   MonotonicTime last_growth_{};
   DryWait dry_;
   GrowthDue due_;
+  Joining joining_;
 };
 
 }  // namespace outrider

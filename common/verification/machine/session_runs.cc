@@ -31,10 +31,7 @@ void SessionRuns::Begin() {
     begin_at_ = state_.moment.now + wait;
     return;
   }
-  for (const auto& [number, can_wait] : std::exchange(gathered_, {})) {
-    if (VerifierSession* const session = state_.sessions.Find(number)) Consider(*session);
-  }
-  ready_count_ = 0;
+  if (beside_count_ < gathered_.size()) ConsiderGathered();  // else nobody begins a run
   for (const Scheduler::Share& share : state_.run.Choose(state_.sessions.expected_count())) {
     BeginWork(share);
   }
@@ -47,15 +44,25 @@ void SessionRuns::Begin() {
     state_.moment.Ask(VerifierEvents::RunTarget{run});
 }
 
+void SessionRuns::ConsiderGathered() {
+  for (const auto& [number, claim] : std::exchange(gathered_, {})) {
+    if (VerifierSession* const session = state_.sessions.Find(number)) Consider(*session);
+  }
+  ready_count_ = 0;
+  beside_count_ = 0;
+}
+
 void SessionRuns::Gather(VerifierSession& session) {
   if (const auto known = gathered_.find(session.number); known != gathered_.end()) {
-    if (!known->second) --ready_count_;
+    if (known->second == Scheduler::Claim::kPart) --ready_count_;
+    if (known->second == Scheduler::Claim::kBeside) --beside_count_;
     gathered_.erase(known);
   }
   const std::optional<Turn> turn = TurnOf(session);
   if (!turn) return;
-  gathered_.insert({session.number, turn->can_wait});
-  if (!turn->can_wait) ++ready_count_;
+  gathered_.insert({session.number, turn->claim});
+  if (turn->claim == Scheduler::Claim::kPart) ++ready_count_;
+  if (turn->claim == Scheduler::Claim::kBeside) ++beside_count_;
 }
 
 // For how long the run is to wait for those who are nearly ready.
@@ -87,21 +94,31 @@ std::optional<SessionRuns::Turn> SessionRuns::TurnOf(VerifierSession& session) {
   const uint32_t prompt_tokens = length - session.at_target.read_count();
   if (prompt_tokens == 0 && !starts) {
     state_.sessions.Expect(session, true, session.pace.GrowthAt());
-    return std::nullopt;
+    if (state_.sessions.size() == 1) return std::nullopt;
+    return Turn{0, true, Scheduler::Claim::kBeside};
   }
-  return Turn{prompt_tokens, starts, start.can_wait};
+  return Turn{prompt_tokens, starts,
+              start.can_wait ? Scheduler::Claim::kSpare : Scheduler::Claim::kPart};
 }
 
 void SessionRuns::Consider(VerifierSession& session) {
   const std::optional<Turn> turn = TurnOf(session);
   if (!turn) return;
   state_.sessions.Touch(session);  // until it has had its turn
+  if (turn->claim == Scheduler::Claim::kBeside && !Joins(session)) return;
   Scheduler::Candidate candidate = {.session = session.number,
                                     .prompt_tokens = turn->prompt_tokens,
                                     .wants_pass = turn->starts,
-                                    .can_wait = turn->can_wait};
-  CountNodes(session, candidate);
+                                    .claim = turn->claim};
+  if (turn->claim != Scheduler::Claim::kBeside) CountNodes(session, candidate);
   state_.run.Consider(candidate);
+}
+
+// Whether one that waits for growth has its root in a run of others.
+bool SessionRuns::Joins(const VerifierSession& session) const {
+  const std::optional<DryWait::PassTime> pass = state_.run.pass_time_known();
+  return pass && session.pace.Joins(*session.sequence, {pass->seconds, state_.run.RowPrice()},
+                                    state_.moment.now);
 }
 
 // One that has a stream and a reply to write, but waits for its device, is idle after a while.

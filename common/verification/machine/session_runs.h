@@ -48,14 +48,16 @@ class SessionRuns {
  private:
   std::optional<MonotonicTime> IdleSince(const VerifierSession& session) const;
   void Gather(VerifierSession& session);
+  void ConsiderGathered();
   Duration GatheringTime() const;
   struct Turn {
     uint32_t prompt_tokens;  // to be read
     bool starts;             // its next pass
-    bool can_wait;
+    Scheduler::Claim claim;
   };
   std::optional<Turn> TurnOf(VerifierSession& session);
   void Consider(VerifierSession& session);
+  bool Joins(const VerifierSession& session) const;
   bool MustBeSeenFirst(const VerifierSession& session) const;
   void CountNodes(const VerifierSession& session, Scheduler::Candidate& candidate) const;
   void BeginWork(const Scheduler::Share& share);
@@ -69,10 +71,11 @@ class SessionRuns {
   VerifierState& state_;
   Attachments& attachments_;
   std::optional<MonotonicTime> begin_at_;
-  // Who wants something of the next run, and whether it can wait: as it was when something last
-  // changed for them, and looked at again when the run begins.
-  std::map<uint64_t, bool> gathered_;
-  uint32_t ready_count_ = 0;  // of those, who cannot wait
+  // Who wants what of the next run: as it was when something last changed for them, and looked at
+  // again when the run begins.
+  std::map<uint64_t, Scheduler::Claim> gathered_;
+  uint32_t ready_count_ = 0;   // of those, who have a part in it
+  uint32_t beside_count_ = 0;  // who would only join one of others
   WritingStats stats_;
   uint64_t hints_sent_ = 0;
   ExitWorth exit_worth_;

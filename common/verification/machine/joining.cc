@@ -1,0 +1,49 @@
+#include "common/verification/machine/joining.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace outrider {
+namespace {
+
+// A device that was away for longer says nothing of how fast it is.
+constexpr double kSecondsMax = 1;
+
+}  // namespace
+
+void Joining::RootKnown(bool is_dry, MonotonicTime now) {
+  if (!is_dry) return;
+  if (dry_at_ && tokens_since_ > 0) Learn(std::chrono::duration<double>(now - *dry_at_).count());
+  dry_at_ = now;
+  tokens_since_ = rows_since_ = 0;
+}
+
+// What began without growth was no wait.
+void Joining::Passed(uint32_t nodes, uint32_t tokens) {
+  if (nodes == 0) {
+    ++without_;
+    dry_at_.reset();
+    return;
+  }
+  tokens_since_ += tokens;
+  rows_since_ += 1 + nodes;
+}
+
+void Joining::Learn(double seconds) {
+  without_ = 0;
+  if (seconds > kSecondsMax) return;
+  count_ = std::min(count_ + 1, kCountMax);
+  tokens_ += (tokens_since_ - tokens_) / count_;
+  rows_ += (rows_since_ - rows_) / count_;
+  seconds_ = seconds_.value_or(seconds) + (seconds - seconds_.value_or(seconds)) / count_;
+}
+
+bool Joining::Joins(const Run& run, double delay, double due) const {
+  if (without_ >= kTryEvery) return false;
+  const double rate =
+      (tokens_ - run.row_price * rows_) / seconds_.value_or(delay + run.seconds);
+  const double set_back = delay - std::max(0.0, due - run.seconds);
+  return 1 - run.row_price > rate * set_back;
+}
+
+}  // namespace outrider

@@ -1,0 +1,73 @@
+// Whether a session that waits for growth takes part, with its root alone, in a run of others that
+// begins without it.
+//
+// The weights are read for the others anyway, so its root costs a row, and brings a token. What it
+// has from waiting instead is the growth it waits for, and that may come much later than the run
+// ends. A session that waits writes
+//
+//   (tokens - price * rows) / seconds        from one dry root to the next, where growth came
+//
+// with `price` what a row costs all others in tokens (row_worth.h). To take part moves its root to
+// the run's end, and growth for that comes as long after it as it always does. So it takes part if
+// the token, less its row, is more than it would have written in the time by which it is set back:
+//
+//   1 - price  >  rate * (D - max(0, due - run))
+//
+// D being what growth takes from a verdict, `due` what is still to go of it, and `run` what the run
+// takes. Nearly always so where D is short of a run: who misses one that does not wait for him loses
+// all of it. Where it is long, a draft that is mostly right is waited for and one that is mostly
+// wrong is not, for its target would stand by while others have the weights read for a few.
+//
+// A draft is taken to be good until it is seen, and one that is not waited for is waited for again
+// after kTryEvery passes: that costs it less than two percent, and nobody else more than that.
+//
+// Threads: as a vector.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/base/monotonic_time.h"
+
+namespace outrider {
+
+class Joining {
+ public:
+  static constexpr uint32_t kTryEvery = 64;
+
+  // What a run of others takes, and what a row of it costs them, in tokens.
+  struct Run {
+    double seconds;
+    double row_price;
+  };
+
+  // After a verdict, or when a device has attached. `is_dry`: it has no child.
+  void RootKnown(bool is_dry, MonotonicTime now);
+  // A pass over so many drafted nodes has committed so many tokens.
+  void Passed(uint32_t nodes, uint32_t tokens);
+
+  // At a dry root. `delay`: what growth takes from a verdict, and `due`: until it comes. None: nobody
+  // knows, as of a device that has been silent of late.
+  bool Joins(const Run& run, double delay, double due) const;
+
+ private:
+  // What is supposed of a draft, until anything is known of it.
+  static constexpr double kSupposedTokens = 5;
+  static constexpr uint32_t kSupposedCount = 2;
+  static constexpr uint32_t kCountMax = 16;
+
+  void Learn(double seconds);
+
+  // Means over times from a dry root to the next in which growth was waited for.
+  uint32_t count_ = kSupposedCount;
+  double tokens_ = kSupposedTokens;
+  double rows_ = kSupposedTokens;
+  std::optional<double> seconds_;
+
+  std::optional<MonotonicTime> dry_at_;  // since when that has been going on
+  double tokens_since_ = 0;
+  double rows_since_ = 0;
+  uint32_t without_ = 0;  // passes without growth, since it was last waited for
+};
+
+}  // namespace outrider
