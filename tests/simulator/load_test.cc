@@ -54,5 +54,54 @@ TEST(Load, WhoPromisesWhatNeverComesGetsNoRowsForIt) {
   EXPECT_LT(drafted.rows_per_token, 1.4);
 }
 
+// --- by a second of the target's time ---
+
+// Text that devices at a round trip have of it, of what plain continuous batching of the target
+// alone writes.
+double OfTargetAlone(uint32_t session_count, std::string_view pass_time, int round_trip_ms,
+                     PolicyKind policy, std::string_view skill) {
+  const std::unique_ptr<World> world = *World::Create({.vocabulary_size = 1000, .seed = 1});
+  Scenario scenario;
+  scenario.link.delay = Milliseconds(round_trip_ms / 2.0);
+  scenario.pass_time = *TimeProfile::Parse(pass_time);
+  scenario.draft_time = *TimeProfile::Parse("draft:0.6");
+  scenario.policy.kind = policy;
+  scenario.skill = *DraftSkill::Parse(skill);
+  scenario.session_count = session_count;
+  scenario.stagger = Milliseconds(7);
+  scenario.max_tokens = 300;
+  scenario.sketch.pass_node_count_max = policy == PolicyKind::kAuto ? 63 : 16;
+  Scenario alone = scenario;
+  alone.policy.kind = PolicyKind::kOurs;
+  alone.skill = *DraftSkill::Parse("none");
+  alone.dry_policy = v1::DRY_POLICY_ALONE;
+  double rates[2];
+  for (const bool drafts : {false, true}) {
+    Simulation simulation(*world, drafts ? scenario : alone);
+    EXPECT_TRUE(simulation.Run());
+    EXPECT_TRUE(CheckTexts(simulation).ok()) << CheckTexts(simulation);
+    rates[drafts] = FiguresOf(simulation).tokens_per_busy_second;
+  }
+  return rates[1] / rates[0];
+}
+
+TEST(Load, FourSessionsAtAServerWithCheapRowsHaveMoreThanTwiceTheText) {
+  for (const PolicyKind policy : {PolicyKind::kOurs, PolicyKind::kAuto}) {
+    EXPECT_GT(OfTargetAlone(4, "1:20,64:28", 0, policy, "good"), 2.2) << PolicyName(policy);
+  }
+}
+
+// Whose drafts are mostly wrong are not waited for while others have the weights read.
+TEST(Load, WhoWaitsForWrongDraftsLeavesNoRunHalfEmpty) {
+  constexpr std::string_view kWrong = "0.2,0.08,0.04,0.02";
+  for (const int round_trip_ms : {0, 10, 60}) {
+    EXPECT_GT(OfTargetAlone(16, "cpu:20", round_trip_ms, PolicyKind::kOurs, kWrong), 0.96)
+        << round_trip_ms;
+    EXPECT_GT(OfTargetAlone(16, "cpu:20", round_trip_ms, PolicyKind::kAuto, kWrong), 0.96)
+        << round_trip_ms;
+  }
+  EXPECT_GT(OfTargetAlone(16, "1:20,64:28", 10, PolicyKind::kOurs, kWrong), 0.98);
+}
+
 }  // namespace
 }  // namespace outrider

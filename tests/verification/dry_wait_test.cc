@@ -34,7 +34,7 @@ class Growing {
 
   void End(uint32_t nodes, uint32_t tokens) {
     now_ += milliseconds(20);
-    wait_.Yielded(nodes, tokens);
+    wait_.Yielded(nodes > 0, tokens);
     ++verdict_;
     Root(/*is_dry=*/true);
   }
@@ -89,9 +89,9 @@ TEST(DryWait, ARunIsWorthWhatAllItsPassesSpare) {
   const auto seasoned = [](bool goes_on) {
     Growing session(milliseconds(100));
     for (int i = 0; i < 300; ++i) {
-      session.wait().Yielded(8, 2);
+      session.wait().Yielded(true, 2);
       if (!goes_on) session.Root(/*is_dry=*/true);
-      session.wait().Yielded(8, 2);
+      session.wait().Yielded(true, 2);
       if (!goes_on) session.Root(/*is_dry=*/true);
       session.Run(2);
     }

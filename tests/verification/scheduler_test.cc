@@ -145,6 +145,19 @@ TEST(Scheduler, APassThatCanWaitTakesOnlyWhatNobodyWants) {
   EXPECT_THAT(Chosen(scheduler, {patient}), ElementsAre("3:0"));
 }
 
+TEST(Scheduler, ARootBesideOthersTakesARowThatNobodyWantsOfARunThatTakesPlace) {
+  Scheduler scheduler = WithSessions(4, {.row_count_max = 8});
+  Candidate beside = Ready(3, 0);
+  beside.claim = Scheduler::Claim::kBeside;
+  EXPECT_THAT(Chosen(scheduler, {beside}), ElementsAre()) << "there is no run for its sake";
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 3), beside}), ElementsAre("1:3", "3:0"));
+  EXPECT_THAT(Chosen(scheduler, {Ready(1, 3), Ready(2, 3), beside}), ElementsAre("1:3", "2:3"));
+  EXPECT_THAT(Chosen(scheduler, {Reading(1, 10), beside}), ElementsAre("1<10", "1:0", "3:0"));
+  Candidate patient = Ready(4, 0);
+  patient.claim = Scheduler::Claim::kSpare;
+  EXPECT_THAT(Chosen(scheduler, {patient, beside}), ElementsAre("4:0", "3:0"));
+}
+
 // --- fairness ---
 
 // Runs of a target whose time is that of its rows, with everybody always ready.

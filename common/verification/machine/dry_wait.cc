@@ -59,8 +59,8 @@ void DryWait::Grown(uint32_t seen, MonotonicTime now) {
   if (now > RootAt(seen)) delay_.Add(std::chrono::duration<double>(now - RootAt(seen)).count());
 }
 
-void DryWait::Yielded(uint32_t nodes, uint32_t tokens) {
-  if (nodes == 0) {
+void DryWait::Yielded(bool grown, uint32_t tokens) {
+  if (!grown) {
     EndRun();
     run_ = Run::kOfThePast;
   } else {

@@ -41,8 +41,8 @@ class DryWait {
   void RootKnown(uint32_t verdict, bool is_dry, std::optional<PassTime> pass, MonotonicTime now);
   // Growth has come whose sender had seen verdict `seen`.
   void Grown(uint32_t seen, MonotonicTime now);
-  // A pass over so many drafted nodes has committed so many tokens.
-  void Yielded(uint32_t nodes, uint32_t tokens);
+  // A pass that began with growth or without has committed so many tokens.
+  void Yielded(bool grown, uint32_t tokens);
 
   // Of the newest root, if it is dry.
   MonotonicTime AloneAt() const { return alone_at_; }

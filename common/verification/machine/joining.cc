@@ -11,26 +11,28 @@ constexpr double kSecondsMax = 1;
 
 }  // namespace
 
-void Joining::RootKnown(bool is_dry, MonotonicTime now) {
+void Joining::RootKnown(bool is_dry, std::optional<double> delay, MonotonicTime now) {
   if (!is_dry) return;
-  if (dry_at_ && tokens_since_ > 0) Learn(std::chrono::duration<double>(now - *dry_at_).count());
+  const bool was_waited_for = dry_at_ && tokens_since_ > 0;
+  if (was_waited_for) Learn(std::chrono::duration<double>(now - *dry_at_).count());
+  if (was_waited_for || tries_ || waited_at_ == MonotonicTime{}) waited_at_ = now;
+  const double since = std::chrono::duration<double>(now - waited_at_).count();
+  tries_ = delay && since > kTryEvery * *delay;
   dry_at_ = now;
   tokens_since_ = rows_since_ = 0;
 }
 
 // What began without growth was no wait.
-void Joining::Passed(uint32_t nodes, uint32_t tokens) {
-  if (nodes == 0) {
-    ++without_;
+void Joining::Passed(bool grown, uint32_t rows, uint32_t tokens) {
+  if (!grown) {
     dry_at_.reset();
     return;
   }
   tokens_since_ += tokens;
-  rows_since_ += 1 + nodes;
+  rows_since_ += rows;
 }
 
 void Joining::Learn(double seconds) {
-  without_ = 0;
   if (seconds > kSecondsMax) return;
   count_ = std::min(count_ + 1, kCountMax);
   tokens_ += (tokens_since_ - tokens_) / count_;
@@ -39,9 +41,8 @@ void Joining::Learn(double seconds) {
 }
 
 bool Joining::Joins(const Run& run, double delay, double due) const {
-  if (without_ >= kTryEvery) return false;
-  const double rate =
-      (tokens_ - run.row_price * rows_) / seconds_.value_or(delay + run.seconds);
+  if (tries_) return false;
+  const double rate = (tokens_ - run.row_price * rows_) / seconds_.value_or(delay + run.seconds);
   const double set_back = delay - std::max(0.0, due - run.seconds);
   return 1 - run.row_price > rate * set_back;
 }

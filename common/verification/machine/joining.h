@@ -18,8 +18,8 @@
 // all of it. Where it is long, a draft that is mostly right is waited for and one that is mostly
 // wrong is not, for its target would stand by while others have the weights read for a few.
 //
-// A draft is taken to be good until it is seen, and one that is not waited for is waited for again
-// after kTryEvery passes: that costs it less than two percent, and nobody else more than that.
+// A draft is taken to be good until it is seen. One that has not been waited for is waited for again
+// after kTryEvery times as long as that takes: it costs its session a percent, and nobody else as much.
 //
 // Threads: as a vector.
 #pragma once
@@ -33,7 +33,7 @@ namespace outrider {
 
 class Joining {
  public:
-  static constexpr uint32_t kTryEvery = 64;
+  static constexpr double kTryEvery = 96;
 
   // What a run of others takes, and what a row of it costs them, in tokens.
   struct Run {
@@ -42,12 +42,13 @@ class Joining {
   };
 
   // After a verdict, or when a device has attached. `is_dry`: it has no child.
-  void RootKnown(bool is_dry, MonotonicTime now);
-  // A pass over so many drafted nodes has committed so many tokens.
-  void Passed(uint32_t nodes, uint32_t tokens);
+  // `delay`: what growth takes from a verdict, in seconds; none: not known yet.
+  void RootKnown(bool is_dry, std::optional<double> delay, MonotonicTime now);
+  // A pass of so many rows has committed so many tokens. `grown`: it began with growth, whether or not
+  // that was worth its rows.
+  void Passed(bool grown, uint32_t rows, uint32_t tokens);
 
-  // At a dry root. `delay`: what growth takes from a verdict, and `due`: until it comes. None: nobody
-  // knows, as of a device that has been silent of late.
+  // At a dry root. `due`: in how many seconds growth comes.
   bool Joins(const Run& run, double delay, double due) const;
 
  private:
@@ -67,7 +68,8 @@ class Joining {
   std::optional<MonotonicTime> dry_at_;  // since when that has been going on
   double tokens_since_ = 0;
   double rows_since_ = 0;
-  uint32_t without_ = 0;  // passes without growth, since it was last waited for
+  MonotonicTime waited_at_{};
+  bool tries_ = false;  // it is waited for whatever is known
 };
 
 }  // namespace outrider

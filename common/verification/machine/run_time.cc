@@ -28,13 +28,14 @@ void RunTime::Learn(uint32_t rows, Duration time) {
   mean_seconds_ += kNewest * more_seconds;
   variance_ = (1 - kNewest) * (variance_ + kNewest * more_rows * more_rows);
   covariance_ = (1 - kNewest) * (covariance_ + kNewest * more_rows * more_seconds);
+  if (variance_ < kLeastVariance || mean_seconds_ <= 0) return;
+  row_share_ = std::max(kLeastRow, covariance_ / variance_ / mean_seconds_);
 }
 
 // Neither part is below nothing, whatever noise says.
 std::optional<RunTime::Line> RunTime::line() const {
-  if (variance_ < kLeastVariance || mean_seconds_ <= 0) return std::nullopt;
-  const double most = mean_seconds_ / mean_rows_;
-  const double slope = std::clamp(covariance_ / variance_, kLeastRow * mean_seconds_, most);
+  if (!row_share_ || mean_seconds_ <= 0) return std::nullopt;
+  const double slope = mean_seconds_ * std::min(*row_share_, 1 / mean_rows_);
   return Line{mean_seconds_ - slope * mean_rows_, slope};
 }
 

@@ -6,7 +6,8 @@
 //
 // The line is that of least squares through the runs there were, each weighing a tenth less
 // than the next one, so that it follows a target that becomes slower. Where all runs have had the same
-// number of rows there is no line, and nothing is known but that.
+// number of rows there is no line, and nothing is known but that; where they have had the same only of
+// late, a row still takes the part of a run that it took.
 //
 // Threads: as a vector.
 #pragma once
@@ -38,8 +39,9 @@ class RunTime {
   bool has_learned_ = false;
   double mean_rows_ = 0;
   double mean_seconds_ = 0;
-  double variance_ = 0;    // of rows
-  double covariance_ = 0;  // of rows and seconds
+  double variance_ = 0;              // of rows
+  double covariance_ = 0;            // of rows and seconds
+  std::optional<double> row_share_;  // b, as a part of the mean run
 };
 
 }  // namespace outrider

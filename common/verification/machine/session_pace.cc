@@ -8,7 +8,7 @@ void SessionPace::RootKnown(const VerifiedSequence& sequence, std::optional<DryW
                             MonotonicTime now) {
   dry_.RootKnown(sequence.verdict_count(), !sequence.has_growth(), pass, now);
   due_.RootKnown(sequence.verdict_count(), sequence.Promise(), now);
-  joining_.RootKnown(!sequence.has_growth(), now);
+  joining_.RootKnown(!sequence.has_growth(), dry_.delay(), now);
 }
 
 void SessionPace::Grown(const v1::Grow& grow, const VerifiedSequence& sequence, MonotonicTime now) {
@@ -19,9 +19,9 @@ void SessionPace::Grown(const v1::Grow& grow, const VerifiedSequence& sequence, 
 }
 
 void SessionPace::Yielded(uint32_t nodes, uint32_t tokens) {
-  dry_.Yielded(nodes, tokens);
+  dry_.Yielded(began_grown_, tokens);
   due_.Yielded(tokens);
-  joining_.Passed(nodes, tokens);
+  joining_.Passed(began_grown_, 1 + nodes, tokens);
 }
 
 SessionPace::Start SessionPace::NextStart(const VerifiedSequence& sequence) const {

@@ -43,7 +43,9 @@ class SessionPace {
                  MonotonicTime now);
   // `grow` has been taken in.
   void Grown(const v1::Grow& grow, const VerifiedSequence& sequence, MonotonicTime now);
-  // A pass over so many drafted nodes has committed so many tokens.
+  // A pass begins, whether or not the target finds nodes that are worth their rows.
+  void Begins(const VerifiedSequence& sequence) { began_grown_ = sequence.has_growth(); }
+  // It was over so many drafted nodes, and has committed so many tokens.
   void Yielded(uint32_t nodes, uint32_t tokens);
 
   // Of a sequence that is writing.
@@ -69,6 +71,7 @@ class SessionPace {
   DryWait dry_;
   GrowthDue due_;
   Joining joining_;
+  bool began_grown_ = false;
 };
 
 }  // namespace outrider

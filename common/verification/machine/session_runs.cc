@@ -169,6 +169,7 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   work.has_pass = true;
   work.is_guessed = WantsHints(session);
   session.guesses.clear();
+  session.pace.Begins(sequence);
   session.promised = sequence.Promise(share.node_count);
   work.nodes = sequence.BeginPass(share.node_count);
   if (work.is_guessed) work.candidates = sequence.TokensBeside();
