@@ -80,7 +80,7 @@ double OfTargetAlone(uint32_t session_count, std::string_view pass_time, int rou
     Simulation simulation(*world, drafts ? scenario : alone);
     EXPECT_TRUE(simulation.Run());
     EXPECT_TRUE(CheckTexts(simulation).ok()) << CheckTexts(simulation);
-    rates[drafts] = FiguresOf(simulation).tokens_per_busy_second;
+    rates[drafts] = FiguresOf(simulation).tokens_per_target_second;
   }
   return rates[1] / rates[0];
 }
