@@ -1,8 +1,10 @@
 #include "server/decode_service.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "common/base/random_bits.h"
 #include "common/base/status.h"
 #include "grpcpp/grpcpp.h"
@@ -75,42 +77,41 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
 
 class DecodeService::Implementation final : public v1::Verifier::CallbackService {
  public:
-  Implementation(VerifierDriver& driver, v1::DescribeResponse description, const Gatekeeper& gate)
-      : driver_(driver), description_(std::move(description)), gate_(gate) {}
+  Implementation(VerifierDriver& driver, v1::DescribeResponse description, const Gatekeeper& gate,
+                 EntranceLog& entrance)
+      : driver_(driver), description_(std::move(description)), gate_(gate), entrance_(entrance) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const v1::DescribeRequest* /*request*/,
                                      v1::DescribeResponse* response) override {
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    const auto caller = Admit(*context);
-    if (caller.ok()) *response = description_;
-    reactor->Finish(ToGrpc(caller.status()));
+    const absl::Status status =
+        LetIn(*context, [&](const Gatekeeper::Caller&) { *response = description_; });
+    reactor->Finish(ToGrpc(status));
     return reactor;
   }
 
   grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>* Decode(
       grpc::CallbackServerContext* context) override {
-    auto caller = Admit(*context);
-    if (!caller.ok()) return new RefusedCall<DecodeReactor>(caller.status());
     const VerifierDriver::StreamNumber number = driver_.NextNumber();
     auto stream = std::make_unique<DecodeStream>(driver_, number, *context);
     DecodeStream* const reactor = stream.get();
-    driver_.Open(number, std::move(stream), std::move(caller->name), caller->terms,
-                 OriginOf(context->peer()));
+    const absl::Status status = Open(*context, number, std::move(stream));
+    if (!status.ok()) return new RefusedCall<DecodeReactor>(status);
     return reactor;
   }
 
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
       grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
-    auto caller = Admit(*context);
-    if (!caller.ok()) return new RefusedCall<GenerateReactor>(caller.status());
+    const absl::Status known = LetIn(*context, [](const Gatekeeper::Caller&) {});
+    if (!known.ok()) return new RefusedCall<GenerateReactor>(known);
     auto generation = Generation::Create(*request, RandomBits(), description_.drafts());
     if (!generation.ok()) return new RefusedCall<GenerateReactor>(generation.status());
     const VerifierDriver::StreamNumber number = driver_.NextNumber();
-    auto call = std::make_unique<GenerateCall>(driver_, number, *std::move(generation));
+    auto call = std::make_unique<GenerateCall>(driver_, number, *context, *std::move(generation));
     GenerateCall* const reactor = call.get();
-    driver_.Open(number, std::move(call), std::move(caller->name), caller->terms,
-                 OriginOf(context->peer()));
+    const absl::Status status = Open(*context, number, std::move(call));
+    if (!status.ok()) return new RefusedCall<GenerateReactor>(status);
     return reactor;
   }
 
@@ -118,22 +119,40 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
   using DecodeReactor = grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>;
   using GenerateReactor = grpc::ServerWriteReactor<v1::GenerateResponse>;
 
+  absl::Status Open(const grpc::CallbackServerContext& context, VerifierDriver::StreamNumber number,
+                    std::unique_ptr<VerifierDriver::Stream> stream) {
+    return LetIn(context, [&](Gatekeeper::Caller caller) {
+      driver_.Open(number, std::move(stream), std::move(caller.identity), caller.terms,
+                   OriginOf(context.peer()));
+    });
+  }
+
   // A caller is known by its key: a device's address changes as it moves.
-  absl::StatusOr<Gatekeeper::Caller> Admit(const grpc::CallbackServerContext& context) const {
+  absl::Status LetIn(const grpc::CallbackServerContext& context,
+                     absl::FunctionRef<void(Gatekeeper::Caller)> tell) {
     const auto& metadata = context.client_metadata();
     const auto found = metadata.find("authorization");
-    if (found == metadata.end()) return gate_.Admit("");
-    return gate_.Admit({found->second.data(), found->second.size()});
+    const bool has_key = found != metadata.end();
+    const std::string_view authorization =
+        has_key ? std::string_view(found->second.data(), found->second.size()) : "";
+    absl::Status status = gate_.LetIn(authorization, tell);
+    if (!status.ok()) {
+      entrance_.Refused(has_key ? Refusal::kUnknownKey : Refusal::kNoKey, "",
+                        OriginOf(context.peer()));
+    }
+    return status;
   }
 
   VerifierDriver& driver_;
   const v1::DescribeResponse description_;
   const Gatekeeper& gate_;
+  EntranceLog& entrance_;
 };
 
 DecodeService::DecodeService(VerifierDriver& driver, v1::DescribeResponse description,
-                             const Gatekeeper& gate)
-    : implementation_(std::make_unique<Implementation>(driver, std::move(description), gate)) {}
+                             const Gatekeeper& gate, EntranceLog& entrance)
+    : implementation_(
+          std::make_unique<Implementation>(driver, std::move(description), gate, entrance)) {}
 
 DecodeService::~DecodeService() = default;
 

@@ -11,6 +11,7 @@
 
 #include "common/verification/verifier_driver.h"
 #include "proto/outrider/v1/verifier.pb.h"
+#include "server/operations/entrance_log.h"
 #include "server/security/gatekeeper.h"
 
 namespace grpc {
@@ -21,8 +22,9 @@ namespace outrider {
 
 class DecodeService {
  public:
-  // `description` answers every Describe. The driver and the gate outlive it.
-  DecodeService(VerifierDriver& driver, v1::DescribeResponse description, const Gatekeeper& gate);
+  // `description` answers every Describe. The others outlive it.
+  DecodeService(VerifierDriver& driver, v1::DescribeResponse description, const Gatekeeper& gate,
+                EntranceLog& entrance);
   ~DecodeService();
 
   grpc::Service& grpc();

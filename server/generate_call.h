@@ -25,8 +25,9 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
                            public VerifierDriver::Stream {
  public:
   // The driver outlives it.
-  GenerateCall(VerifierDriver& driver, VerifierDriver::StreamNumber number, Generation generation)
-      : driver_(driver), number_(number), generation_(std::move(generation)) {}
+  GenerateCall(VerifierDriver& driver, VerifierDriver::StreamNumber number,
+               grpc::CallbackServerContext& context, Generation generation)
+      : driver_(driver), number_(number), context_(context), generation_(std::move(generation)) {}
 
   // VerifierDriver::Stream
   void Read() override;
@@ -43,6 +44,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
 
   VerifierDriver& driver_;
   const VerifierDriver::StreamNumber number_;
+  grpc::CallbackServerContext& context_;
 
   Mutex mu_;
   Generation generation_ ABSL_GUARDED_BY(mu_);

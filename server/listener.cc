@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/network_address.h"
 #include "common/base/status.h"
 #include "grpc/support/log.h"
@@ -35,25 +36,35 @@ constexpr int kPingIntervalMinMs = 5000;
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& address,
                                                            const Limits& limits,
                                                            const TransportFlags& transport,
-                                                           DecodeService& service) {
+                                                           DecodeService& service,
+                                                           EntranceLog& entrance) {
   OUTRIDER_ASSIGN_OR_RETURN(NetworkAddress where, NetworkAddress::Parse(address));
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters is in the statuses
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Listen(where));
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(address, CredentialsFor(transport), &port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two servers on a port share nothing
+  const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          CredentialsFor(transport));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // as often as it takes
+  builder.AddChannelArgument(
+      GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+      static_cast<int>(std::min<int64_t>(
+          INT_MAX,
+          std::chrono::round<std::chrono::milliseconds>(limits.connection_idle_max).count())));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kPingIntervalMinMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kPingStrikesMax);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kHeaderBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             static_cast<int>(limits.stream_count_max));
+                             static_cast<int>(limits.streams_per_connection_max));
   const uint64_t message_bytes =
       limits.message_bytes + kTokenBytes * uint64_t{limits.context_length};
   builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<uint64_t>(message_bytes, INT_MAX)));
@@ -62,19 +73,25 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& ad
   builder.SetResourceQuota(quota);
   builder.RegisterService(&service.grpc());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(Concat(
-        "cannot listen on ", address,
-        ": the port is in use or the host is not this machine's; choose another (--listen)"));
-  }
-  where.port = static_cast<uint16_t>(port);
-  std::unique_ptr<Listener> listener(new Listener(std::move(server), where.ToString()));
+  OUTRIDER_CHECK(server != nullptr, "a server without ports of its own starts");
+  where.port = door->port();
+  door->Open(
+      limits.connections,
+      [acceptor](int descriptor) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.fd = descriptor;
+        acceptor->HandleNewConnection(&connection);
+      },
+      entrance);
+  std::unique_ptr<Listener> listener(
+      new Listener(std::move(server), std::move(door), where.ToString()));
   listener->SetReady(false);
   return listener;
 }
 
-Listener::Listener(std::unique_ptr<grpc::Server> server, std::string address)
-    : server_(std::move(server)), address_(std::move(address)) {}
+Listener::Listener(std::unique_ptr<grpc::Server> server, std::unique_ptr<FrontDoor> door,
+                   std::string address)
+    : server_(std::move(server)), door_(std::move(door)), address_(std::move(address)) {}
 
 void Listener::SetReady(bool ready) {
   grpc::HealthCheckServiceInterface& health = *server_->GetHealthCheckService();
@@ -83,7 +100,9 @@ void Listener::SetReady(bool ready) {
   health.SetServingStatus("live", true);
 }
 
+// gRPC takes nobody any more once it shuts down, and would forget to hang up on him.
 Listener::~Listener() {
+  door_.reset();
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
 }

@@ -2,7 +2,9 @@
 //
 //   service ""                       whether sessions are taken
 //   service "outrider.v1.Verifier"   the same
-//   service "live"                   whether the process is
+//   service "live"                   SERVING as long as anything answers
+//
+// Whether the threads behind it do, only the operators' port tells (admin_port.h).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +12,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/monotonic_time.h"
 #include "server/decode_service.h"
+#include "server/front_door.h"
+#include "server/operations/entrance_log.h"
 #include "server/security/transport_security.h"
 
 namespace grpc {
@@ -24,17 +29,20 @@ class Listener {
   // What callers may cost, whoever they are.
   struct Limits {
     uint32_t context_length;  // tokens that a message may have to hold
-    uint32_t stream_count_max;
+    uint32_t streams_per_connection_max;
+    Duration connection_idle_max;  // of a connection without a call
+    FrontDoor::Limits connections;
     uint64_t message_bytes;    // of a message, besides those
     uint64_t transport_bytes;  // of all that is being read and written
   };
 
   // `address` is host:port; port 0 takes any free one. InvalidArgument when it is none, Unavailable
-  // when it cannot be had. `transport` was checked. The service outlives the listener.
+  // when it cannot be had. `transport` was checked. Service and log outlive the listener.
   static absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                           const Limits& limits,
                                                           const TransportFlags& transport,
-                                                          DecodeService& service);
+                                                          DecodeService& service,
+                                                          EntranceLog& entrance);
   ~Listener();  // ends what is left of streams, and waits for that
 
   const std::string& address() const { return address_; }
@@ -43,9 +51,11 @@ class Listener {
   void SetReady(bool ready);
 
  private:
-  Listener(std::unique_ptr<grpc::Server> server, std::string address);
+  Listener(std::unique_ptr<grpc::Server> server, std::unique_ptr<FrontDoor> door,
+           std::string address);
 
   const std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<FrontDoor> door_;  // closed first
   const std::string address_;
 };
 

@@ -28,8 +28,7 @@ absl::Status LoadAndServe(const ServerFlags& flags) {
   BlockSignals();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Operations> operations,
                             Operations::Open(flags.operations));
-  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded,
-                            LoadedTarget::Load(flags, operations->log()));
+  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded, LoadTarget(flags, operations->log()));
   return Serve(flags, loaded.tokenizer(), loaded.target(), *operations);
 }
 

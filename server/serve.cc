@@ -1,5 +1,6 @@
 #include "server/serve.h"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -22,6 +24,7 @@
 #include "server/banner.h"
 #include "server/decode_service.h"
 #include "server/draft.h"
+#include "server/front_door.h"
 #include "server/listener.h"
 #include "server/operations/admin_port.h"
 #include "server/operations/operations.h"
@@ -29,6 +32,9 @@
 
 namespace outrider {
 namespace {
+
+// What those who are told to leave may take to hear so.
+constexpr std::chrono::seconds kFarewellMax(2);
 
 sigset_t EndingSignals() {
   sigset_t signals;
@@ -51,44 +57,92 @@ void ReadKeysAgain(Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
     const std::string why(Message(revoked.status()));
     return log.Say("keys_unchanged", {{"why", why}}, Concat("keys stay as they are: ", why));
   }
-  for (const std::string& name : *revoked) {
-    log.Say("key_revoked", {{"key", name}}, Concat("the key of ", name, " is not valid any more"));
-    driver.Revoke(name);
+  for (const Keys::Key& key : *revoked) {
+    log.Say("key_revoked", {{"key", key.name}},
+            Concat("a key of ", key.name, " is not valid any more"));
+    driver.Revoke(key.identity());
   }
 }
 
-void AwaitEnd(Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
+// gRPC reads them when they change, and serves none that is no good; what is wrong with one it keeps
+// to itself.
+void LookAtCertificates(const ServerFlags& flags, EventLog& log) {
+  if (flags.security.transport.certificate.empty()) return;
+  const absl::Status status = CheckTransport(flags.security.transport, flags.listen);
+  if (status.ok()) {
+    return log.Say("certificates", {}, "certificates that have changed are served from now on");
+  }
+  const std::string why(Message(status));
+  log.Say("certificates_unchanged", {{"why", why}}, Concat("certificates stay as they are: ", why));
+}
+
+void AwaitEnd(const ServerFlags& flags, Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
   const sigset_t signals = AllSignals();
   for (int signal = 0;;) {
     sigwait(&signals, &signal);
     if (signal != SIGHUP) return;
     ReadKeysAgain(gate, driver, log);
+    LookAtCertificates(flags, log);
   }
 }
 
+// While one is there, a signal ends the process at once.
+class EndsAtOnce {
+ public:
+  explicit EndsAtOnce(EventLog& log) : log_(log), thread_([this] { Run(); }) {}
+  ~EndsAtOnce() {
+    is_over_ = true;
+    thread_.join();
+  }
+  EndsAtOnce(const EndsAtOnce&) = delete;
+  EndsAtOnce& operator=(const EndsAtOnce&) = delete;
+
+ private:
+  void Run() {
+    const sigset_t signals = EndingSignals();
+    constexpr timespec kTick = {.tv_sec = 0, .tv_nsec = 20'000'000};
+    while (!is_over_) {
+      if (sigtimedwait(&signals, nullptr, &kTick) <= 0) continue;
+      log_.Say("ended", {}, "ended before the model was loaded");
+      log_.Flush();
+      std::_Exit(0);
+    }
+  }
+
+  EventLog& log_;
+  std::atomic<bool> is_over_ = false;
+  std::thread thread_;  // last: starts when all above exists
+};
+
 // Null: none was asked for.
 absl::StatusOr<std::unique_ptr<ServerDraft>> LoadDraft(const ServerFlags& flags,
-                                                       const Tokenizer& tokenizer,
-                                                       ThreadPool& pool) {
+                                                       const Tokenizer& tokenizer, ThreadPool& pool,
+                                                       EventLog& log) {
   if (flags.draft.empty()) return nullptr;
+  const EndsAtOnce watch(log);
   OUTRIDER_ASSIGN_OR_RETURN(
       const Isa isa,
       SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
   return ServerDraft::Load(flags.draft, tokenizer, flags.sessions, KernelsFor(isa), pool);
 }
 
-// Until all sessions have ended, or a second signal says not to wait for them.
+[[noreturn]] void EndNow(EventLog& log) {
+  log.Say("ended", {}, "ended before all sessions had");
+  log.Flush();
+  std::_Exit(kExitFailure);
+}
+
+// Until all sessions have ended; a second signal says not to wait for them. When their time is over
+// they are told so and hung up on; should one of them, or a run of the target that takes for ever,
+// keep the server even then, it ends all the same.
 void Drain(VerifierDriver& driver, const sigset_t& signals, uint32_t seconds, EventLog& log) {
   log.Say("draining", {{"seconds", uint64_t{seconds}}},
           Concat("draining: sessions have ", seconds, " s left; once more ends at once"));
   driver.Drain(std::chrono::seconds(seconds));
+  const MonotonicTime end = RealClock().Now() + std::chrono::seconds(seconds) + kFarewellMax;
   constexpr timespec kNow = {0, 0};
   while (!driver.WaitUntilDrained(RealClock().Now() + std::chrono::milliseconds(100))) {
-    if (sigtimedwait(&signals, nullptr, &kNow) > 0) {
-      log.Say("ended", {}, "ended before all sessions had");
-      log.Flush();
-      std::_Exit(kExitFailure);
-    }
+    if (sigtimedwait(&signals, nullptr, &kNow) > 0 || RealClock().Now() >= end) EndNow(log);
   }
 }
 
@@ -116,11 +170,28 @@ class ReadyState {
   AdminPort* const admin_;  // null: there is none
 };
 
+FrontDoor::Limits ConnectionLimits(const LimitFlags& limits, EventLog& log) {
+  const uint32_t count = ConnectionsThatFit(limits.connection_count_max);
+  if (count < limits.connection_count_max) {
+    log.Say(
+        "connections", {{"connections", uint64_t{count}}},
+        Concat("note: there is room for ", count, " connections, not ", limits.connection_count_max,
+               ": this process may have no more file descriptors (ulimit -n)"));
+  }
+  return {.connection_count_max = count,
+          .connection_count_of_origin_max = limits.connection_count_of_origin_max};
+}
+
 }  // namespace
 
 void BlockSignals() {
   const sigset_t signals = AllSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+absl::StatusOr<LoadedTarget> LoadTarget(const ServerFlags& flags, EventLog& log) {
+  const EndsAtOnce watch(log);
+  return LoadedTarget::Load(flags, log);
 }
 
 absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target& target,
@@ -131,7 +202,7 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> draft_pool,
                             ThreadPool::Create(flags.draft.empty() ? 1 : flags.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServerDraft> draft,
-                            LoadDraft(flags, tokenizer, *draft_pool));
+                            LoadDraft(flags, tokenizer, *draft_pool, operations.log()));
   VerifierConfig config = ConfigFor(target.info(), tokenizer);
   flags.limits.ApplyTo(config);
   config.drafts = draft != nullptr;
@@ -143,15 +214,17 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
   EventLog& log = operations.log();
   VerifierDriver driver(machine, target, draft ? draft->NewDrafter() : nullptr,
                         operations.SessionLog());
-  DecodeService service(driver, description, *gate);
+  DecodeService service(driver, description, *gate, operations.entrance());
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Listener> listener,
       Listener::Listen(flags.listen,
                        {.context_length = description.context_length(),
-                        .stream_count_max = flags.limits.machine.stream_count_max,
+                        .streams_per_connection_max = flags.limits.streams_per_connection_max,
+                        .connection_idle_max = flags.limits.connection_idle_max,
+                        .connections = ConnectionLimits(flags.limits, log),
                         .message_bytes = flags.limits.message_bytes,
                         .transport_bytes = flags.limits.transport_bytes},
-                       flags.security.transport, service));
+                       flags.security.transport, service, operations.entrance()));
   const ReadyState ready(*listener, operations.admin(),
                          {description.model_name(), description.numerics_id()}, driver);
   SayServing(flags, target.info(), description, listener->address(), log);
@@ -160,7 +233,7 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
             "note: on this device a pass rounds differently beside others and with other "
             "--threads, so a session's tokens may differ where two are all but equally likely");
   }
-  AwaitEnd(*gate, driver, log);
+  AwaitEnd(flags, *gate, driver, log);
   ready.Set(false);
   Drain(driver, EndingSignals(), flags.drain_seconds, log);
   return absl::OkStatus();

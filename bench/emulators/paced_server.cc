@@ -54,8 +54,7 @@ absl::Status LoadAndServe(const PacedFlags& flags) {
   BlockSignals();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Operations> operations,
                             Operations::Open(flags.server.operations));
-  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded,
-                            LoadedTarget::Load(flags.server, operations->log()));
+  OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded, LoadTarget(flags.server, operations->log()));
   PacedTarget target(loaded.target(), std::move(pace));
   OUTRIDER_RETURN_IF_ERROR(Serve(flags.server, loaded.tokenizer(), target, *operations));
   Print(target.lateness());

@@ -25,8 +25,8 @@ void AddLinkFlags(CLI::App& command, CLI::Option& server, LinkSecurity& security
       ->envname("OUTRIDER_CERT_KEY");
   command
       .add_option("--key-file", security.key_file,
-                  "Where the key stands that the server knows this device by; or it stands in "
-                  "OUTRIDER_KEY")
+                  "Where the key stands that the server knows this device by; without it, "
+                  "OUTRIDER_KEY is that key")
       ->needs(&server)
       ->envname("OUTRIDER_KEY_FILE");
   command

@@ -62,11 +62,11 @@ absl::StatusOr<LinkSecrets> ReadSecrets(const LinkSecurity& security, const std:
     OUTRIDER_ASSIGN_OR_RETURN(secrets.certificate, ReadPem(security.certificate));
     OUTRIDER_ASSIGN_OR_RETURN(secrets.certificate_key, ReadPem(security.certificate_key));
   }
-  if (!security.key.empty()) {
-    OUTRIDER_ASSIGN_OR_RETURN(secrets.key, CheckKey(security.key, "OUTRIDER_KEY"));
-  } else if (!security.key_file.empty()) {
+  if (!security.key_file.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(std::string text, ReadFile(security.key_file));
     OUTRIDER_ASSIGN_OR_RETURN(secrets.key, CheckKey(std::move(text), security.key_file));
+  } else if (!security.key.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(secrets.key, CheckKey(security.key, "OUTRIDER_KEY"));
   }
   return secrets;
 }

@@ -16,7 +16,7 @@ struct LinkSecurity {
   std::string certificate = {};  // a PEM file: the device's own, where the server asks for one
   std::string certificate_key = {};
   std::string key = {};       // what the server knows the device by; empty: nothing
-  std::string key_file = {};  // where that stands, if it is empty
+  std::string key_file = {};  // where that stands, in place of `key`
   bool insecure = false;      // without TLS to an address that is not this machine's
 
   bool has_tls() const { return tls || !ca.empty() || !certificate.empty(); }

@@ -1,5 +1,6 @@
 #include "client/verifier/remote_verifier.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -22,6 +23,8 @@ constexpr int kConnectMs = 10000;
 // A link that has died without a word is noticed after both.
 constexpr int kKeepaliveMs = 20000;
 constexpr int kKeepaliveTimeoutMs = 10000;
+// Servers take 128 on one, as many do, and let the next one wait without a word.
+constexpr size_t kStreamsPerConnection = 100;
 // Of a whole text's tokens, should a Resumed have to carry them.
 constexpr int kMessageBytesMax = 16 << 20;
 constexpr std::chrono::seconds kDescribeDeadline(5);
@@ -51,6 +54,7 @@ grpc::ChannelArguments Arguments() {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // else all channels are one connection
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   return arguments;
 }
@@ -58,10 +62,17 @@ grpc::ChannelArguments Arguments() {
 }  // namespace
 
 struct RemoteVerifier::Connection {
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<v1::Verifier::Stub> stub;
-  LinkSecrets secrets;
-  std::string authorization;  // empty: none
+  Connection(const std::string& address, LinkSecrets its_secrets)
+      : secrets(std::move(its_secrets)),
+        channel(grpc::CreateCustomChannel(address, CredentialsFor(secrets), Arguments())),
+        stub(v1::Verifier::NewStub(channel)),
+        authorization(secrets.key.empty() ? "" : Concat("Bearer ", secrets.key)) {}
+
+  const LinkSecrets secrets;
+  const std::shared_ptr<grpc::Channel> channel;
+  const std::unique_ptr<v1::Verifier::Stub> stub;
+  const std::string authorization;  // empty: none
+  size_t stream_count = 0;          // guarded by the verifier's mutex
 
   void Identify(grpc::ClientContext& context) const {
     if (!authorization.empty()) context.AddMetadata("authorization", authorization);
@@ -74,12 +85,14 @@ struct RemoteVerifier::Connection {
 class RemoteVerifier::Stream final
     : public grpc::ClientBidiReactor<v1::ClientMessage, v1::ServerMessage> {
  public:
-  Stream(RemoteVerifier& verifier, uint64_t number, Listener& listener)
-      : verifier_(verifier), number_(number), listener_(listener) {}
+  Stream(RemoteVerifier& verifier, Connection& connection, uint64_t number, Listener& listener)
+      : verifier_(verifier), connection_(connection), number_(number), listener_(listener) {}
+
+  Connection& connection() const { return connection_; }
 
   void Start() {
-    verifier_.connection_->Identify(context_);
-    verifier_.connection_->stub->async()->Decode(&context_, this);
+    connection_.Identify(context_);
+    connection_.stub->async()->Decode(&context_, this);
     AddHold();
     StartRead(&down_);
     StartCall();
@@ -120,7 +133,8 @@ class RemoteVerifier::Stream final
   // gRPC's threads, gRPC would have that thread wait for its own end, and run on in freed memory.
   void OnDone(const grpc::Status& status) override {
     RemoteVerifier& verifier = verifier_;
-    const absl::Status why = FromGrpc(status, verifier.address_, verifier.connection_->secrets);
+    const absl::Status why =
+        FromGrpc(status, verifier.address_, verifier.first_connection_.secrets);
     std::shared_ptr<Stream> self = verifier.Forget(number_);
     listener_.OnDown(number_, why);
     self.reset();
@@ -144,6 +158,7 @@ class RemoteVerifier::Stream final
   }
 
   RemoteVerifier& verifier_;
+  Connection& connection_;
   const uint64_t number_;
   Listener& listener_;
   grpc::ClientContext context_;
@@ -157,16 +172,14 @@ absl::StatusOr<std::unique_ptr<RemoteVerifier>> RemoteVerifier::Connect(
     const std::string& address, const LinkSecurity& security) {
   OUTRIDER_RETURN_IF_ERROR(NetworkAddress::Parse(address).status());
   OUTRIDER_ASSIGN_OR_RETURN(LinkSecrets secrets, ReadSecrets(security, address));
-  auto connection = std::make_unique<Connection>();
-  connection->channel = grpc::CreateCustomChannel(address, CredentialsFor(secrets), Arguments());
-  if (!secrets.key.empty()) connection->authorization = Concat("Bearer ", secrets.key);
-  connection->secrets = std::move(secrets);
-  connection->stub = v1::Verifier::NewStub(connection->channel);
+  auto connection = std::make_unique<Connection>(address, std::move(secrets));
   return std::unique_ptr<RemoteVerifier>(new RemoteVerifier(address, std::move(connection)));
 }
 
 RemoteVerifier::RemoteVerifier(std::string address, std::unique_ptr<Connection> connection)
-    : address_(std::move(address)), connection_(std::move(connection)) {}
+    : address_(std::move(address)), first_connection_(*connection) {
+  connections_.push_back(std::move(connection));
+}
 
 RemoteVerifier::~RemoteVerifier() {
   MutexLock lock(mu_);
@@ -175,17 +188,17 @@ RemoteVerifier::~RemoteVerifier() {
 
 absl::StatusOr<v1::DescribeResponse> RemoteVerifier::Describe() {
   grpc::ClientContext context;
-  connection_->Identify(context);
+  first_connection_.Identify(context);
   context.set_deadline(std::chrono::system_clock::now() + kDescribeDeadline);
   v1::DescribeResponse response;
-  const grpc::Status status = connection_->stub->Describe(&context, {}, &response);
+  const grpc::Status status = first_connection_.stub->Describe(&context, {}, &response);
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
       return response;
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::UNAUTHENTICATED:
     case grpc::StatusCode::PERMISSION_DENIED:
-      return FromGrpc(status, address_, connection_->secrets);
+      return FromGrpc(status, address_, first_connection_.secrets);
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::UnavailableError(Concat("cannot reach a verifier at ", address_,
                                            ": no answer in ", kDescribeDeadline.count(), " s"));
@@ -199,14 +212,14 @@ absl::Status RemoteVerifier::Generate(
     const v1::GenerateRequest& request,
     absl::FunctionRef<bool(const v1::GenerateResponse&)> on_response) {
   grpc::ClientContext context;
-  connection_->Identify(context);
-  const auto reader = connection_->stub->Generate(&context, request);
+  first_connection_.Identify(context);
+  const auto reader = first_connection_.stub->Generate(&context, request);
   v1::GenerateResponse response;
   bool goes_on = true;
   while (goes_on && reader->Read(&response)) goes_on = on_response(response);
   if (!goes_on) context.TryCancel();
   const grpc::Status status = reader->Finish();
-  return goes_on ? FromGrpc(status, address_, connection_->secrets) : absl::OkStatus();
+  return goes_on ? FromGrpc(status, address_, first_connection_.secrets) : absl::OkStatus();
 }
 
 std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Find(uint64_t stream) {
@@ -219,6 +232,7 @@ std::shared_ptr<RemoteVerifier::Stream> RemoteVerifier::Forget(uint64_t stream) 
   MutexLock lock(mu_);
   std::shared_ptr<Stream> forgotten = std::move(streams_.at(stream));
   streams_.erase(stream);
+  --forgotten->connection().stream_count;
   return forgotten;
 }
 
@@ -229,10 +243,24 @@ void RemoteVerifier::NoteLeft() {
   stream_left_.NotifyAll();
 }
 
+RemoteVerifier::Connection& RemoteVerifier::ConnectionWithRoom() {
+  const auto has_room = [](const auto& connection) {
+    return connection->stream_count < kStreamsPerConnection;
+  };
+  auto found = std::ranges::find_if(connections_, has_room);
+  if (found == connections_.end()) {
+    found = connections_.insert(found,
+                                std::make_unique<Connection>(address_, first_connection_.secrets));
+  }
+  ++(*found)->stream_count;
+  return **found;
+}
+
 void RemoteVerifier::Open(uint64_t stream, Listener& listener) {
-  const auto opened = std::make_shared<Stream>(*this, stream, listener);
+  std::shared_ptr<Stream> opened;
   {
     MutexLock lock(mu_);
+    opened = std::make_shared<Stream>(*this, ConnectionWithRoom(), stream, listener);
     streams_.emplace(stream, opened);
     ++streams_there_;
   }

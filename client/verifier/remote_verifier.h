@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -54,13 +55,18 @@ class RemoteVerifier final : public Verifier {
 
   RemoteVerifier(std::string address, std::unique_ptr<Connection> connection);
 
+  // With room for another stream, which is counted.
+  Connection& ConnectionWithRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   std::shared_ptr<Stream> Find(uint64_t stream);
   std::shared_ptr<Stream> Forget(uint64_t stream);
   void NoteLeft();
 
   const std::string address_;
-  const std::unique_ptr<Connection> connection_;
   Mutex mu_;
+  // The first is always there; a server takes so many streams on one, and those above have others.
+  std::vector<std::unique_ptr<Connection>> connections_ ABSL_GUARDED_BY(mu_);
+  Connection& first_connection_;
   CondVar stream_left_;
   std::map<uint64_t, std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mu_);  // that are up
   size_t streams_there_ ABSL_GUARDED_BY(mu_) = 0;  // those, and what gRPC has not yet let go of

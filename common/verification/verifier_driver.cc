@@ -222,6 +222,8 @@ void VerifierDriver::Do(VerifierMachine::Action& action) {
     timer_ = timer->at;
   } else if (const auto* const fault = std::get_if<VerifierMachine::FaultFound>(&action)) {
     if (log_.fault) log_.fault(*fault);
+  } else if (const auto* const refused = std::get_if<VerifierMachine::StreamRefused>(&action)) {
+    if (log_.refused) log_.refused(*refused);
   } else if (const auto* const over = std::get_if<VerifierMachine::SessionOver>(&action)) {
     if (log_.session) log_.session(*over);
   } else if (std::holds_alternative<VerifierMachine::Drained>(action)) {

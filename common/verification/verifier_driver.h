@@ -64,8 +64,9 @@ class VerifierDriver {
     virtual void End(const absl::Status& status, bool at_once) = 0;
   };
 
-  // What a log is told, on the machine's thread, which waits for it. Either may be null.
+  // What a log is told, on the machine's thread, which waits for it. Any may be null.
   struct Log {
+    std::function<void(const VerifierMachine::StreamRefused& refused)> refused;
     std::function<void(const VerifierMachine::FaultFound& fault)> fault;
     std::function<void(const VerifierMachine::SessionOver& over)> session;
   };

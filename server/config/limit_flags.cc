@@ -62,6 +62,7 @@ void LimitFlags::ApplyTo(VerifierConfig& config) const {
   config.session_count_of_key_max = machine.session_count_of_key_max;
   config.opens_per_minute = machine.opens_per_minute;
   config.stream_count_max = machine.stream_count_max;
+  config.stream_count_of_key_max = machine.stream_count_of_key_max;
   config.stream_count_of_origin_max = machine.stream_count_of_origin_max;
   config.sketch_nodes_max = machine.sketch_nodes_max;
   config.unread_verdicts_max = machine.unread_verdicts_max;
@@ -89,8 +90,17 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
             "Sessions that one key, or without keys one address, may open a minute in the mean, "
             "and as many at once; 0: any number");
   add.Count("--streams", machine.stream_count_max, 1, "Calls that are under way at a time");
+  add.Count("--streams-per-key", machine.stream_count_of_key_max, 1,
+            "Of those, one key's, unless its line of --keys says another number");
   add.Count("--streams-per-address", machine.stream_count_of_origin_max, 1,
             "Of those, one address's");
+  add.Count("--streams-per-connection", flags.streams_per_connection_max, 1,
+            "Of those, one connection's; whoever wants more makes another");
+  add.Count("--connections", flags.connection_count_max, 1,
+            "Connections at a time, or fewer where this process may not have two file descriptors "
+            "for each");
+  add.Count("--connections-per-address", flags.connection_count_of_origin_max, 1,
+            "Of those, one address's (of IPv6, one network's of 64 bits)");
   add.Count("--sketch-nodes", machine.sketch_nodes_max, 1,
             "Drafted tokens that are kept for a session");
   add.Count("--unread-verdicts", machine.unread_verdicts_max, 1,
@@ -99,6 +109,8 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
             "Verdicts of a session that its device has not said it saw; then its passes wait");
   add.Seconds("--time-to-live-seconds", machine.time_to_live,
               "How long a session is kept that has lost its stream");
+  add.Seconds("--connection-idle-seconds", flags.connection_idle_max,
+              "How long a connection may have no call");
   add.Seconds("--first-message-seconds", machine.first_message_max,
               "How long a new stream may say nothing");
   add.Seconds("--silence-seconds", machine.silence_max, "How long a device may say nothing");

@@ -1,8 +1,10 @@
 // What callers may cost a server, whoever they are, as its operator sets it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
+#include "common/base/monotonic_time.h"
 #include "common/verification/machine/verifier_config.h"
 
 namespace CLI {
@@ -21,6 +23,11 @@ struct LimitFlags {
 
   // The machine's own, with what stands there by default.
   VerifierConfig machine;
+  // Connections may carry more calls than one device has; a gateway takes several of them.
+  uint32_t connection_count_max = 4096;
+  uint32_t connection_count_of_origin_max = 256;
+  uint32_t streams_per_connection_max = 128;
+  Duration connection_idle_max = std::chrono::minutes(5);  // without a call
   // Of a message, besides a context's tokens.
   uint64_t message_bytes = kMessageBytes;
   // Of all calls together, for what is being read and written.

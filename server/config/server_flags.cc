@@ -14,6 +14,15 @@ std::string CheckDeviceFlag(const std::string& device) {
   return std::string(Message(CheckDevice(device)));
 }
 
+absl::Status CheckAdmin(const ServerFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const NetworkAddress where,
+                            NetworkAddress::Parse(flags.operations.admin));
+  if (where.is_loopback() || flags.operations.admin_open) return absl::OkStatus();
+  return InvalidArgument("--admin ", flags.operations.admin,
+                         ": others reach this address, and it is plain HTTP for whoever does; "
+                         "take one of 127.0.0.1, or say --admin-open");
+}
+
 }  // namespace
 
 void AddServerFlags(CLI::App& app, ServerFlags& flags) {
@@ -70,7 +79,7 @@ void AddServerFlags(CLI::App& app, ServerFlags& flags) {
 
 absl::Status CheckServerFlags(const ServerFlags& flags) {
   if (!flags.operations.admin.empty()) {
-    OUTRIDER_RETURN_IF_ERROR(NetworkAddress::Parse(flags.operations.admin).status());
+    OUTRIDER_RETURN_IF_ERROR(CheckAdmin(flags));
   }
   OUTRIDER_RETURN_IF_ERROR(Gatekeeper::Open(flags.security.keys).status());
   return CheckTransport(flags.security.transport, flags.listen);

@@ -7,7 +7,11 @@
 // It is there before the model is, so that a probe can tell loading from dead. Whoever reaches it may
 // read it; it says nothing of sessions' texts, keys or names.
 //
-// Threads: any. It has some of its own.
+// A connection is one request, of kRequestBytesMax, and its answer, and has kSecondsMax for both. There
+// are kConnectionsMax at a time; one more, and the oldest is hung up on. So whoever is slow, or
+// holds many of them open, keeps nobody else from being answered.
+//
+// Threads: any. It has one of its own.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +20,21 @@
 
 #include "absl/status/statusor.h"
 #include "common/verification/verifier_driver.h"
+#include "server/operations/entrance_log.h"
 #include "server/operations/metrics.h"
 
 namespace outrider {
 
 class AdminPort {
  public:
+  static constexpr size_t kConnectionsMax = 32;
+  static constexpr size_t kRequestBytesMax = 8 << 10;
+  static constexpr int kSecondsMax = 5;
+
   // `address` is host:port; port 0 takes any free one. InvalidArgument when it is none, Unavailable
-  // when it cannot be had.
-  static absl::StatusOr<std::unique_ptr<AdminPort>> Open(const std::string& address);
+  // when it cannot be had. `entrance` outlives it.
+  static absl::StatusOr<std::unique_ptr<AdminPort>> Open(const std::string& address,
+                                                         const EntranceLog& entrance);
   ~AdminPort();
 
   const std::string& address() const;
@@ -35,7 +45,7 @@ class AdminPort {
   void End();
 
  private:
-  class Implementation;  // keeps the HTTP library's header out of this one
+  class Implementation;
 
   explicit AdminPort(std::unique_ptr<Implementation> implementation);
 

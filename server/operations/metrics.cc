@@ -109,6 +109,16 @@ void AddHeld(const VerifierStats& stats, Families& families) {
   families.Gauge("outrider:draining", "1: no new sessions are taken", stats.draining ? 1 : 0);
 }
 
+void AddEntrance(const EntranceStats& entrance, Families& families) {
+  families.Gauge("outrider:num_connections", "Connections of devices",
+                 static_cast<double>(entrance.connections));
+  for (size_t i = 0; i < kRefusals; ++i) {
+    families.Count("outrider:refusals_total", "Who was not let in, by why",
+                   static_cast<double>(entrance.refused[i]),
+                   {{"reason", NameOf(static_cast<Refusal>(i))}});
+  }
+}
+
 void AddSessions(const VerifierStats& stats, Families& families) {
   const auto count = [&](const char* name, const char* help, uint64_t value) {
     families.Count(name, help, static_cast<double>(value));
@@ -143,6 +153,9 @@ void AddReplies(const WritingStats& writing, Families& families) {
                         writing.first_token_time);
   families.Distribution("outrider:inter_token_latency_seconds",
                         "Between tokens; those of one verdict share its time", writing.token_time);
+  families.Distribution("outrider:request_time_per_output_token_seconds",
+                        "Of a reply: from its first token to its last, by those after the first",
+                        writing.reply_token_time);
   families.Distribution("outrider:e2e_request_latency_seconds", "From a request to its last token",
                         writing.reply_time);
 }
@@ -223,15 +236,18 @@ void AddExits(const VerifierStats& stats, Families& families) {
 }  // namespace
 
 std::string MetricsText(const std::optional<ServedModel>& model,
-                        const std::optional<VerifierDriver::Stats>& stats) {
+                        const std::optional<VerifierDriver::Stats>& stats,
+                        const EntranceStats& entrance) {
   Families process({});
   AddProcess(process);
-  process.Gauge("outrider:ready", "1: sessions are served", stats.has_value() ? 1 : 0);
+  const bool is_ready = stats && !stats->machine.draining;
+  process.Gauge("outrider:ready", "1: new sessions are taken", is_ready ? 1 : 0);
   if (!model || !stats) return process.Text();
   Families families({{"model_name", model->name}});
   families.Gauge("outrider:model_info", "The model that is served", 1,
                  {{"numerics_id", model->numerics_id}});
   AddHeld(stats->machine, families);
+  AddEntrance(entrance, families);
   AddSessions(stats->machine, families);
   AddReplies(stats->machine.writing, families);
   AddRuns(stats->machine, families);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/verification/verifier_driver.h"
+#include "server/operations/entrance_log.h"
 
 namespace outrider {
 
@@ -19,6 +20,7 @@ struct ServedModel {
 // Without a model and its stats, which are none while it is being loaded, what is known of the
 // process.
 std::string MetricsText(const std::optional<ServedModel>& model,
-                        const std::optional<VerifierDriver::Stats>& stats);
+                        const std::optional<VerifierDriver::Stats>& stats,
+                        const EntranceStats& entrance);
 
 }  // namespace outrider

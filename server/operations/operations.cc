@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "server/config/choice_flag.h"
+#include "server/security/keys.h"
 
 namespace outrider {
 namespace {
@@ -31,6 +32,18 @@ const char* NameOf(VerifierMachine::SessionEnd end) {
   return "";
 }
 
+Refusal RefusalOf(VerifierMachine::StreamLimit limit) {
+  switch (limit) {
+    case VerifierMachine::StreamLimit::kAll:
+      return Refusal::kStreams;
+    case VerifierMachine::StreamLimit::kOfKey:
+      return Refusal::kStreamsOfKey;
+    case VerifierMachine::StreamLimit::kOfOrigin:
+      return Refusal::kStreamsOfAddress;
+  }
+  return Refusal::kStreams;
+}
+
 double Seconds(Duration duration) {
   using Milliseconds = std::chrono::milliseconds;
   return std::chrono::duration<double>(std::chrono::round<Milliseconds>(duration)).count();
@@ -43,6 +56,10 @@ void AddOperationFlags(CLI::App& app, OperationFlags& flags) {
                  "A port of its own for operators, plain HTTP: /health/live, /health/ready, "
                  "/metrics; host:port (default: none)")
       ->envname("OUTRIDER_ADMIN");
+  app.add_flag("--admin-open", flags.admin_open,
+               "That port may be on an address that others reach: whoever does can read what it "
+               "says, which is numbers and the model's name")
+      ->envname("OUTRIDER_ADMIN_OPEN");
   AddChoice(app, "--log-format", flags.log, kForms,
             "The log on standard error: text for people, json, a line an event, for collectors")
       ->envname("OUTRIDER_LOG_FORMAT");
@@ -51,7 +68,8 @@ void AddOperationFlags(CLI::App& app, OperationFlags& flags) {
 absl::StatusOr<std::unique_ptr<Operations>> Operations::Open(const OperationFlags& flags) {
   std::unique_ptr<Operations> operations(new Operations(flags.log));
   if (flags.admin.empty()) return operations;
-  OUTRIDER_ASSIGN_OR_RETURN(operations->admin_, AdminPort::Open(flags.admin));
+  OUTRIDER_ASSIGN_OR_RETURN(operations->admin_,
+                            AdminPort::Open(flags.admin, operations->entrance_));
   const std::string& address = operations->admin_->address();
   operations->log_.Say("admin", {{"address", address}},
                        Concat("probes and metrics on http://", address));
@@ -59,11 +77,18 @@ absl::StatusOr<std::unique_ptr<Operations>> Operations::Open(const OperationFlag
 }
 
 VerifierDriver::Log Operations::SessionLog() {
-  return {.fault =
+  return {.refused =
+              [this](const VerifierMachine::StreamRefused& refused) {
+                entrance_.Refused(RefusalOf(refused.limit), NameIn(refused.key), refused.origin);
+              },
+          .fault =
               [this](const VerifierMachine::FaultFound& fault) {
+                if (fault.session == 0) {
+                  return entrance_.Refused(Refusal::kOpen, NameIn(fault.key), "", fault.why);
+                }
                 log_.Write("fault", {{"session", fault.session},
                                      {"stream", fault.stream},
-                                     {"key", fault.key},
+                                     {"key", NameIn(fault.key)},
                                      {"kind", v1::Fault::Kind_Name(fault.kind)},
                                      {"why", fault.why}});
               },
@@ -72,7 +97,7 @@ VerifierDriver::Log Operations::SessionLog() {
                 const SessionTally& tally = over.tally;
                 const Duration first = tally.first_token_time().value_or(Duration::zero());
                 log_.Write("session", {{"session", over.session},
-                                       {"key", over.key},
+                                       {"key", NameIn(over.key)},
                                        {"end", NameOf(over.why)},
                                        {"seconds", Seconds(RealClock().Now() - tally.opened_at())},
                                        {"first_token_seconds", Seconds(first)},

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/verification/verifier_driver.h"
 #include "server/operations/admin_port.h"
+#include "server/operations/entrance_log.h"
 #include "server/operations/event_log.h"
 
 namespace CLI {
@@ -17,7 +18,8 @@ class App;
 namespace outrider {
 
 struct OperationFlags {
-  std::string admin;  // host:port; empty: no such port
+  std::string admin;        // host:port; empty: no such port
+  bool admin_open = false;  // others may reach it
   EventLog::Form log = EventLog::Form::kText;
 };
 
@@ -29,15 +31,17 @@ class Operations {
   static absl::StatusOr<std::unique_ptr<Operations>> Open(const OperationFlags& flags);
 
   EventLog& log() { return log_; }
+  EntranceLog& entrance() { return entrance_; }
   AdminPort* admin() { return admin_.get(); }  // null: none was asked for
 
-  // A line for every session that is over, and for every fault.
+  // A line for every session that is over, and for every fault of one.
   VerifierDriver::Log SessionLog();
 
  private:
-  explicit Operations(EventLog::Form form) : log_(form) {}
+  explicit Operations(EventLog::Form form) : log_(form), entrance_(log_) {}
 
   EventLog log_;
+  EntranceLog entrance_;
   std::unique_ptr<AdminPort> admin_;
 };
 

@@ -1,8 +1,11 @@
 // Who is let in: with a file of keys whoever has one of them, without one everybody.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Gatekeeper> gate, Gatekeeper::Open(flags.keys));
-//   OUTRIDER_ASSIGN_OR_RETURN(const Gatekeeper::Caller caller, gate->Admit(authorization));
-//   ... after SIGHUP: gate->Reload()
+//   gate->LetIn(authorization, [&](Gatekeeper::Caller caller) { driver.Open(..., caller.identity); });
+//   ... after SIGHUP: for who of gate->Reload(): driver.Revoke(who.identity)
+//
+// Whom LetIn() has told of is told of before a Reload() that withdraws his key returns, so that
+// whoever is revoked then has been opened before.
 //
 // Threads: any.
 // Errors:  Unauthenticated for callers; what is said to them tells nothing of keys.
@@ -14,6 +17,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "common/verification/caller_terms.h"
@@ -24,7 +28,7 @@ namespace outrider {
 class Gatekeeper {
  public:
   struct Caller {
-    std::string name;  // empty: everybody
+    std::string identity;  // Keys::Key; empty: everybody
     CallerTerms terms;
   };
 
@@ -33,15 +37,17 @@ class Gatekeeper {
 
   bool asks_for_keys() const { return !path_.empty(); }
 
-  // By what stands in the call's `authorization`, "Bearer KEY"; empty: nothing does.
-  absl::StatusOr<Caller> Admit(std::string_view authorization) const;
+  // By what stands in the call's `authorization`, "Bearer KEY"; empty: nothing does. `tell` is quick.
+  absl::Status LetIn(std::string_view authorization, absl::FunctionRef<void(Caller)> tell) const;
 
-  // Reads the file again. Returns the names of those who may not call any more; an error leaves
+  // Reads the file again. Returns the keys by which nobody may call any more; an error leaves
   // everything as it was.
-  absl::StatusOr<std::vector<std::string>> Reload();
+  absl::StatusOr<std::vector<Keys::Key>> Reload();
 
  private:
   explicit Gatekeeper(std::string path) : path_(std::move(path)) {}
+
+  std::shared_ptr<const Keys> current() const;
 
   const std::string path_;
   mutable Mutex mu_;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view kHashKind = "sha256:";
 constexpr std::string_view kDigits = "0123456789abcdef";
+constexpr char kIdentityMark = '/';  // which no name has
 constexpr size_t kFileBytesMax = 1 << 20;
 constexpr size_t kNameLengthMax = 64;
 
@@ -37,6 +38,15 @@ std::optional<Keys::Hash> HashFromDigits(std::string_view digits) {
     if (error != std::errc() || end != pair.data() + 2) return std::nullopt;
   }
   return hash;
+}
+
+std::string DigitsOf(const Keys::Hash& hash) {
+  std::string digits;
+  for (const uint8_t byte : hash) {
+    digits += kDigits[byte >> 4];
+    digits += kDigits[byte & 15];
+  }
+  return digits;
 }
 
 bool IsName(std::string_view name) {
@@ -67,6 +77,8 @@ bool ReadLimit(std::string_view word, CallerTerms& terms) {
     terms.opens_per_minute = value;
   } else if (name == "share" && value <= Keys::kShareMax) {
     terms.share = value;
+  } else if (name == "streams") {
+    terms.streams_max = value;
   } else {
     return false;
   }
@@ -106,13 +118,17 @@ absl::StatusOr<Keys::Key> ParseLine(std::span<const std::string_view> words,
     if (ReadLimit(word, key.terms)) continue;
     return InvalidArgument(
         place, ": ", Quoted(word),
-        " is no limit; there are sessions=N, opens-per-minute=N and share=N, up to ",
+        " is no limit; there are sessions=N, streams=N, opens-per-minute=N and share=N, up to ",
         Keys::kShareMax);
   }
   return key;
 }
 
 }  // namespace
+
+std::string Keys::Key::identity() const {
+  return Concat(name, std::string(1, kIdentityMark), DigitsOf(hash));
+}
 
 absl::StatusOr<Keys> Keys::Read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -158,15 +174,15 @@ bool Keys::HasName(std::string_view name) const {
   return std::ranges::any_of(keys_, [&](const Key& key) { return key.name == name; });
 }
 
-std::vector<std::string> Keys::NamesNotIn(const Keys& others) const {
-  std::vector<std::string> names;
+std::vector<Keys::Key> Keys::NotIn(const Keys& others) const {
+  std::vector<Key> keys;
   for (const Key& key : keys_) {
     const bool is_there = std::ranges::any_of(others.keys_, [&](const Key& other) {
       return other.name == key.name && other.hash == key.hash;
     });
-    if (!is_there) names.push_back(key.name);
+    if (!is_there) keys.push_back(key);
   }
-  return names;
+  return keys;
 }
 
 std::string NewKey() {
@@ -178,13 +194,12 @@ std::string NewKey() {
   return key;
 }
 
+std::string_view NameIn(std::string_view identity) {
+  return identity.substr(0, identity.find(kIdentityMark));
+}
+
 std::string LineOf(std::string_view name, std::string_view key) {
-  std::string line = Concat(name, " ", kHashKind);
-  for (const uint8_t byte : HashOf(key)) {
-    line += kDigits[byte >> 4];
-    line += kDigits[byte & 15];
-  }
-  return line;
+  return Concat(name, " ", kHashKind, DigitsOf(HashOf(key)));
 }
 
 }  // namespace outrider

@@ -33,6 +33,9 @@ class Keys {
     std::string name;
     Hash hash;
     CallerTerms terms;
+
+    // By name and hash, as in "robot-7/9f86d081...": another key of this name is another caller.
+    std::string identity() const;
   };
 
   static absl::StatusOr<Keys> Read(const std::string& path);
@@ -42,8 +45,8 @@ class Keys {
   // Null: nobody's. Takes as long for every key.
   const Key* Find(std::string_view key) const;
   bool HasName(std::string_view name) const;
-  // Of those whose key is another one there, or gone.
-  std::vector<std::string> NamesNotIn(const Keys& others) const;
+  // Those that are not there, or are another's.
+  std::vector<Key> NotIn(const Keys& others) const;
   size_t size() const { return keys_.size(); }
 
  private:
@@ -52,6 +55,8 @@ class Keys {
 
 // What its holder says, and nobody else knows.
 std::string NewKey();
+// Of an identity, or of everybody: the name.
+std::string_view NameIn(std::string_view identity);
 // Of the file.
 std::string LineOf(std::string_view name, std::string_view key);
 

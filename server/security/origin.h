@@ -1,6 +1,8 @@
 // Where a call comes from, as far as what it may cost is counted by that.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <string>
 #include <string_view>
 
@@ -10,5 +12,7 @@ namespace outrider {
 // without its port; of IPv6 the network of 64 bits, in which anybody may take as many addresses as he
 // likes. Other names are whole.
 std::string OriginOf(std::string_view peer);
+// The same of a socket's peer.
+std::string OriginOf(const sockaddr_storage& peer);
 
 }  // namespace outrider

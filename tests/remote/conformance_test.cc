@@ -255,14 +255,18 @@ class AtAServer final : public BehindVerifier {
   Verifier& verifier() override { return *verifier_; }
 
   const std::unique_ptr<Gatekeeper> gate_ = *Gatekeeper::Open("");
-  DecodeService service_{*driver_, {}, *gate_};
-  std::unique_ptr<outrider::Listener> listener_ =
-      *outrider::Listener::Listen("127.0.0.1:0",
-                                  {.context_length = 4096,
-                                   .stream_count_max = 100,
-                                   .message_bytes = 64 << 10,
-                                   .transport_bytes = 64 << 20},
-                                  {}, service_);
+  EventLog log_{EventLog::Form::kText};
+  EntranceLog entrance_{log_};
+  DecodeService service_{*driver_, {}, *gate_, entrance_};
+  std::unique_ptr<outrider::Listener> listener_ = *outrider::Listener::Listen(
+      "127.0.0.1:0",
+      {.context_length = 4096,
+       .streams_per_connection_max = 100,
+       .connection_idle_max = std::chrono::minutes(1),
+       .connections = {.connection_count_max = 8, .connection_count_of_origin_max = 8},
+       .message_bytes = 64 << 10,
+       .transport_bytes = 64 << 20},
+      {}, service_, entrance_);
   std::unique_ptr<RemoteVerifier> verifier_ = *RemoteVerifier::Connect(listener_->address());
 };
 

@@ -4,11 +4,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,8 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+constexpr auto kOver = std::filesystem::copy_options::overwrite_existing;
 
 // --- keys ---
 
@@ -116,6 +120,8 @@ TEST_F(SecurityTest, WithoutAKeyNobodyIsLetIn) {
   const ServerProcess server(0, {"--keys", Write("keys", LineOf("robot", key))});
   EXPECT_TRUE(Reply(server, {.key = key}).ok());
   EXPECT_TRUE(Reply(server, {.key_file = Write("key", key + "\n")}).ok());
+  // A flag goes before the environment.
+  EXPECT_TRUE(Reply(server, {.key = NewKey(), .key_file = Write("key", key + "\n")}).ok());
   const absl::Status none = Reply(server, {});
   EXPECT_EQ(none.code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(none.message()), HasSubstr("asks for a key"));
@@ -180,6 +186,28 @@ TEST_F(SecurityTest, OfAKeyThereAreAsManySessionsAsItsLineSays) {
   DraftedSession drafted(options, Damaged(), PolicyKind::kOurs, *verifier);
   Screen screen;
   EXPECT_FALSE(drafted.driver().Run(Session::Start{}, screen).ok());
+}
+
+TEST_F(SecurityTest, WhoeverHasTheNewKeyOfANameIsNotThrownOutWithTheOldOne) {
+  const std::string old_key = NewKey();
+  const std::string new_key = NewKey();
+  const std::string path = Write("keys", LineOf("robot", old_key));
+  ServerProcess server(0, {"--keys", path, "--pass", "30"}, OUTRIDER_PACED_SERVER);
+  Write("keys", LineOf("robot", new_key));
+  kill(server.pid(), SIGHUP);
+  EXPECT_NE(server.AwaitLine("a key of robot is not valid any more"), "");
+  EXPECT_TRUE(Reply(server, {.key = new_key}, 4).ok());
+  EXPECT_FALSE(Reply(server, {.key = old_key}, 4).ok());
+}
+
+TEST_F(SecurityTest, WhatAServerCannotHaveIsSaidInASentence) {
+  EXPECT_THAT(Refusal("--admin 0.0.0.0:0"), HasSubstr("or say --admin-open"));
+  const ServerProcess server(0, {"--admin", "0.0.0.0:0", "--admin-open"});
+  EXPECT_THAT(Refusal("--listen " + server.address()), HasSubstr("the port is in use"));
+  EXPECT_THAT(Refusal("--admin " + server.address()), HasSubstr("choose another (--admin)"));
+  EXPECT_THAT(Refusal("--listen 192.0.2.1:0 --insecure"),
+              HasSubstr("the host is not this machine's"));
+  EXPECT_THAT(Refusal("--keys " + dir_.File("")), HasSubstr("cannot be read"));
 }
 
 TEST_F(SecurityTest, OthersDoNotReachAServerWithoutTlsUnlessSomebodyInsists) {
@@ -290,6 +318,50 @@ TEST_F(TlsTest, WhoIsNotLetThroughIsToldWhy) {
   const LinkSecurity stranger = {
       .ca = Pem("ca"), .certificate = Pem("stranger"), .certificate_key = Key("stranger")};
   EXPECT_THAT(told(Reply(server, stranger)), HasSubstr("does not take the certificate"));
+}
+
+TEST_F(TlsTest, ACertificateThatChangesIsServedAndWhoIsThereGoesOn) {
+  const auto put = [&](const std::string& name) {
+    std::filesystem::copy_file(Pem(name), Pem("current"), kOver);
+    std::filesystem::copy_file(Key(name), Key("current"), kOver);
+  };
+  put("server");
+  ServerProcess server(0,
+                       {"--tls-cert", Pem("current"), "--tls-key", Key("current"), "--pass", "30"},
+                       OUTRIDER_PACED_SERVER);
+  const auto verifier = OrDie(RemoteVerifier::Connect(server.address(), {.ca = Pem("ca")}));
+  SessionOptions options;
+  options.prompt = TheTokenizer().Encode("Once upon a time");
+  options.stops.max_tokens = 150;
+  DraftedSession drafted(options, Damaged(), PolicyKind::kOurs, *verifier);
+  bool is_served = false;
+  Shown shown([&] {
+    put("stranger");  // whom another authority vouches for
+    kill(server.pid(), SIGHUP);
+    for (int i = 0; i < 100 && !is_served; ++i) {
+      const auto other = OrDie(RemoteVerifier::Connect(server.address(), {.ca = Pem("other")}));
+      is_served = other->Describe().ok();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  const absl::Status status = drafted.driver().Run(Session::Start{}, shown);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(is_served);
+  EXPECT_EQ(drafted.session().stats().attachments, 1u) << "it went on over the same connection";
+  EXPECT_FALSE(Reply(server, {.ca = Pem("ca")}).ok()) << "the old one is not served any more";
+  EXPECT_NE(server.AwaitLine("certificates that have changed"), "");
+  // One that is no good changes nothing.
+  std::filesystem::copy_file(Key("server"), Key("current"), kOver);
+  kill(server.pid(), SIGHUP);
+  EXPECT_NE(server.AwaitLine("certificates stay as they are: "), "");
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  EXPECT_TRUE(Reply(server, {.ca = Pem("other")}).ok());
+}
+
+TEST_F(TlsTest, ACertificateOfTheDeviceMeansTls) {
+  const ServerProcess server;
+  const LinkSecurity security = {.certificate = Pem("device"), .certificate_key = Key("device")};
+  EXPECT_FALSE(Reply(server, security).ok()) << "what it is for is not left out without a word";
 }
 
 TEST_F(TlsTest, DevicesNeedCertificatesWhereTheServerAsksForThem) {

@@ -60,7 +60,7 @@ VerifierDriver::Stats SomeStats() {
 
 TEST(Metrics, HaveTheNamesThatDashboardsKnow) {
   const auto samples =
-      Samples(MetricsText(ServedModel{.name = "m", .numerics_id = "ab"}, SomeStats()));
+      Samples(MetricsText(ServedModel{.name = "m", .numerics_id = "ab"}, SomeStats(), {}));
   const auto value = [&](const std::string& name, const std::string& labels = "") {
     const auto found = samples.find("outrider:" + name + "{model_name=\"m\"" + labels + "}");
     EXPECT_NE(found, samples.end()) << name << labels;
@@ -91,7 +91,7 @@ TEST(Metrics, HaveTheNamesThatDashboardsKnow) {
 }
 
 TEST(Metrics, BeforeThereIsAModelTheProcessIsKnown) {
-  const std::string text = MetricsText(std::nullopt, std::nullopt);
+  const std::string text = MetricsText(std::nullopt, std::nullopt, {});
   EXPECT_THAT(text, HasSubstr("outrider:ready 0"));
   EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes "));
   EXPECT_THAT(text, Not(HasSubstr("model_name")));

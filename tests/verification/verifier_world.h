@@ -153,6 +153,7 @@ class VerifierWorld {
   // What a log is told.
   std::vector<Machine::FaultFound> faults;
   std::vector<Machine::SessionOver> sessions_over;
+  std::vector<Machine::StreamRefused> streams_refused;
   std::vector<DraftJob> drafts;                   // that were asked for
   std::map<uint64_t, std::vector<TokenId>> told;  // to whoever drafts, by session
   std::vector<uint64_t> forgotten;                // sessions, by their drafts
@@ -182,6 +183,7 @@ class VerifierWorld {
   void Do(const Machine::Drained&) { drained_ = true; }
   void Do(const Machine::FaultFound& fault) { faults.push_back(fault); }
   void Do(const Machine::SessionOver& over) { sessions_over.push_back(over); }
+  void Do(const Machine::StreamRefused& refused) { streams_refused.push_back(refused); }
 
   FakeClock clock_;
   ScriptedTarget target_;

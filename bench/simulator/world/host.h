@@ -119,6 +119,7 @@ class Host {
   void Do(const VerifierMachine::Drained&) { drained_ = true; }
   void Do(const VerifierMachine::FaultFound&) {}
   void Do(const VerifierMachine::SessionOver&) {}
+  void Do(const VerifierMachine::StreamRefused&) {}
   void CountParts(const TargetRun& run, uint64_t rows, uint64_t prompt_tokens, MonotonicTime end);
   void CountPass(const TargetWork& work, MonotonicTime end);
   Duration TimeOf(uint64_t rows, uint64_t prompt_tokens) const;

@@ -17,6 +17,7 @@ void SessionTally::ReplyBegun(MonotonicTime now) {
   reply_begun_at_ = now;
   awaits_run_ = true;
   last_token_at_.reset();
+  reply_tokens_ = 0;
 }
 
 void SessionTally::RunBegun(MonotonicTime now, WritingStats& all) {
@@ -40,17 +41,22 @@ void SessionTally::PassEnded(uint32_t node_count, uint32_t token_count, v1::Fini
   if (finish == v1::FINISH_NONE) return;
   ++all.finished[finish];
   all.reply_time.Add(Seconds(now - reply_begun_at_));
+  if (reply_tokens_ < 2) return;
+  all.reply_token_time.Add(Seconds(*last_token_at_ - first_token_at_) /
+                           static_cast<double>(reply_tokens_ - 1));
 }
 
 void SessionTally::TokensCame(uint32_t count, MonotonicTime now, WritingStats& all) {
   if (last_token_at_) {
     all.token_time.Add(Seconds(now - *last_token_at_) / count, count);
   } else {
+    first_token_at_ = now;
     const Duration waited = now - reply_begun_at_;
     all.first_token_time.Add(Seconds(waited));
     if (!first_token_time_) first_token_time_ = waited;
   }
   last_token_at_ = now;
+  reply_tokens_ += count;
 }
 
 }  // namespace outrider

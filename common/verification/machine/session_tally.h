@@ -43,7 +43,9 @@ class SessionTally {
   MonotonicTime opened_at_;
   MonotonicTime reply_begun_at_;
   bool awaits_run_ = true;                      // the reply its first one
+  MonotonicTime first_token_at_{};              // of the reply, if it has tokens
   std::optional<MonotonicTime> last_token_at_;  // of the reply
+  uint64_t reply_tokens_ = 0;
   std::optional<Duration> first_token_time_;
   uint32_t attachments_ = 0;
   uint64_t passes_ = 0;

@@ -48,6 +48,7 @@ struct VerifierConfig {
   // Of a key, or of an origin without one; 0: any number. A key may have terms of its own.
   uint32_t opens_per_minute = 0;
   uint32_t stream_count_max = 2048;
+  uint32_t stream_count_of_key_max = 1024;  // unless its terms say another number
   uint32_t stream_count_of_origin_max = 1024;
   uint32_t unread_verdicts_max = 3;  // that the transport has not taken
   // Verdicts that a device has not said it saw: so many at first, and one more for each that it has.

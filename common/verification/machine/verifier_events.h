@@ -134,6 +134,13 @@ struct VerifierEvents {
     v1::Fault::Kind kind;
     std::string why;
   };
+  enum class StreamLimit : uint8_t { kAll, kOfKey, kOfOrigin };
+  // There are as many streams as there may be; EndStream says so to its device.
+  struct StreamRefused {
+    std::string key;
+    std::string origin;
+    StreamLimit limit;
+  };
   enum class SessionEnd : uint8_t {
     kClosed,   // by its device
     kFault,    // FaultFound tells
@@ -148,7 +155,7 @@ struct VerifierEvents {
     SessionTally tally;
   };
   using Action = std::variant<Read, Send, EndStream, RunTarget, Draft, ForgetDraft, SetTimer,
-                              Drained, FaultFound, SessionOver>;
+                              Drained, FaultFound, StreamRefused, SessionOver>;
 };
 
 // An event that is being handled, as the machine's parts see it: when that is, and where goes what

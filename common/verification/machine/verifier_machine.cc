@@ -95,20 +95,32 @@ void VerifierMachine::On(const StreamOpened& event) {
     return state_.moment.Ask(EndStream{event.stream, absl::UnavailableError("stopping")});
   }
   if (state_.streams.full()) {
-    return state_.moment.Ask(EndStream{event.stream, ResourceExhausted("too many streams")});
+    return RefuseStream(event, VerifierEvents::StreamLimit::kAll, "too many streams");
   }
   Origin* const origin = event.origin.empty() ? nullptr : &state_.origins.Of(event.origin);
   if (origin != nullptr && origin->stream_count >= state_.config.stream_count_of_origin_max) {
-    return state_.moment.Ask(
-        EndStream{event.stream, ResourceExhausted("too many streams of this address")});
+    return RefuseStream(event, VerifierEvents::StreamLimit::kOfOrigin,
+                        "too many streams of this address");
   }
-  if (origin != nullptr) state_.origins.StreamOpened(*origin);
   Caller& caller = state_.callers.Of(event.key, event.origin);
   caller.terms = event.terms;
+  const uint32_t of_key_max = caller.terms.streams_max > 0 ? caller.terms.streams_max
+                                                           : state_.config.stream_count_of_key_max;
+  if (!event.key.empty() && caller.stream_count >= of_key_max) {
+    return RefuseStream(event, VerifierEvents::StreamLimit::kOfKey, "too many streams of this key");
+  }
+  if (origin != nullptr) state_.origins.StreamOpened(*origin);
   if (!event.key.empty() && caller.terms.opens_per_minute == 0) {
     caller.terms.opens_per_minute = state_.config.opens_per_minute;
   }
   attachments_.ReadNext(state_.streams.Open(event.stream, caller, origin));
+}
+
+void VerifierMachine::RefuseStream(const StreamOpened& event, VerifierEvents::StreamLimit limit,
+                                   std::string_view why) {
+  state_.moment.Ask(VerifierEvents::StreamRefused{
+      .key = std::string(event.key), .origin = std::string(event.origin), .limit = limit});
+  state_.moment.Ask(EndStream{event.stream, ResourceExhausted(why)});
 }
 
 void VerifierMachine::On(const KeyRevoked& event) {

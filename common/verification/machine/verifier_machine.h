@@ -94,6 +94,8 @@ class VerifierMachine : public VerifierEvents {
  private:
   // Events.
   void On(const StreamOpened& event);
+  void RefuseStream(const StreamOpened& event, VerifierEvents::StreamLimit limit,
+                    std::string_view why);
   void On(const KeyRevoked& event);
   void On(const Received& event);
   void On(const Written& event);

@@ -31,6 +31,9 @@ struct WritingStats {
                                 5,    10,   20,   40,  80,  160, 320, 640, 1280, 2560};
   Histogram token_time = {.0005, .001, .002, .005, .01, .015, .02, .03, .04, .05,
                           .075,  .1,   .15,  .2,   .3,  .5,   1,   2,   5};
+  // Of a reply that is finished, the mean between its tokens.
+  Histogram reply_token_time = {.0005, .001, .002, .005, .01, .015, .02, .03, .04, .05,
+                                .075,  .1,   .15,  .2,   .3,  .5,   1,   2,   5};
   Histogram reply_time = {.1, .3, 1, 3, 10, 30, 100, 300, 1000, 3000};
 };
 

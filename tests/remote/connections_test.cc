@@ -1,0 +1,260 @@
+// What connections cost a server, whatever is said on them, and how its own end comes.
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/verifier/remote_verifier.h"
+#include "common/base/file_descriptor.h"
+#include "common/verification/wire_prompt.h"
+#include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "httplib.h"
+#include "server/security/keys.h"
+#include "tests/base/scratch_dir.h"
+#include "tests/client/stories_world.h"
+#include "tests/remote/server_process.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+FileDescriptor ConnectTo(uint16_t port) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return socket;
+}
+
+// Whether the server hangs up in this time; what it says before that is not looked at.
+bool IsHungUp(const FileDescriptor& socket, int wait_ms) {
+  pollfd polled = {.fd = socket.get(), .events = POLLIN, .revents = 0};
+  char bytes[4096];
+  while (poll(&polled, 1, wait_ms) > 0) {
+    if (recv(socket.get(), bytes, sizeof(bytes), 0) <= 0) return true;
+  }
+  return false;
+}
+
+class ConnectionsTest : public testing::Test {
+ protected:
+  void Start(std::vector<std::string> flags, const char* program = OUTRIDER_SERVER) {
+    flags.insert(flags.end(), {"--admin", "127.0.0.1:0", "--sessions", "4"});
+    server_ = std::make_unique<ServerProcess>(0, flags, program);
+    const std::string line = server_->AwaitLine("probes and metrics on ");
+    admin_ = std::make_unique<httplib::Client>(line.substr(line.rfind("http")));
+  }
+
+  // With the labels that follow the model's, if it has any.
+  double Metric(const std::string& name, const std::string& label = "") {
+    const httplib::Result result = admin_->Get("/metrics");
+    const std::string text = result ? result->body : "";
+    for (size_t at = 0; (at = text.find("\n" + name + "{", at)) != std::string::npos; ++at) {
+      const size_t end = text.find("} ", at);
+      if (text.substr(at, end - at).find(label) != std::string::npos) {
+        return std::stod(text.substr(end + 2));
+      }
+    }
+    return -1;
+  }
+
+  bool Becomes(const std::string& name, double value, const std::string& label = "") {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < until) {
+      if (Metric(name, label) == value) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+
+  absl::Status Reply(const LinkSecurity& security = {}) const {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RemoteVerifier> verifier,
+                              RemoteVerifier::Connect(server_->address(), security));
+    return verifier->Describe().status();
+  }
+
+  std::unique_ptr<ServerProcess> server_;
+  std::unique_ptr<httplib::Client> admin_;
+};
+
+TEST_F(ConnectionsTest, OfOneAddressThereAreSoManyAndThoseWhoLeaveMakeRoom) {
+  Start({"--connections-per-address", "3"});
+  std::vector<FileDescriptor> connections;
+  for (int i = 0; i < 3; ++i) connections.push_back(ConnectTo(server_->port()));
+  EXPECT_TRUE(Becomes("outrider:num_connections", 3));
+  EXPECT_TRUE(IsHungUp(ConnectTo(server_->port()), 5000));
+  EXPECT_FALSE(IsHungUp(connections.front(), 100));
+  EXPECT_TRUE(Becomes("outrider:refusals_total", 1, "connections_of_address"));
+  EXPECT_THAT(server_->AwaitLine(" refused reason=connections_of_address"),
+              HasSubstr("origin=ipv4:127.0.0.1"));
+  for (int i = 0; i < 20; ++i) {  // over and over
+    connections.erase(connections.begin());
+    EXPECT_TRUE(Becomes("outrider:num_connections", 2));
+    connections.push_back(ConnectTo(server_->port()));
+    EXPECT_TRUE(Becomes("outrider:num_connections", 3));
+  }
+  connections.clear();
+  EXPECT_TRUE(Becomes("outrider:num_connections", 0));
+  EXPECT_TRUE(Reply().ok());
+}
+
+TEST_F(ConnectionsTest, InAllThereAreSoMany) {
+  Start({"--connections", "2"});
+  const FileDescriptor first = ConnectTo(server_->port());
+  const FileDescriptor second = ConnectTo(server_->port());
+  EXPECT_TRUE(IsHungUp(ConnectTo(server_->port()), 5000));
+  EXPECT_TRUE(Becomes("outrider:refusals_total", 1, "reason=\"connections\""));
+}
+
+TEST_F(ConnectionsTest, OneWithoutACallIsHungUpOn) {
+  Start({"--connection-idle-seconds", "1"});
+  const auto channel = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+  ASSERT_TRUE(
+      channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10)));
+  EXPECT_TRUE(Becomes("outrider:num_connections", 1));
+  EXPECT_TRUE(Becomes("outrider:num_connections", 0));
+  EXPECT_TRUE(Reply().ok());
+}
+
+// --- refusals ---
+
+class Refused final : public Verifier::Listener {
+ public:
+  void OnMessage(uint64_t, v1::ServerMessage&&) override {}
+  void OnWritten(uint64_t) override {}
+  void OnDown(uint64_t, const absl::Status& status) override {
+    MutexLock lock(mu_);
+    status_ = status;
+    is_down_ = true;
+    changed_.NotifyAll();
+  }
+  absl::Status Await() {
+    MutexLock lock(mu_);
+    while (!is_down_) changed_.Wait(mu_);
+    return status_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+  bool is_down_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+TEST_F(ConnectionsTest, OfAKeyThereAreSoManyStreamsAndWhoIsRefusedIsSeen) {
+  const ScratchDir dir;
+  const std::string key = NewKey();
+  const std::string other = NewKey();
+  std::ofstream(dir.File("keys")) << LineOf("robot", key) << " streams=2\n"
+                                  << LineOf("other", other) << "\n";
+  Start({"--keys", dir.File("keys"), "--streams-per-key", "1"});
+  const auto verifier = OrDie(RemoteVerifier::Connect(server_->address(), {.key = key}));
+  Refused streams[4];
+  verifier->Open(1, streams[0]);
+  verifier->Open(2, streams[1]);
+  EXPECT_TRUE(Becomes("outrider:num_streams", 2));
+  verifier->Open(3, streams[2]);
+  const absl::Status status = streams[2].Await();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("too many streams of this key"));
+  EXPECT_THAT(server_->AwaitLine(" refused reason=streams_of_key"), HasSubstr(" key=robot "));
+  verifier->Close(1);
+  verifier->Close(2);
+  // Another's are others.
+  const auto others = OrDie(RemoteVerifier::Connect(server_->address(), {.key = other}));
+  others->Open(1, streams[3]);
+  EXPECT_TRUE(Becomes("outrider:num_streams", 1));
+  others->Close(1);
+
+  EXPECT_FALSE(Reply({.key = NewKey()}).ok());
+  EXPECT_FALSE(Reply({}).ok());
+  EXPECT_TRUE(Becomes("outrider:refusals_total", 1, "unknown_key"));
+  EXPECT_TRUE(Becomes("outrider:refusals_total", 1, "no_key"));
+  EXPECT_THAT(server_->AwaitLine(" refused reason=unknown_key"), HasSubstr("ipv4:127.0.0.1"));
+}
+
+// --- a caller who reads nothing ---
+
+std::string Frame(char type, char flags, char stream, const std::string& content) {
+  std::string frame = {0,
+                       static_cast<char>(content.size() >> 8),
+                       static_cast<char>(content.size()),
+                       type,
+                       flags,
+                       0,
+                       0,
+                       0,
+                       stream};
+  return frame + content;
+}
+
+std::string Field(const std::string& name, const std::string& value) {
+  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
+         static_cast<char>(value.size()) + value;
+}
+
+// HTTP/2 to the letter, of a caller who lets the server say nothing: its window is of no bytes.
+FileDescriptor CallWithoutAWindow(uint16_t port) {
+  v1::GenerateRequest request;
+  SetPrompt(TheTokenizer().Encode("Once"), *request.mutable_open());
+  request.mutable_open()->mutable_stops()->set_max_tokens(200);
+  const std::string message = request.SerializeAsString();
+  const std::string data = {0, 0, 0, static_cast<char>(message.size() >> 8),
+                            static_cast<char>(message.size())};
+  const std::string said =
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
+      Frame(1, 4, 1,
+            Field(":method", "POST") + Field(":scheme", "http") +
+                Field(":path", "/outrider.v1.Verifier/Generate") + Field(":authority", "x") +
+                Field("te", "trailers") + Field("content-type", "application/grpc")) +
+      Frame(0, 1, 1, data + message);
+  FileDescriptor socket = ConnectTo(port);
+  EXPECT_EQ(send(socket.get(), said.data(), said.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(said.size()));
+  return socket;
+}
+
+TEST_F(ConnectionsTest, AGenerateThatIsNotReadIsEnded) {
+  Start({"--write-seconds", "1"});
+  const FileDescriptor caller = CallWithoutAWindow(server_->port());
+  EXPECT_TRUE(Becomes("outrider:num_streams", 1));
+  EXPECT_TRUE(Becomes("outrider:num_streams", 0));
+  EXPECT_TRUE(Becomes("outrider:faults_total", 1, "STALLED"));
+}
+
+TEST_F(ConnectionsTest, AGenerateThatIsNotReadDoesNotHoldUpTheEnd) {
+  Start({"--drain-seconds", "1"});
+  const FileDescriptor caller = CallWithoutAWindow(server_->port());
+  EXPECT_TRUE(Becomes("outrider:num_streams", 1));
+  const auto begin = std::chrono::steady_clock::now();
+  server_->Stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+// The target is in a pass that takes ten times as long as there is.
+TEST_F(ConnectionsTest, APassThatTakesForEverDoesNotHoldUpTheEnd) {
+  Start({"--pass", "60000", "--drain-seconds", "1"}, OUTRIDER_PACED_SERVER);
+  const FileDescriptor caller = CallWithoutAWindow(server_->port());
+  EXPECT_TRUE(Becomes("outrider:num_streams", 1));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(server_->Stop(), 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+  EXPECT_THAT(server_->AwaitLine("ended before all sessions had"), HasSubstr("ended"));
+}
+
+}  // namespace
+}  // namespace outrider
