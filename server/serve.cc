@@ -64,8 +64,8 @@ void ReadKeysAgain(Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
   }
 }
 
-// gRPC reads them when they change, and serves none that is no good; what is wrong with one it keeps
-// to itself.
+// gRPC reads them when they change, and what is wrong with one it keeps to itself: it shakes hands with
+// nobody until there is a good one.
 void LookAtCertificates(const ServerFlags& flags, EventLog& log) {
   if (flags.security.transport.certificate.empty()) return;
   const absl::Status status = CheckTransport(flags.security.transport, flags.listen);
@@ -73,7 +73,8 @@ void LookAtCertificates(const ServerFlags& flags, EventLog& log) {
     return log.Say("certificates", {}, "certificates that have changed are served from now on");
   }
   const std::string why(Message(status));
-  log.Say("certificates_unchanged", {{"why", why}}, Concat("certificates stay as they are: ", why));
+  log.Say("certificates_bad", {{"why", why}},
+          Concat("whoever comes anew is refused until certificates are good: ", why));
 }
 
 void AwaitEnd(const ServerFlags& flags, Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
