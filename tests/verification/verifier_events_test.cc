@@ -56,6 +56,7 @@ class EventCost {
   static VerifierConfig ConfigFor(uint32_t session_count) {
     VerifierConfig config = SmallConfig();
     config.session_count_max = config.session_count_of_key_max = 2 * session_count;
+    config.stream_count_of_key_max = config.stream_count_max;
     config.sequence_count_max = session_count;
     config.page_groups = {{.page_count = session_count * kPagesOfOne}};
     return config;

@@ -100,6 +100,26 @@ TEST(VerifierMachine, StreamsAreBounded) {
   EXPECT_FALSE(world.line(world.Connect()).ended);
 }
 
+TEST(VerifierMachine, OfAKeyThereAreAsManyStreamsAsItsTermsOrTheServerSay) {
+  VerifierConfig config = SmallConfig();
+  config.stream_count_of_key_max = 1;
+  VerifierWorld world(config);
+  const StreamNumber first = world.Connect("one");
+  const StreamNumber second = world.Connect("one");
+  ASSERT_TRUE(world.line(second).ended.has_value());
+  EXPECT_EQ(world.line(second).ended->code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_EQ(world.streams_refused.size(), 1u);
+  EXPECT_EQ(world.streams_refused[0].limit, Machine::StreamLimit::kOfKey);
+  EXPECT_EQ(world.streams_refused[0].key, "one");
+  world.Connect("two", "", CallerTerms{.streams_max = 2});
+  EXPECT_FALSE(world.line(world.Connect("two", "", CallerTerms{.streams_max = 2})).ended);
+  EXPECT_TRUE(world.line(world.Connect("two", "", CallerTerms{.streams_max = 2})).ended);
+  EXPECT_FALSE(world.line(world.Connect("")).ended);
+  EXPECT_FALSE(world.line(world.Connect("")).ended) << "without a key nobody is somebody";
+  world.Close(first);
+  EXPECT_FALSE(world.line(world.Connect("one")).ended);
+}
+
 // --- what devices have seen ---
 
 TEST(VerifierMachine, ADeviceThatDoesNotSayWhatItSawGetsFewVerdicts) {

@@ -152,6 +152,7 @@ void Simulation::AddHost() {
   config.sketch_nodes_max = scenario_.sketch.node_count_max;
   config.sequence_count_max = std::max(16u, scenario_.session_count);
   config.session_count_of_key_max = config.session_count_max;
+  config.stream_count_of_key_max = config.stream_count_max;
   config.page_groups = {
       {.page_count =
            scenario_.sessions_in_memory.value_or(config.sequence_count_max) * pages_of_one}};
