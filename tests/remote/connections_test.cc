@@ -232,7 +232,10 @@ TEST_F(ConnectionsTest, AGenerateThatIsNotReadIsEnded) {
   Start({"--write-seconds", "1"});
   const FileDescriptor caller = CallWithoutAWindow(server_->port());
   EXPECT_TRUE(Becomes("outrider:num_streams", 1));
+  const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(Becomes("outrider:num_streams", 0));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15))
+      << "before it is noticed that nothing answers pings";
   EXPECT_TRUE(Becomes("outrider:faults_total", 1, "STALLED"));
 }
 
