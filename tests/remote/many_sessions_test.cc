@@ -82,13 +82,8 @@ class Texts final : public Verifier::Listener {
   explicit Texts(Verifier& verifier) : verifier_(verifier) {}
 
   void OnMessage(uint64_t stream, v1::ServerMessage&& message) override {
-    verifier_.Read(stream);
-    MutexLock lock(mu_);
-    if (message.has_fault()) ++ended_;
-    if (!message.has_verdict()) return;
-    texts_[stream].push_back(static_cast<TokenId>(message.verdict().next()));
-    if (message.verdict().finish() != v1::FINISH_NONE) ++ended_;
-    changed_.NotifyAll();
+    Take(stream, message);
+    verifier_.Read(stream);  // not before: the next one may come into the same memory
   }
   void OnWritten(uint64_t) override {}
   void OnDown(uint64_t, const absl::Status&) override {}
@@ -101,6 +96,15 @@ class Texts final : public Verifier::Listener {
   }
 
  private:
+  void Take(uint64_t stream, const v1::ServerMessage& message) {
+    MutexLock lock(mu_);
+    if (message.has_fault()) ++ended_;
+    if (!message.has_verdict()) return;
+    texts_[stream].push_back(static_cast<TokenId>(message.verdict().next()));
+    if (message.verdict().finish() != v1::FINISH_NONE) ++ended_;
+    changed_.NotifyAll();
+  }
+
   Verifier& verifier_;
   Mutex mu_;
   CondVar changed_;
