@@ -112,7 +112,8 @@ void Streams::Written(VerifierStream& stream) {
 
 void Streams::Hold(VerifierStream& stream, const v1::ClientMessage& message,
                    VerifierEvents::Prepared* prepared) {
-  stream.held = std::make_unique<VerifierStream::Held>(message);
+  stream.held = std::make_unique<VerifierStream::Held>();
+  stream.held->message = message;
   if (prepared) stream.held->prepared.emplace(std::move(*prepared));
   holders_.push_back(stream.number);
 }

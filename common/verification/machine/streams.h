@@ -65,8 +65,8 @@ struct VerifierStream {
   MonotonicTime heard;  // when it last did something
   MonotonicTime write_begin{};
   struct Held {
-    v1::ClientMessage message;
-    std::optional<VerifierEvents::Prepared> prepared;
+    v1::ClientMessage message = {};
+    std::optional<VerifierEvents::Prepared> prepared = {};
   };
   std::unique_ptr<Held> held;  // until the run is over
   absl::Status end;            // what it ends with

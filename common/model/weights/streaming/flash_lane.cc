@@ -107,7 +107,7 @@ void FlashLane::Land(Filling& filling, const FlashRead& read, uint32_t buffer,
     Unpack(read, Staging(buffer), filling.fill.slot);
     bytes_read_.fetch_add(read.extent.length, std::memory_order_relaxed);
   } else {
-    status = Annotate(std::move(status), Concat("tensor ", read.part.tensor->name));
+    status = Annotate(status, Concat("tensor ", read.part.tensor->name));
   }
   filling.status.Update(std::move(status));
   ++filling.landed;

@@ -314,10 +314,16 @@ StreamingWeights::Slot* StreamingWeights::LentSlot(uint32_t unit) {
   return nullptr;
 }
 
+bool StreamingWeights::IsInRing(uint32_t unit) const {
+  for (const uint32_t slot : ring_) {
+    if (slots_[slot].unit == unit) return true;
+  }
+  return false;
+}
+
 // The slot that this unit is, or will be, in, which is at the front of the ring then.
 StreamingWeights::Slot& StreamingWeights::ComeTo(uint32_t unit) {
-  const bool is_ahead =
-      std::ranges::any_of(ring_, [&](uint32_t slot) { return slots_[slot].unit == unit; });
+  const bool is_ahead = IsInRing(unit);
   while (!ring_.empty() && !(is_ahead && slots_[ring_.front()].unit == unit)) ThrowAwayFront();
   if (!is_ahead) next_ = units_[unit].place;
   ReadAhead();
@@ -343,10 +349,7 @@ void StreamingWeights::ReadAhead() {
     Slot& slot = slots_[i];
     if (slot.hand != Hand::kFree) continue;
     const uint32_t unit = order_[next_];
-    const bool is_held = LentSlot(unit) != nullptr || std::ranges::any_of(ring_, [&](uint32_t s) {
-                           return slots_[s].unit == unit;
-                         });
-    if (is_held) return;
+    if (LentSlot(unit) != nullptr || IsInRing(unit)) return;
     next_ = (next_ + 1) % static_cast<uint32_t>(order_.size());
     slot.hand = Hand::kFilling;
     slot.is_wanted = true;

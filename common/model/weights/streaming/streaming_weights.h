@@ -148,6 +148,7 @@ class StreamingWeights final : public WeightStore {
   absl::Status LookUpSome(const ModelTensor& tensor, std::span<const TableRow> rows);
 
   Slot* LentSlot(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsInRing(uint32_t unit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Slot& ComeTo(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AwaitFilled(Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ThrowAwayFront() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
