@@ -85,7 +85,9 @@ Ended Reply(HostileServer::Script script) {
   Screen screen;
   const uint64_t before = ResidentBytes();
   const absl::Status status = drafted.driver().Run(Session::Start{}, screen);
-  EXPECT_LT(ResidentBytes(), before + (uint64_t{128} << 20)) << status;
+  // The server is in this process too, and the largest message that a script makes is 88 MB in its
+  // memory and as bytes.
+  EXPECT_LT(ResidentBytes(), before + (uint64_t{192} << 20)) << status;
   EXPECT_LT(Message(status).size(), 1200u);
   EXPECT_EQ(std::ranges::count_if(Message(status), [](char c) { return c < ' ' || c > '~'; }), 0)
       << status;
@@ -152,7 +154,7 @@ TEST(HostileServerTest, WhatIsTooLargeIsRefused) {
     });
   };
   EXPECT_THAT(std::string(Message(writes(4'000'000).status)), HasSubstr("4000000 tokens"));
-  EXPECT_FALSE(writes(20'000'000).status.ok());  // more than a message may have
+  EXPECT_FALSE(writes(17'600'000).status.ok());  // more than a message may have
 }
 
 TEST(HostileServerTest, HintsAreNoAnswer) {
