@@ -314,7 +314,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
   known_setup.objective = options_.draft.objective;
   CostModel::Assumed assumed = AssumedOf(*verifier);
   if (const std::optional<Prices> known = prices.Find(key)) {
-    known_setup.pass_nodes = known->pass_nodes;
+    known_setup.before = known->findings;
     assumed.pass_ms = known->pass_ms;
     assumed.pass_node_ms = known->row_ms;
     assumed.knows_rows = true;

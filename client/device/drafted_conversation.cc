@@ -76,12 +76,13 @@ void DraftedConversation::KeepPrices() const {
   constexpr uint64_t kPassesMin = 20;
   const CostModel::Assumed learned = costs_.Learned();
   if (!parts_.keep || session_->stats().passes < kPassesMin || !learned.knows_rows) return;
-  const uint32_t nodes = session_->course().pass_nodes;
+  Findings findings = parts_.controller->findings();
+  findings.pass_nodes = std::min(findings.pass_nodes, options_.sketch.pass_node_count_max);
   parts_.keep({.pass_ms = learned.pass_ms,
                .row_ms = learned.pass_node_ms,
                .draft_ms = learned.draft_ms,
                .draft_node_ms = learned.draft_node_ms,
-               .pass_nodes = std::min(nodes, options_.sketch.pass_node_count_max)});
+               .findings = findings});
 }
 
 absl::StatusOr<Ending> DraftedConversation::Continue(std::span<const TokenId> tokens, bool is_reply,

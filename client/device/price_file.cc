@@ -16,7 +16,7 @@ namespace outrider {
 namespace {
 
 // Its first line. Another one is of another program.
-constexpr std::string_view kTitle = "outrider prices 1";
+constexpr std::string_view kTitle = "outrider prices 2";
 constexpr size_t kBytesMax = 64 << 10;
 constexpr double kMillisecondsMax = 1e7;
 constexpr uint32_t kNodesMax = 1024;
@@ -33,6 +33,11 @@ bool Parse(std::string_view word, Number& number, Base... base) {
   const auto end = word.data() + word.size();
   const auto [stopped_at, error] = std::from_chars(word.data(), end, number, base...);
   return error == std::errc() && stopped_at == end;
+}
+
+bool ParseBool(std::string_view word, bool& value) {
+  value = word == "1";
+  return value || word == "0";
 }
 
 bool IsTime(double ms) {
@@ -67,7 +72,8 @@ void PriceFile::Keep(uint64_t key, const Prices& prices) const {
   std::string text = Concat(kTitle, "\n");
   for (const auto& [of, price] : entries) {
     text += Concat(HashDigits(of), " ", price.pass_ms, " ", price.row_ms, " ", price.draft_ms, " ",
-                   price.draft_node_ms, " ", price.pass_nodes, "\n");
+                   price.draft_node_ms, " ", price.findings.pass_nodes, " ",
+                   int{price.findings.hints}, " ", int{price.findings.at_server}, "\n");
   }
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
@@ -105,9 +111,14 @@ std::optional<PriceFile::Entry> PriceFile::Parse(std::string_view line) {
     if (!outrider::Parse(TakeWord(line), *ms) || !IsTime(*ms)) return std::nullopt;
   }
   if (!prices.IsTakingTime()) return std::nullopt;
-  const bool has_nodes = outrider::Parse(TakeWord(line), prices.pass_nodes) && line.empty() &&
-                         prices.pass_nodes >= 1 && prices.pass_nodes <= kNodesMax;
-  return has_nodes ? std::optional(entry) : std::nullopt;
+  Findings& findings = prices.findings;
+  if (!outrider::Parse(TakeWord(line), findings.pass_nodes) || findings.pass_nodes < 1 ||
+      findings.pass_nodes > kNodesMax) {
+    return std::nullopt;
+  }
+  const bool is_whole = ParseBool(TakeWord(line), findings.hints) &&
+                        ParseBool(TakeWord(line), findings.at_server) && line.empty();
+  return is_whole ? std::optional(entry) : std::nullopt;
 }
 
 }  // namespace outrider

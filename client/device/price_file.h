@@ -1,5 +1,5 @@
-// What passes and drafts have cost before, in a small file: so that a conversation begins with the
-// passes that the last one of its kind came to, and need not find out again.
+// What passes and drafts have cost before, and what a controller made of it, in a small file: so that a
+// conversation begins where the last one of its kind ended, and need not find out again.
 //
 //   PriceFile file(path);
 //   const std::optional<Prices> known = file.Find(key);
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/speculation/control/controller.h"
 
 namespace outrider {
 
@@ -29,7 +30,7 @@ struct Prices {
   double row_ms;         // of every row besides
   double draft_ms;       // of a batch of one node
   double draft_node_ms;  // of every node besides
-  uint32_t pass_nodes;   // that passes were best with
+  Findings findings;
 
   // Work takes time. Where it is too little to be told from none, nothing is known.
   bool IsTakingTime() const { return pass_ms > 0 && draft_ms > 0; }

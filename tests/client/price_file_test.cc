@@ -10,8 +10,11 @@
 namespace outrider {
 namespace {
 
-constexpr Prices kSome = {
-    .pass_ms = 21.5, .row_ms = 1.25, .draft_ms = 0.75, .draft_node_ms = 0, .pass_nodes = 6};
+constexpr Prices kSome = {.pass_ms = 21.5,
+                          .row_ms = 1.25,
+                          .draft_ms = 0.75,
+                          .draft_node_ms = 0,
+                          .findings = {.pass_nodes = 6, .hints = false, .at_server = true}};
 
 class PriceFileTest : public ::testing::Test {
  protected:
@@ -36,7 +39,7 @@ TEST_F(PriceFileTest, RemembersWhatItWasTold) {
   EXPECT_EQ(file_.Find(1), std::nullopt);
   file_.Keep(1, kSome);
   Prices other = kSome;
-  other.pass_nodes = 12;
+  other.findings = {.pass_nodes = 12};
   file_.Keep(0xffffffffffffffff, other);
   EXPECT_EQ(file_.Find(1), kSome);
   EXPECT_EQ(file_.Find(0xffffffffffffffff), other);
@@ -54,18 +57,20 @@ TEST_F(PriceFileTest, ForgetsWhatIsOldest) {
 
 TEST_F(PriceFileTest, BelievesNothingThatMakesNoSense) {
   for (const char* const line :
-       {"0000000000000001 21.5 1.25 0.75 0", "0000000000000001 21.5 1.25 0.75 0 6 7",
-        "0000000000000001 -1 1.25 0.75 0 6", "0000000000000001 0 1.25 0.75 0 6",
-        "0000000000000001 21.5 1.25 0 0 6", "0000000000000001 nan 1.25 0.75 0 6",
-        "0000000000000001 inf 1.25 0.75 0 6", "0000000000000001 21.5 1e300 0.75 0 6",
-        "0000000000000001 21.5 1.25 0.75 0 0", "0000000000000001 21.5 1.25 0.75 0 99999",
-        "0000000000000001 21.5 1.25 0.75 0 -6", "000000000000000g 21.5 1.25 0.75 0 6", "1", ""}) {
-    Write(std::string("outrider prices 1\n") + line + "\n");
+       {"0000000000000001 21.5 1.25 0.75 0", "0000000000000001 21.5 1.25 0.75 0 6",
+        "0000000000000001 21.5 1.25 0.75 0 6 0 1 7", "0000000000000001 -1 1.25 0.75 0 6 0 1",
+        "0000000000000001 0 1.25 0.75 0 6 0 1", "0000000000000001 21.5 1.25 0 0 6 0 1",
+        "0000000000000001 nan 1.25 0.75 0 6 0 1", "0000000000000001 inf 1.25 0.75 0 6 0 1",
+        "0000000000000001 21.5 1e300 0.75 0 6 0 1", "0000000000000001 21.5 1.25 0.75 0 0 0 1",
+        "0000000000000001 21.5 1.25 0.75 0 99999 0 1", "0000000000000001 21.5 1.25 0.75 0 -6 0 1",
+        "0000000000000001 21.5 1.25 0.75 0 6 2 1", "0000000000000001 21.5 1.25 0.75 0 6 0",
+        "000000000000000g 21.5 1.25 0.75 0 6 0 1", "1", ""}) {
+    Write(std::string("outrider prices 2\n") + line + "\n");
     EXPECT_EQ(file_.Find(1), std::nullopt) << line;
   }
-  Write("outrider prices 2\n0000000000000001 21.5 1.25 0.75 0 6\n");
+  Write("outrider prices 1\n0000000000000001 21.5 1.25 0.75 0 6 0 1\n");
   EXPECT_EQ(file_.Find(1), std::nullopt);
-  Write("outrider prices 1\nnonsense\n0000000000000001 21.5 1.25 0.75 0 6\n");
+  Write("outrider prices 2\nnonsense\n0000000000000001 21.5 1.25 0.75 0 6 0 1\n");
   EXPECT_EQ(file_.Find(1), kSome);
 }
 

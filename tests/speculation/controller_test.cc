@@ -28,6 +28,7 @@ class Session {
 
   const Course& course() const { return controller_.course(); }
   Way way() const { return controller_.way(); }
+  Findings findings() const { return controller_.findings(); }
   void Hint(HintWorth worth) { controller_.Hinted(worth); }
 
   Way Decide(const Times& times, int verdicts = 1) {
@@ -228,6 +229,42 @@ TEST(Controller, LeavesDraftingToAServerThatIsSooner) {
   for (int i = 0; i < 4000; ++i) elsewhere += far.Decide() != Way::kAtServer;
   EXPECT_GT(elsewhere, 0);  // looked again at what else there is
   EXPECT_LT(elsewhere, 400);
+}
+
+TEST(Controller, BeginsWhereItWasBestBefore) {
+  Session first(ControlSetup{.server_drafts = true});
+  const Session::Times times = {.round_trip_ms = 60, .pass_ms = 50, .verdict_ms = 90};
+  while (first.Decide(times) != Way::kAtServer) EXPECT_FALSE(first.findings().at_server);
+  EXPECT_FALSE(first.findings().at_server);  // it is only tried
+  Session::Times sooner = times;
+  sooner.verdict_ms = 60;
+  first.Decide(sooner, AutoController::kTrialAtServer);
+  ASSERT_EQ(first.way(), Way::kAtServer);
+  EXPECT_TRUE(first.findings().at_server);
+
+  Session second(ControlSetup{.server_drafts = true, .before = first.findings()});
+  EXPECT_EQ(second.course().placement, Placement::kServer);
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(second.Decide(sooner), Way::kAtServer);
+  while (second.Decide(sooner) == Way::kAtServer) continue;  // and looks at what else there is
+
+  // What is not there any more, or not to be asked for, is nowhere to begin.
+  const auto begins_at = [&](ControlSetup setup) {
+    setup.before = first.findings();
+    return Session(setup).course().placement;
+  };
+  EXPECT_EQ(begins_at({}), Placement::kSplit);
+  EXPECT_EQ(begins_at({.server_drafts = true, .objective = Objective::kServer}),
+            Placement::kSplit);
+}
+
+TEST(Controller, BeginsWithoutHintsThatWereOfNoUseBefore) {
+  Session session(ControlSetup{.before = Findings{.hints = false}});
+  EXPECT_FALSE(session.course().hints);
+  for (uint32_t i = 0; i < HintValue::kRest; ++i) {
+    session.Hint(HintWorth::kNone);
+    session.Decide({.round_trip_ms = 60, .pass_ms = 100});
+  }
+  EXPECT_TRUE(session.course().hints);
 }
 
 TEST(Controller, TriesAServerThatIsLaterForAWhileAndMoreAndMoreRarely) {

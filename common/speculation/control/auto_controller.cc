@@ -45,9 +45,21 @@ AutoController::AutoController(const ControlSetup& setup)
     : server_rest_(kSettling),
       failed_rest_(kRest),
       setup_(setup),
-      size_(setup.target_is_here, setup.pass_nodes) {
+      size_(setup.target_is_here, setup.before),
+      hints_(!setup.before || setup.before->hints) {
+  if (setup.before && setup.before->at_server && setup.server_drafts &&
+      setup.objective != Objective::kServer) {
+    way_ = Way::kAtServer;
+    verdicts_ = kTrialAtServer;  // it needs no other trial
+  }
   course_ = CourseOf(way_);
-  course_.dry.reset();  // before anything is known, as the session was opened
+  if (DraftsHere(way_)) course_.dry.reset();  // before anything is known, as the session was opened
+}
+
+Findings AutoController::findings() const {
+  return {.pass_nodes = size_.nodes(),
+          .hints = hints_.wanted(),
+          .at_server = way_ == Way::kAtServer && verdicts_ >= kTrialAtServer};
 }
 
 void AutoController::Decided(const DraftView& draft) {
@@ -129,6 +141,7 @@ AutoController::Way AutoController::JudgedAtServer(const CostModel& costs) {
     alone_ms_ = costs.recent_pass_ms();
     return tokens_ > (1 + kGainMin) * rate_elsewhere_ * ms_ ? way_ : LeaveServer(failed_rest_);
   }
+  if (alone_ms_ == 0) alone_ms_ = costs.recent_pass_ms();  // it was here from the beginning
   const bool has_changed = std::abs(costs.recent_pass_ms() - alone_ms_) > kChange * alone_ms_;
   return verdicts_ < failed_rest_ && !has_changed ? way_ : LeaveServer(2 * kSettling);
 }

@@ -30,7 +30,7 @@
 // token, against that of a pass without drafted nodes. And so is what the server makes of it: where
 // its target goes on without growth, or stands idle between passes, it is tried, for kTrialAtServer
 // verdicts, and kept if text came sooner; from one trial that came to nothing to the next it is twice
-// as long.
+// as long. Where it was best before a session begins with it, and looks at what else there is later.
 //
 // So it is where text is to come soon. Where a server's work is to be little (ControlSetup::objective)
 // its target is never told to go on alone, nor its draft to draft; and nothing is drafted where that
@@ -82,6 +82,7 @@ class AutoController final : public Controller {
   explicit AutoController(const ControlSetup& setup);
 
   const Course& course() const override { return course_; }
+  Findings findings() const override;
   void Hinted(HintWorth worth) override { hints_.Add(worth); }
   void Decided(const DraftView& draft) override;
 

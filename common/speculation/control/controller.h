@@ -44,12 +44,20 @@ enum class Objective : uint8_t {
   kServer,
 };
 
+// What a controller has come to, for one that begins where it ended.
+struct Findings {
+  uint32_t pass_nodes = UINT32_MAX;  // of a pass that is drafted here
+  bool hints = true;
+  bool at_server = false;  // drafting was best left to the server
+
+  bool operator==(const Findings&) const = default;
+};
+
 // What can be chosen where a session stands. What cannot be done is not chosen.
 struct ControlSetup {
   bool target_is_here = false;  // in this process, and not at a server
   bool server_drafts = false;   // it has a draft of its own
-  // Drafted nodes of a pass that were best before, where that is known.
-  std::optional<uint32_t> pass_nodes = {};
+  std::optional<Findings> before = {};
   Objective objective = Objective::kTime;
 };
 
@@ -65,6 +73,9 @@ class Controller {
   virtual ~Controller() = default;
 
   virtual const Course& course() const = 0;
+  virtual Findings findings() const {
+    return {.pass_nodes = course().pass_nodes, .hints = course().hints};
+  }
 
   // Before Decided(), of the same verdict.
   virtual void Hinted(HintWorth /*worth*/) {}

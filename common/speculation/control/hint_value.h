@@ -1,4 +1,4 @@
-// Whether hints are worth their messages: wanted at first, and for as long as one verdict in kRare or
+// Whether hints are worth their messages: wanted at first, if they were before, and for as long as one verdict in kRare or
 // more finds below its root what a hint had named first. Then they are left out, and tried again now
 // and then: for twice as long each time that it comes to nothing.
 //
@@ -17,6 +17,8 @@ class HintValue {
   static constexpr uint32_t kTrial = 128;  // verdicts for which hints had come
   static constexpr uint32_t kRare = 64;
   static constexpr uint32_t kRest = 512;  // verdicts without
+
+  explicit HintValue(bool wanted) : wanted_(wanted) {}
 
   void Add(HintWorth worth) {
     if (!wanted_) return Rest();
@@ -41,7 +43,7 @@ class HintValue {
     wanted_ = true;
   }
 
-  bool wanted_ = true;
+  bool wanted_;
   uint32_t hinted_ = 0;  // verdicts of this trial
   uint32_t useful_ = 0;  // of them
   uint32_t rested_ = 0;

@@ -26,10 +26,10 @@ double Middle(size_t size) {
 
 }  // namespace
 
-PassSize::PassSize(bool shares_processor, std::optional<uint32_t> known)
+PassSize::PassSize(bool shares_processor, const std::optional<Findings>& before)
     : size_(shares_processor ? kFirstShared : kFirst) {
-  if (known) {
-    const auto at_least = std::ranges::lower_bound(kSizes, *known);
+  if (before) {
+    const auto at_least = std::ranges::lower_bound(kSizes, before->pass_nodes);
     size_ = std::min(kSizes.size() - 1, static_cast<size_t>(at_least - kSizes.begin()));
   }
   nodes_ = kSizes[size_];

@@ -32,6 +32,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/speculation/control/controller.h"
 #include "common/speculation/costs/recent_median.h"
 #include "common/speculation/policies/tree_policy.h"
 
@@ -45,8 +46,7 @@ class PassSize {
 
   // Where it begins, for as long as nothing is known: a row costs little of a pass that has a
   // processor of its own, and much of one on cores that compute everything else.
-  // `known`: what was best before.
-  PassSize(bool shares_processor, std::optional<uint32_t> known);
+  PassSize(bool shares_processor, const std::optional<Findings>& before);
 
   // After a verdict, whose root has not moved yet.
   void Decided(const DraftView& draft);
