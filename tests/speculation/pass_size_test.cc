@@ -28,6 +28,13 @@ double OnGpu(double rows) {
 class ChainSession {
  public:
   ChainSession(double right, PassMs pass_ms) : right_(right), pass_ms_(std::move(pass_ms)) {}
+  // After one that came to passes of so many nodes, of a price a row.
+  ChainSession(double right, PassMs pass_ms, uint32_t nodes, double row_ms)
+      : right_(right),
+        pass_ms_(std::move(pass_ms)),
+        size_(/*shares_processor=*/true, Findings{.pass_nodes = nodes}) {
+    draft_.costs = CostModel({.pass_node_ms = row_ms, .knows_rows = true});
+  }
 
   void Run(int verdicts) {
     for (int i = 0; i < verdicts; ++i) {
@@ -72,7 +79,7 @@ class ChainSession {
  private:
   double right_;
   PassMs pass_ms_;
-  PassSize size_{/*shares_processor=*/false, /*known=*/std::nullopt};
+  PassSize size_{/*shares_processor=*/false, /*before=*/std::nullopt};
   HandDraft draft_;
   double owed_ = 0;
   double tokens_ = 0;
@@ -108,6 +115,25 @@ TEST(PassSize, IsLargeWhereRowsAreFreeAndSmallWhereTheyAreDear) {
   ChainSession dear(0.95, [](double rows) { return 20 * rows; });
   dear.Run(200);
   EXPECT_LE(dear.nodes(), 8u);
+}
+
+// A busy hour has told that rows are dear, or free; passes of one size would never tell otherwise.
+TEST(PassSize, IsNotMisledForLongByAPriceOfBefore) {
+  ChainSession dear(0.7, OnProcessor, /*nodes=*/1, /*row_ms=*/30);
+  dear.Run(40);
+  EXPECT_GE(dear.nodes(), 3u);
+  ChainSession free(0.5, [](double rows) { return 20 * rows; }, /*nodes=*/16, /*row_ms=*/0);
+  free.Run(40);
+  EXPECT_LE(free.nodes(), 4u);
+}
+
+TEST(PassSize, IsFoundAgainWhenRowsBecomeCheapAfterLong) {
+  ChainSession session(0.95, [](double rows) { return 20 * rows; });
+  session.Run(1000);
+  EXPECT_LE(session.nodes(), 8u);
+  session.Become(OnGpu);
+  session.Run(100);
+  EXPECT_GE(session.nodes(), 12u);
 }
 
 TEST(PassSize, FollowsADraftAndATargetThatChange) {

@@ -37,18 +37,22 @@ PassSize::PassSize(bool shares_processor, const std::optional<Findings>& before)
 
 void PassSize::Decided(const DraftView& draft) {
   Learn(draft);
-  nodes_ = kSizes[size_];
-  const std::optional<double> row_ms = draft.costs.row_ms();
-  if (row_ms) {
-    unpriced_ = 0;
+  if (const std::optional<double> row_ms = draft.costs.row_ms()) {
     Move(*row_ms * draft.costs.tokens_per_pass() / draft.costs.recent_pass_ms() /
          Truth(draft.costs));
-    nodes_ = kSizes[size_];
-  } else {
-    ++unpriced_;
-    const uint32_t every = unpriced_ < kProbesFirst ? 2 : kProbeEvery;
-    if (unpriced_ % every == 0) nodes_ = std::max(1U, nodes_ / 2);
   }
+  nodes_ = kSizes[size_];
+  if (IsToProbe(draft.costs)) nodes_ = nodes_ < kSmall ? kLargerThanSmall : nodes_ / 2;
+}
+
+bool PassSize::IsToProbe(const CostModel& costs) {
+  if (costs.row_ms_is_fresh()) {
+    unpriced_ = 0;
+    return false;
+  }
+  ++unpriced_;
+  const uint32_t at_first = costs.row_ms() ? 4 : 2;
+  return unpriced_ % (unpriced_ < kProbesFirst ? at_first : kProbeEvery) == 0;
 }
 
 // From the nodes that the target had when the pass began.

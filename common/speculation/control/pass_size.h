@@ -20,8 +20,10 @@
 // worth kUp of what they cost, down when the last ones are worth less than kDown. Between the two it
 // stands still, and what that loses is less than a few percent of what a few rows cost. Both are below
 // 1 because a draft that is right stays right for a while: what is far below the root is passed more
-// often than the chances above it say, multiplied (measured: 0.25 where they say 0.17). Where all passes have been of one size nothing tells what a row costs:
-// then some are half as large.
+// often than the chances above it say, multiplied (measured: 0.25 where they say 0.17).
+//
+// Where all passes have been of one size nothing tells what a row costs, and what is known of it may be of
+// a busier hour: then some are half as large, or larger where they are small.
 //
 // A function of what it was told: no clock, no randomness, no allocation once its vector has grown.
 #pragma once
@@ -56,12 +58,16 @@ class PassSize {
  private:
   static constexpr size_t kFirst = 7;        // 16
   static constexpr size_t kFirstShared = 3;  // 4
-  // Verdicts without a price, from one pass of half the size to the next: of the first ones every
-  // other is, since what they cost is little beside a wrong size for long.
+  // Verdicts without a fresh price, from one pass of another size to the next. Of the first ones every
+  // other has it, or every fourth where there is a price of before, since what they cost is little beside
+  // a wrong size for long.
   static constexpr uint32_t kProbeEvery = 8;
   static constexpr uint32_t kProbesFirst = 10;
+  static constexpr uint32_t kSmall = 4;
+  static constexpr uint32_t kLargerThanSmall = 6;
 
   void Learn(const DraftView& draft);
+  bool IsToProbe(const CostModel& costs);
   double Worth(size_t size) const;
   double Supposed(size_t size) const;
   double Truth(const CostModel& costs) const;

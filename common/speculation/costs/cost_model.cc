@@ -10,6 +10,12 @@ CostModel::CostModel(const Assumed& assumed)
 void CostModel::MeasuredPass(const PassShape& shape, double ms) {
   passes_.Add(shape, ms);
   row_price_.Add(1 + shape.nodes, ms);
+  const std::optional<double> row_ms = row_price_.ms();
+  row_ms_is_fresh_ = row_ms.has_value();
+  if (row_ms) {
+    assumed_.pass_node_ms = *row_ms;
+    assumed_.knows_rows = true;
+  }
   pass_.Add(ms);
   if (shape.nodes == 0) root_pass_.Add(ms);
 }
@@ -50,15 +56,12 @@ double CostModel::tokens_per_ms() const {
 }
 
 std::optional<double> CostModel::row_ms() const {
-  if (const std::optional<double> measured = row_price_.ms()) return measured;
   return assumed_.knows_rows ? std::optional(assumed_.pass_node_ms) : std::nullopt;
 }
 
 CostModel::Assumed CostModel::Learned() const {
   Assumed learned = assumed_;
   learned.round_trip_ms = round_trip_ms();
-  learned.knows_rows = row_ms().has_value();
-  learned.pass_node_ms = row_ms().value_or(assumed_.pass_node_ms);
   learned.pass_ms = row_price_.FirstRowMs(learned.pass_node_ms).value_or(assumed_.pass_ms);
   learned.draft_node_ms = draft_price_.ms().value_or(assumed_.draft_node_ms);
   learned.draft_ms = draft_price_.FirstRowMs(learned.draft_node_ms).value_or(assumed_.draft_ms);

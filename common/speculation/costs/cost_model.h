@@ -26,7 +26,7 @@ class CostModel {
     double draft_ms = 8;         // of one node
     double draft_node_ms = 0.2;  // of every node besides in the same batch
     double tokens_per_pass = 2;
-    bool knows_rows = false;  // pass_node_ms was measured, in another session
+    bool knows_rows = false;  // pass_node_ms was measured
   };
 
   CostModel() : CostModel(Assumed()) {}
@@ -52,15 +52,18 @@ class CostModel {
   // What all goes into: how fast text has been coming.
   double tokens_per_ms() const;
   double PassMs(const PassShape& shape) const { return passes_.Estimate(shape); }
-  // What another row makes a pass longer; none: not known yet.
+  // What another row makes a pass longer, as it was when passes last told; none: they have not yet.
   std::optional<double> row_ms() const;
+  // Whether passes of late tell. They do not where all are of one size.
+  bool row_ms_is_fresh() const { return row_ms_is_fresh_; }
   double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count - 1, 0}); }
 
   // What another session of the same models at the same place may begin with.
   Assumed Learned() const;
 
  private:
-  Assumed assumed_;
+  Assumed assumed_;  // the price of rows is the last that was measured
+  bool row_ms_is_fresh_ = false;
   RecentMedian<9> round_trip_;
   RecentMedian<9> queue_;
   RecentMedian<9> pass_;
