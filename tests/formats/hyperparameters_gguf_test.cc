@@ -270,11 +270,56 @@ TEST(HyperparametersFromGguf, ArithmeticWeDoNotDoIsRefused) {
             Unimplemented(kFile,
                           ": architecture \"mamba\" is not supported; these are: llama, "
                           "qwen2, qwen3, qwen3moe, olmoe, gpt2, t5, bart, switch"));
-  for (const char* key : {"attn_logit_softcapping", "attention.clamp_kqv", "residual_scale"}) {
-    EXPECT_EQ(Metadata("llama").Float(key, 30).Refusal(),
-              Unimplemented(kFile, ": llama.", key, " = 30 is not supported"));
+}
+
+// Keys that change arithmetic are refused, never ignored.
+TEST(HyperparametersFromGguf, AKeyIsReadOrNeutralOrRefused) {
+  const auto refusal = [](const char* key, float value) {
+    return Metadata("llama").Float(key, value).Refusal();
+  };
+  EXPECT_EQ(refusal("attn_logit_softcapping", 30),
+            Unimplemented(kFile, ": llama.attn_logit_softcapping = 30 is not supported: scores are "
+                                 "capped softly"));
+  for (const char* key :
+       {"attention.clamp_kqv", "residual_scale", "embedding_scale", "attention.scale",
+        "attention.sliding_window_pattern", "rope.freq_base_swa", "rope.scaling.yarn_ext_factor",
+        "attention.temperature_scale"}) {
+    EXPECT_EQ(refusal(key, 30).code(), absl::StatusCode::kUnimplemented) << key;
+    EXPECT_THAT(std::string(Message(refusal(key, 30))), HasSubstr(key));
   }
-  EXPECT_TRUE(Metadata("llama").Float("residual_scale", 1).Read().ok());
+  EXPECT_EQ(Metadata("llama").Flag("attention.causal", false).Refusal(),
+            Unimplemented(kFile, ": llama.attention.causal = 0 is not supported: every token sees "
+                                 "those after it too"));
+  EXPECT_EQ(Metadata("gpt2")
+                .Float("attention.layer_norm_epsilon", 1e-5f)
+                .Flag("use_parallel_residual", true)
+                .Refusal()
+                .code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Metadata("llama").Text("residual_scale", "1").Refusal().code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(Message(refusal("attention.mood", 0))),
+              HasSubstr("llama.attention.mood is unknown here and may change"));
+  // An encoder-decoder's key is not a decoder's.
+  EXPECT_EQ(refusal("attention.relative_buckets_count", 32).code(),
+            absl::StatusCode::kUnimplemented);
+
+  EXPECT_TRUE(Metadata("llama")
+                  .Float("residual_scale", 1)
+                  .Float("embedding_scale", 1)
+                  .Flag("attention.causal", true)
+                  .Uint("expert_shared_count", 0)
+                  .Text("tensor_data_layout", "Meta AI original pth")
+                  .Flag("rope.scaling.finetuned", true)
+                  .Float("rope.scaling.yarn_ext_factor", 0)
+                  .Read()
+                  .ok());
+  EXPECT_TRUE(Metadata("llama")
+                  .Text("rope.scaling.type", "yarn")
+                  .Float("rope.scaling.factor", 4)
+                  .Float("rope.scaling.yarn_ext_factor", 1)
+                  .Read()
+                  .ok());
 }
 
 }  // namespace

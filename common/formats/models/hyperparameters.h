@@ -8,6 +8,7 @@
 //
 //   hyperparameters_config.cc   config.json, old spellings and new
 //   hyperparameters_gguf.cc     {arch}.* metadata, read
+//   hyperparameters_gguf_keys.h and which of it there may be
 //   hyperparameters_write.cc    and written
 //   hyperparameters_rules.cc    what must hold wherever the numbers came from
 #pragma once

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_file.h"
 #include "common/formats/models/hyperparameters.h"
+#include "common/formats/models/hyperparameters_gguf_keys.h"
 #include "common/formats/models/hyperparameters_gguf_names.h"
 #include "common/formats/models/hyperparameters_rules.h"
 
@@ -85,30 +86,6 @@ class Section {
   const std::string& file_;
 };
 
-// Keys of other architectures that change the arithmetic, and the value that changes nothing.
-absl::Status RefuseUnknownArithmetic(const Section& section) {
-  constexpr std::array kNeutral = {
-      std::pair{"attention.clamp_kqv", 0.0},
-      std::pair{"attention.max_alibi_bias", 0.0},
-      std::pair{"attn_logit_softcapping", 0.0},
-      std::pair{"final_logit_softcapping", 0.0},
-      std::pair{"residual_scale", 1.0},
-      std::pair{"attention.scale", 0.0},
-      std::pair{"expert_shared_count", 0.0},
-      std::pair{"expert_shared_feed_forward_length", 0.0},
-      std::pair{"rope.scaling.yarn_log_multiplier", 0.0},
-  };
-  for (const auto& [suffix, neutral] : kNeutral) {
-    if (!section.Has(suffix)) continue;
-    OUTRIDER_ASSIGN_OR_RETURN(const double value, section.gguf().GetFloat(section.Key(suffix)));
-    if (value != neutral) {
-      return Unimplemented(section.file(), ": ", section.Key(suffix), " = ", value,
-                           " is not supported");
-    }
-  }
-  return absl::OkStatus();
-}
-
 // The matrix's, else what the key says, else one for each token of the tokenizer.
 absl::StatusOr<uint32_t> ReadVocabularySize(const Section& section) {
   const GgufTensor* embedding = section.gguf().FindTensor("token_embd.weight");
@@ -152,6 +129,17 @@ absl::Status ReadAttention(const Section& section, Hyperparameters& model) {
   return absl::OkStatus();
 }
 
+// How much of each frequency is YaRN's: all of it in YaRN, none elsewhere.
+absl::Status CheckYarnMix(const Section& section, RopeScaling scaling) {
+  constexpr std::string_view kSuffix = "rope.scaling.yarn_ext_factor";
+  if (!section.Has(kSuffix)) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const double mix, section.gguf().GetFloat(section.Key(kSuffix)));
+  const double usual = scaling == RopeScaling::kYarn ? 1 : 0;
+  if (mix == usual || mix < 0) return absl::OkStatus();  // below 0: what is usual
+  return Unimplemented(section.file(), ": ", section.Key(kSuffix), " = ", mix,
+                       " is not supported, only ", usual, " is");
+}
+
 absl::Status ReadRope(const Section& section, Hyperparameters& model) {
   Rope& rope = model.rope;
   if (rope.style == RopeStyle::kNone) return absl::OkStatus();
@@ -174,6 +162,7 @@ absl::Status ReadRope(const Section& section, Hyperparameters& model) {
                          "\"; supported are none, linear, yarn and longrope");
   }
   rope.scaling = found->first;
+  OUTRIDER_RETURN_IF_ERROR(CheckYarnMix(section, rope.scaling));
   if (rope.scaling == RopeScaling::kNone) rope.factor = 1.0f;
   if (section.gguf().FindTensor("rope_freqs.weight") != nullptr) {
     if (rope.scaling != RopeScaling::kNone) {
@@ -338,7 +327,7 @@ absl::StatusOr<Hyperparameters> HyperparametersFromGguf(const GgufFile& file,
   OUTRIDER_ASSIGN_OR_RETURN(const Architecture architecture,
                             ArchitectureFromName(architecture_name, name));
   const Section section(file, architecture_name, name);
-  OUTRIDER_RETURN_IF_ERROR(RefuseUnknownArithmetic(section));
+  OUTRIDER_RETURN_IF_ERROR(CheckGgufKeys(file, architecture, name));
   OUTRIDER_ASSIGN_OR_RETURN(Hyperparameters model, Read(section, architecture));
   OUTRIDER_RETURN_IF_ERROR(
       CheckHyperparameters(model,
