@@ -17,7 +17,8 @@ Drafting::Drafting(const Sketcher::Options& options, bool target_waits, Controll
       granted_pass_nodes_(options.pass_node_count_max),
       wire_ids_(options.node_count_max),
       growth_writer_(options.node_count_max),
-      times_(costs) {
+      times_(costs),
+      words_(options.batch_count_max) {
   MakeSketcher(options);
 }
 
@@ -83,18 +84,19 @@ std::optional<Drafting::Batch> Drafting::NextBatch(MonotonicTime now) {
   const auto batch = sketcher_->NextBatch(now);
   if (batch.empty()) return std::nullopt;
   const auto drafted = sketcher_->nodes();
-  nodes_.clear();
+  auto& [nodes, contexts] = words_[sketcher_->newest_batch() % words_.size()];
+  nodes.clear();
   for (const DraftNode& node : drafted.subspan(1)) {
-    nodes_.push_back({node.token, node.parent == 0 ? DraftedNode::kRoot : node.parent - 1});
+    nodes.push_back({node.token, node.parent == 0 ? DraftedNode::kRoot : node.parent - 1});
   }
-  contexts_.clear();
+  contexts.clear();
   for (const Sketcher::ToDraft& asked : batch) {
     const auto at = std::ranges::lower_bound(drafted, asked.node, {}, &DraftNode::id);
     const auto index = static_cast<uint32_t>(at - drafted.begin());
-    contexts_.push_back({index == 0 ? DraftedNode::kRoot : index - 1, asked.child_count});
+    contexts.push_back({index == 0 ? DraftedNode::kRoot : index - 1, asked.child_count});
   }
-  flights_.push_back({batches_before_ + sketcher_->newest_batch(), contexts_.size(), now});
-  return Batch{flights_.back().batch, nodes_, contexts_};
+  flights_.push_back({batches_before_ + sketcher_->newest_batch(), contexts.size(), now});
+  return Batch{flights_.back().batch, nodes, contexts};
 }
 
 absl::Status Drafting::Drafted(uint64_t batch, std::span<const std::span<const Proposal>> children,

@@ -35,7 +35,7 @@ namespace outrider {
 
 class Drafting {
  public:
-  // For the drafter, in its words. Valid until the next event.
+  // For the drafter, in its words. Valid until the next event, together with all others of this one.
   struct Batch {
     uint64_t number;
     std::span<const DraftedNode> nodes;
@@ -129,8 +129,11 @@ class Drafting {
 
   // Working memory.
   std::vector<TokenId> committed_;
-  std::vector<DraftedNode> nodes_;
-  std::vector<Drafter::Context> contexts_;
+  struct Words {
+    std::vector<DraftedNode> nodes;
+    std::vector<Drafter::Context> contexts;
+  };
+  std::vector<Words> words_;  // of as many batches as may be asked for in an event
   std::vector<std::span<const Proposal>> no_children_;
 };
 

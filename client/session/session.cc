@@ -511,10 +511,11 @@ void Session::Tune() {
 void Session::DriveDrafter() {
   while (const std::optional<uint64_t> moot = drafting_.CancelMoot()) Act(CancelDraft{*moot});
   if (!replying()) return;
-  const std::optional<Drafting::Batch> batch = drafting_.NextBatch(now_);
-  if (!batch) return;
-  tally_.stats().nodes_expanded += batch->contexts.size();
-  Act(Draft{batch->number, committed(), transcript_->reply_begin(), batch->nodes, batch->contexts});
+  while (const std::optional<Drafting::Batch> batch = drafting_.NextBatch(now_)) {
+    tally_.stats().nodes_expanded += batch->contexts.size();
+    Act(Draft{batch->number, committed(), transcript_->reply_begin(), batch->nodes,
+              batch->contexts});
+  }
 }
 
 void Session::SendGrowth() {

@@ -37,6 +37,16 @@ class EagerPolicy : public TreePolicy {
   Sending Send(const DraftView&, bool) override { return Sending::kSend; }
 };
 
+// What is drafted joins and goes up; every node is grown in a batch of its own.
+class NodeByNodePolicy : public EagerPolicy {
+ public:
+  void Expand(const DraftView& draft, std::vector<Expansion>& batch) override {
+    for (uint32_t i = 0; i < draft.nodes.size() && batch.empty(); ++i) {
+      if (draft.nodes[i].children == DraftNode::Children::kUnknown) batch.push_back({i, 3});
+    }
+  }
+};
+
 // Actions are kept by kind until they are asked for.
 class ScriptTest : public ::testing::Test {
  protected:
@@ -67,7 +77,10 @@ class ScriptTest : public ::testing::Test {
       if (auto* const open = std::get_if<Session::OpenStream>(&action)) stream_ = open->stream;
       if (auto* const send = std::get_if<Session::Send>(&action)) up_.push_back(*send->message);
       if (std::get_if<Session::CloseStream>(&action)) ++closed_;
-      if (auto* const draft = std::get_if<Session::Draft>(&action)) batch_ = draft->batch;
+      if (auto* const draft = std::get_if<Session::Draft>(&action)) {
+        batch_ = draft->batch;
+        asked_.push_back({draft->contexts.begin(), draft->contexts.end()});
+      }
       if (auto* const commit = std::get_if<Session::Commit>(&action)) {
         text_ += commit->text;
         finish_ = commit->finish;
@@ -185,6 +198,7 @@ class ScriptTest : public ::testing::Test {
 
   ChainPolicy chain_{3};
   EagerPolicy eager_;
+  NodeByNodePolicy node_by_node_;
   TreePolicy* policy_ = &chain_;
   Controller* controller_ = nullptr;  // null: policy_, whatever happens
   std::optional<FixedController> fixed_;
@@ -196,7 +210,8 @@ class ScriptTest : public ::testing::Test {
   uint64_t stream_ = 0;
   std::vector<v1::ClientMessage> up_;
   int closed_ = 0;
-  uint64_t batch_ = 0;
+  uint64_t batch_ = 0;                                // the last one
+  std::vector<std::vector<Drafter::Context>> asked_;  // of all batches
   std::string text_;
   v1::Finish finish_ = v1::FINISH_NONE;
   std::vector<std::string> reports_;

@@ -1,7 +1,10 @@
 // What a session writes to the wire, and takes from it: one by one, against a server whose every
 // message is written out here.
 #include <chrono>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "client/session/session.h"
 #include "gmock/gmock.h"
@@ -248,6 +251,28 @@ TEST_F(ScriptTest, GrowthNamesParentsAndDoubtsAsTheWireHasThem) {
   EXPECT_EQ(nodes[1].step, 1u);  // the node before
   EXPECT_EQ(nodes[2].step, 1u);
   EXPECT_TRUE(grow.go());
+}
+
+// Else all but one of a device's workers would wait for an event to come.
+TEST_F(ScriptTest, AsManyBatchesAreAskedForAtOnceAsMayBeInFlight) {
+  policy_ = &node_by_node_;
+  SessionOptions options;
+  options.sketch.batch_count_max = 3;
+  BeginAttached(std::move(options));
+  ASSERT_EQ(asked_.size(), 1u) << "there is nothing but the root yet";
+  const std::vector<Proposal> proposals = {{'x', 0.5}, {'y', 0.2}, {'z', 0.1}};
+  const std::span<const Proposal> children(proposals);
+  const auto answer = [&](uint64_t batch) {
+    Handle(Session::Drafted{batch, {&children, 1}, absl::OkStatus()});
+  };
+  answer(batch_);
+  ASSERT_EQ(asked_.size(), 4u);
+  for (uint32_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(asked_[1 + i].size(), 1u);
+    EXPECT_EQ(asked_[1 + i][0].node, i) << "each batch has its own words";
+  }
+  answer(batch_ - 1);
+  EXPECT_EQ(asked_.size(), 5u) << "two are in flight still";
 }
 
 TEST_F(ScriptTest, AVerdictCommitsThePathAndWhatComesNext) {
