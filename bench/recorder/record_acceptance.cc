@@ -108,6 +108,42 @@ class AskedExits final : private ExitSink {
   std::vector<ExitGuess> guesses_;
 };
 
+// That the one choice of this walk is the target's. An exit's calibration is of outcomes: it counts
+// on drafted nodes, and says next to nothing of a root that has none. What the exit's own scale makes
+// of its scores is of every choice, and the simulator multiplies it down a walk.
+double ProbabilityOfChoice(const ExitGuess& guess) {
+  return static_cast<double>(UncalibratedProbabilityOf(guess.evidence));
+}
+
+// How often exits were right, and what they said of that.
+class ExitRecord {
+ public:
+  explicit ExitRecord(size_t exit_count) : right_(exit_count), claimed_(exit_count) {}
+
+  void Add(TokenId token, std::span<const ExitGuess> guesses) {
+    ++places_;
+    for (const ExitGuess& guess : guesses) {
+      right_[guess.exit] += guess.outcome.next == token ? 1 : 0;
+      claimed_[guess.exit] += ProbabilityOfChoice(guess);
+    }
+  }
+
+  // As a comment of the trace.
+  std::string Text() const {
+    std::string text = "# of these places exits are right, and claim to be, in";
+    for (size_t i = 0; i < right_.size(); ++i) {
+      text += Concat(i == 0 ? " " : ", ", Fixed(right_[i] / places_, 2), " (",
+                     Fixed(claimed_[i] / places_, 2), ")");
+    }
+    return text + "\n";
+  }
+
+ private:
+  double places_ = 0;
+  std::vector<double> right_;
+  std::vector<double> claimed_;
+};
+
 void AppendPlace(TokenId token, std::span<const Proposal> proposals,
                  std::span<const ExitGuess> guesses, std::string& text) {
   text += Concat("place ", token, " draft");
@@ -116,7 +152,7 @@ void AppendPlace(TokenId token, std::span<const Proposal> proposals,
   }
   if (!guesses.empty()) text += " exits";
   for (const ExitGuess& guess : guesses) {
-    text += Concat(" ", guess.outcome.next, ":", Fixed(guess.probability, 3), ":",
+    text += Concat(" ", guess.outcome.next, ":", Fixed(ProbabilityOfChoice(guess), 3), ":",
                    Fixed(guess.evidence.largest_softmax, 3));
   }
   text += "\n";
@@ -160,6 +196,7 @@ absl::StatusOr<std::string> RecordAcceptance(const RecordingAsked& asked) {
       {{DraftedNode::kRoot, RecordingAsked::kGuesses}}};
   Proposals proposals;
   std::vector<TokenId> candidates;
+  ExitRecord record(exits != nullptr ? exits->depths().size() : 0);
   for (const TokenId token : tokens.subspan(written.reply_begin)) {
     OUTRIDER_RETURN_IF_ERROR(drafter->Propose(history, {}, kHere, proposals));
     std::span<const ExitGuess> guesses;
@@ -168,10 +205,12 @@ absl::StatusOr<std::string> RecordAcceptance(const RecordingAsked& asked) {
       for (const Proposal& proposal : proposals.children()[0]) candidates.push_back(proposal.token);
       OUTRIDER_ASSIGN_OR_RETURN(guesses, exits->Guess(history, candidates));
       OUTRIDER_RETURN_IF_ERROR(exits->Read({&token, 1}));
+      record.Add(token, guesses);
     }
     AppendPlace(token, proposals.children()[0], guesses, text);
     OUTRIDER_RETURN_IF_ERROR(history.Append({&token, 1}));
   }
+  if (exits != nullptr) text += record.Text();
   return text;
 }
 

@@ -9,8 +9,9 @@
 // The draft learns from the reply's tokens as it would beside a session, and is asked at every place
 // for its best kGuesses, with their confidences. Those are what exits look among beside their frequent
 // tokens, as they would in a pass whose sketch holds them; at every place the target runs a pass over
-// the root alone, and each exit says its token, how probable it is that the target chooses it, and its
-// largest softmax.
+// the root alone, and each exit says its token, how probable it is that the target chooses it (not by
+// its calibration, which is of passes with drafted nodes, but by its scores), and its largest softmax.
+// The last line is a comment: how often each was right there, and how often it should have been.
 #pragma once
 
 #include <cstdint>
