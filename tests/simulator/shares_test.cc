@@ -3,14 +3,19 @@
 
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include "bench/simulator/studies/lossless.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace outrider {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr Duration kRun = milliseconds(40);  // of a full one
 
@@ -89,6 +94,33 @@ TEST(Shares, WhoWantsLittleGetsItInEveryRunAndTheGreedyOneTheRest) {
   EXPECT_GT(shares.sessions[0].least(), 0.6);
   for (size_t i = 1; i < shares.sessions.size(); ++i) {
     EXPECT_LE(shares.sessions[i].longest_wait, 2 * kRun);
+  }
+}
+
+TEST(Shares, WhoCanUseLessLeavesTheRestToTheOthers) {
+  const auto parts = [](std::vector<double> usable) { return MaxMinParts(usable, 1); };
+  EXPECT_THAT(parts({0.9, 0.1, 0.5}), ElementsAre(DoubleEq(0.45), DoubleEq(0.1), DoubleEq(0.45)));
+  EXPECT_THAT(parts({0.1, 0.2}), ElementsAre(DoubleEq(0.1), DoubleEq(0.2)));
+  EXPECT_THAT(parts({7, 7}), ElementsAre(DoubleEq(0.5), DoubleEq(0.5)));
+  EXPECT_THAT(parts({}), IsEmpty());
+}
+
+// Where rows are dear every session has its root in every run and little more: a key of one session
+// cannot have a third of the target.
+TEST(Shares, AKeyHasWhatItsSessionsCanUse) {
+  Scenario scenario = Crowd();
+  scenario.pass_time = *TimeProfile::Parse("1:20,64:400");
+  scenario.skill = *DraftSkill::Parse("good");
+  scenario.greed = {};
+  scenario.session_count = 16;
+  scenario.sessions_of_key = {1, 3, 12};
+  scenario.max_tokens = 300;
+  const Shares shares = SharesIn(scenario);
+  ASSERT_EQ(shares.keys.size(), 3u);
+  EXPECT_LT(shares.keys[0].usable, 0.15);
+  EXPECT_LT(shares.keys[0].mean(), 0.15);
+  for (const Shares::Of& key : shares.keys) {
+    EXPECT_NEAR(key.mean() / key.usable, 1, 0.2) << key.name;
   }
 }
 

@@ -72,18 +72,25 @@ void Print(const Figures& figures) {
 void Print(const Shares& shares) {
   const auto percent = [](double share) { return Fixed(100 * share, 1); };
   std::vector<std::vector<std::string>> rows = {
-      {"target's time, %", "fair", "mean", "least", "most", "longest wait, ms"}};
+      {"target's time, %", "fair", "usable", "mean", "least", "most", "longest wait, ms"}};
   for (const auto& all : {shares.keys, shares.sessions}) {
     for (const Shares::Of& one : all) {
-      rows.push_back({one.name, percent(one.fair), percent(one.mean()), percent(one.least()),
-                      percent(one.most()), Fixed(ToMilliseconds(one.longest_wait), 0)});
+      rows.push_back({one.name, percent(one.fair), one.usable > 0 ? percent(one.usable) : "",
+                      percent(one.mean()), percent(one.least()), percent(one.most()),
+                      Fixed(ToMilliseconds(one.longest_wait), 0)});
     }
   }
   std::fputs(Table(rows).c_str(), stdout);
-  std::vector<double> for_their_share;
-  for (const Shares::Of& key : shares.keys) for_their_share.push_back(key.mean() / key.fair);
-  std::printf("Jain's index of the target's time across keys, each for its share: %.4f\n",
-              JainIndex(for_their_share));
+  std::vector<double> of_equal;
+  std::vector<double> of_usable;
+  for (const Shares::Of& key : shares.keys) {
+    of_equal.push_back(key.mean() / key.fair);
+    if (key.usable > 0) of_usable.push_back(key.mean() / key.usable);
+  }
+  std::printf("Jain's index of the target's time across keys, of equal parts: %.4f\n",
+              JainIndex(of_equal));
+  std::printf("  of what each can use with one pass a run of every session: %.4f\n",
+              JainIndex(of_usable));
   std::printf("(of %zu windows of %.0f ms in which all were at work)\n",
               shares.keys.front().by_window.size(), ToMilliseconds(shares.window));
 }
