@@ -15,6 +15,9 @@
 namespace outrider {
 namespace {
 
+// About as right as those of the demonstration target.
+constexpr const char* kSyntheticExits = "0.5:0.4,0.625:0.5,0.75:0.65,0.875:0.8";
+
 struct ExitsFlags {
   ScenarioFlags scenario;
   std::vector<std::string> traces;
@@ -23,8 +26,12 @@ struct ExitsFlags {
   std::vector<double> drafts_ms = {1, 10};
 };
 
-// Of all recordings together: the time of all their tokens.
+// Of all recordings together: the time of all their tokens. Without any, of synthetic ones.
 absl::StatusOr<double> TokenMs(ScenarioFlags flags, const std::vector<std::string>& traces) {
+  if (traces.empty()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const Figures figures, Measure(flags));
+    return figures.token_ms;
+  }
   double ms = 0;
   double tokens = 0;
   for (const std::string& trace : traces) {
@@ -99,7 +106,13 @@ absl::Status StudyExits(const ExitsFlags& flags) {
     }
   }
   std::fputs(Table(rows).c_str(), stdout);
-  std::fputs("What hints save of a token's time, in per cent\n", stdout);
+  std::fputs(
+      "What hints save of a token's time, in per cent. Exits of a pass speak one after the other: "
+      "an "
+      "order of\nthe server's tells only where hints wait for the link (--rate), and with exits "
+      "that "
+      "claim more the\ndeeper they are the newest hint is the most probable one\n",
+      stdout);
   return absl::OkStatus();
 }
 
@@ -109,8 +122,10 @@ void AddExitsCommand(CLI::App& app, CommandBody& chosen) {
   CLI::App* const command =
       app.add_subcommand("exits", "What hints save, by the orders of hints and draft workers");
   auto flags = std::make_shared<ExitsFlags>();
-  command->add_option("--traces", flags->traces, "Recordings with exits; all are run")
-      ->required()
+  flags->scenario.exits = kSyntheticExits;
+  command
+      ->add_option("--traces", flags->traces,
+                   "Recordings with exits; all are run. None: what --draft and --exits say")
       ->delimiter(',');
   command->add_option("--targets", flags->targets_ms, "Times of a pass, ms")->delimiter(',');
   command->add_option("--round-trips", flags->round_trips_ms, "Of the link, ms")->delimiter(',');
