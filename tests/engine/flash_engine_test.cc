@@ -1,0 +1,214 @@
+// An engine whose layers come from flash says what one that holds them all says, to the bit: prompts
+// in pieces, trees, several sequences, exits; whatever is pinned. A read that fails fails a run.
+#include "common/engine/flash_engine.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/kernels/isa.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
+#include "tests/engine/guesses.h"
+#include "tests/engine/target_session.h"
+#include "tests/model/exits.h"
+#include "tests/model/random_model.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using Bits = std::vector<float>;
+
+constexpr uint32_t kLayers = 6;
+constexpr EngineOptions kOptions = {
+    .sequence_count_max = 3, .node_count_max = 8, .row_count_max = 24};
+
+class FlashEngineTest : public testing::Test {
+ protected:
+  void Write(const std::string& family) {
+    Hyperparameters shape = SmallModel(family);
+    shape.block_count = kLayers;
+    for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
+      per_block->assign(kLayers, per_block->at(0));
+    }
+    WriteRandomModel(shape, TensorType::kQ8_0, path_);
+  }
+
+  std::unique_ptr<Engine> Resident() {
+    return OrDie(LoadCpuEngine(*OrDie(ModelFile::Open(path_)), path_, kOptions,
+                               KernelsFor(BestIsa()), *pool_, nullptr));
+  }
+  FlashEngine Load(const StreamOptions& stream) {
+    return OrDie(LoadFlashEngine(OrDie(ModelFile::Open(path_)), path_, kOptions, stream,
+                                 KernelsFor(BestIsa()), *pool_, nullptr));
+  }
+
+  // One run, and the logits of all its rows, joined to `all`.
+  static absl::Status Run(Engine& engine, const std::vector<RunPart>& parts, Bits& all) {
+    EngineRun run = {.parts = parts};
+    std::vector<Bits> logits(run.row_count(), Bits(engine.info().vocabulary_size));
+    std::vector<LogitsOfRow> asked;
+    for (uint32_t row = 0; row < logits.size(); ++row) asked.push_back({row, logits[row]});
+    run.logits = asked;
+    OUTRIDER_RETURN_IF_ERROR(engine.Run(run));
+    for (const Bits& row : logits) all.insert(all.end(), row.begin(), row.end());
+    return absl::OkStatus();
+  }
+
+  static void Read(Engine& engine, SequenceId sequence, const std::vector<TokenId>& tokens) {
+    constexpr size_t kPiece = 24;
+    for (size_t at = 0; at < tokens.size(); at += kPiece) {
+      const auto piece = std::span(tokens).subspan(at, std::min(kPiece, tokens.size() - at));
+      OUTRIDER_CHECK_OK(engine.Reserve(sequence, static_cast<uint32_t>(piece.size()), 0));
+      const RunPart part = {.sequence = sequence, .chain = piece};
+      EngineRun run = {.parts = {&part, 1}};  // no logits are wanted
+      OUTRIDER_CHECK_OK(engine.Run(run));
+      engine.Commit(sequence, static_cast<uint32_t>(piece.size()), {});
+    }
+  }
+
+  // Two prompts in pieces; then runs of a tree below one and a token after the other, whose path is
+  // committed; then both alone.
+  static Bits Everything(Engine& engine) {
+    Bits all;
+    const SequenceId a = OrDie(engine.Open()), b = OrDie(engine.Open());
+    Read(engine, a, RandomTokens(60, 1));
+    Read(engine, b, RandomTokens(31, 2));
+    for (TokenId token = 1; token < 4; ++token) {
+      const std::vector<TokenId> next = {token};
+      const EngineNode nodes[] = {{5, EngineNode::kChain, 2},
+                                  {6, EngineNode::kChain, 0},
+                                  {7, 2, 1},
+                                  {8, 1, 3},
+                                  {token, 0, 4}};
+      OUTRIDER_CHECK_OK(engine.Reserve(a, 4, 5));
+      OUTRIDER_CHECK_OK(engine.Reserve(b, 1, 0));
+      OUTRIDER_CHECK_OK(Run(
+          engine, {{.sequence = a, .chain = next, .nodes = nodes}, {.sequence = b, .chain = next}},
+          all));
+      engine.Commit(a, 1, {{2, 1}});
+      engine.DropNodes(a);
+      engine.Commit(b, 1, {});
+    }
+    for (const SequenceId sequence : {b, a}) {
+      const std::vector<TokenId> last = {9, 4};
+      OUTRIDER_CHECK_OK(engine.Reserve(sequence, 2, 0));
+      OUTRIDER_CHECK_OK(Run(engine, {{.sequence = sequence, .chain = last}}, all));
+      engine.Close(sequence);
+    }
+    return all;
+  }
+
+  const ScratchDir dir_;
+  const std::string path_ = dir_.File("model.gguf");
+  const std::unique_ptr<ThreadPool> pool_ = OrDie(ThreadPool::Create(2));
+};
+
+TEST_F(FlashEngineTest, SaysWhatResidentWeightsSayWhateverIsPinned) {
+  for (const char* const family : {"llama", "mistral", "qwen3", "gpt2"}) {
+    Write(family);
+    const auto resident = Resident();
+    const Bits expected = Everything(*resident);
+    for (const uint32_t pinned : {0u, 2u, kLayers}) {
+      for (const bool pins_head : {true, false}) {
+        SCOPED_TRACE(Concat(family, ", ", pinned, " pinned, head ", pins_head));
+        const FlashEngine flash = Load({.pinned_layer_count = pinned, .pins_head = pins_head});
+        EXPECT_EQ(flash.engine->info().numerics_id.ToString(),
+                  resident->info().numerics_id.ToString());
+        EXPECT_TRUE(Everything(*flash.engine) == expected);
+      }
+    }
+  }
+}
+
+// Exits hold the head while layers come and go: where that is streamed it keeps a slot for itself.
+TEST_F(FlashEngineTest, ExitsGuessTheSame) {
+  Write("llama");
+  const auto guesses_of = [](Engine& engine) {
+    const TrainedExits exits =
+        RandomExits(engine.spec(), engine.info().content_hash, {1, 3}, 16, 0.2f);
+    GuessKeeper keeper;
+    OUTRIDER_CHECK_OK(engine.AttachExits(exits, "exits", {}, keeper));
+    const SequenceId sequence = OrDie(engine.Open());
+    Read(engine, sequence, RandomTokens(40, 3));
+    const Chooser chooser = OrDie(Chooser::Create({}, kVocabulary));
+    TokenHistory history({.vocabulary_size = kVocabulary, .capacity = 64});
+    OUTRIDER_CHECK_OK(history.Append(RandomTokens(41, 3)));
+    std::vector<float> said;
+    for (int pass = 0; pass < 3; ++pass) {
+      const std::vector<DraftedNode> draft = {{4, DraftedNode::kRoot}, {5, 0}};
+      const std::vector<EngineNode> nodes = {{4, EngineNode::kChain, 0}, {5, 0, 1}};
+      const std::vector<TokenId> root = {history.tokens().back()};
+      OUTRIDER_CHECK_OK(engine.Reserve(sequence, 3, 2));
+      const RunPart part = {.sequence = sequence, .chain = root, .nodes = nodes};
+      TreeWalk walk = {.root_row = 0, .nodes = draft, .chooser = &chooser, .history = &history};
+      EngineRun run = {.parts = {&part, 1}, .walks = {&walk, 1}};
+      OUTRIDER_CHECK_OK(engine.Run(run));
+      said.push_back(static_cast<float>(walk.outcome.next));
+    }
+    for (const ExitGuess& guess : keeper.guesses()) {
+      said.push_back(static_cast<float>(guess.outcome.next));
+      said.push_back(guess.probability);
+    }
+    engine.DetachExits();
+    return said;
+  };
+  const std::vector<float> expected = guesses_of(*Resident());
+  EXPECT_GT(expected.size(), 3u);
+  for (const bool pins_head : {true, false}) {
+    EXPECT_EQ(guesses_of(*Load({.pins_head = pins_head}).engine), expected) << pins_head;
+  }
+}
+
+TEST_F(FlashEngineTest, WhatCannotBeReadFailsTheRunAndTheNextOneIsRight) {
+  Write("llama");
+  const FlashEngine flash = Load({.slot_count = 1, .direct = false});
+  Engine& engine = *flash.engine;
+  const SequenceId sequence = OrDie(engine.Open());
+  Read(engine, sequence, RandomTokens(30, 4));
+  const auto size = std::filesystem::file_size(path_);
+  std::ifstream file(path_, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  std::filesystem::resize_file(path_, size / 2);
+
+  const std::vector<TokenId> next = {7};
+  OUTRIDER_CHECK_OK(engine.Reserve(sequence, 1, 0));
+  Bits logits;
+  const absl::Status status = Run(engine, {{.sequence = sequence, .chain = next}}, logits);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Message(status), HasSubstr(path_));
+  EXPECT_EQ(engine.Length(sequence), 30u);
+
+  std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary) << bytes;
+  OUTRIDER_CHECK_OK(engine.Reserve(sequence, 1, 0));
+  OUTRIDER_CHECK_OK(Run(engine, {{.sequence = sequence, .chain = next}}, logits));
+  const auto resident = Resident();
+  const SequenceId same = OrDie(resident->Open());
+  Read(*resident, same, RandomTokens(30, 4));
+  OUTRIDER_CHECK_OK(resident->Reserve(same, 1, 0));
+  Bits expected;
+  OUTRIDER_CHECK_OK(Run(*resident, {{.sequence = same, .chain = next}}, expected));
+  EXPECT_TRUE(logits == expected);
+}
+
+// A run reads what is not pinned once, however many rows it has.
+TEST_F(FlashEngineTest, AChunkOfAPromptIsOnePassOverTheFlash) {
+  Write("llama");
+  const FlashEngine flash = Load({.slot_count = 2, .pinned_layer_count = 2});
+  const SequenceId sequence = OrDie(flash.engine->Open());
+  Read(*flash.engine, sequence, RandomTokens(72, 5));
+  EXPECT_EQ(flash.weights->stats().acquired, 3u * (kLayers - 2));
+  EXPECT_EQ(flash.weights->stats().thrown_away, 0u);
+}
+
+}  // namespace
+}  // namespace outrider
