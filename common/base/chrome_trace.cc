@@ -28,7 +28,9 @@ absl::StatusOr<std::unique_ptr<ChromeTrace>> ChromeTrace::Create(const std::stri
 ChromeTrace::ChromeTrace(AtomicFile file)
     : begin_(RealClock().Now()),
       events_(std::make_unique_for_overwrite<Event[]>(kEventsMax)),
-      file_(std::move(file)) {}
+      file_(std::move(file)) {
+  static_assert(sizeof(Event) * kEventsMax <= kBytesMax);
+}
 
 ChromeTrace::Track ChromeTrace::AddTrack(std::string_view name) {
   MutexLock lock(mu_);

@@ -39,6 +39,7 @@ namespace outrider {
 class ChromeTrace {
  public:
   static constexpr size_t kEventsMax = size_t{1} << 18;
+  static constexpr size_t kBytesMax = 64 * kEventsMax;  // that they take of memory
 
   using Values = std::array<uint32_t, 3>;
   // What events of a kind are called, and their values; one without a name is not told. Constants of

@@ -7,12 +7,6 @@
 #include "common/base/status.h"
 
 namespace outrider {
-namespace {
-
-// Rows whose logits are kept at once: the largest walk, and a good band of small ones.
-constexpr uint32_t kLogitRows = 64;
-
-}  // namespace
 
 // Who looks between layers: states that are asked for are copied, exits guess.
 class CpuEngine::RunObserver final : public LayerObserver {
@@ -83,7 +77,7 @@ CpuEngine::CpuEngine(const ModelSpec& spec, std::shared_ptr<WeightStore> weights
 
 absl::Status CpuEngine::TakeMemory(uint64_t kv_bytes) {
   const uint32_t rows = info_.row_count_max;
-  const uint32_t logit_rows = std::min(rows, std::max(kLogitRows, info_.node_count_max + 1));
+  const uint32_t logit_rows = LogitRows(rows, info_.node_count_max);
   const SequenceLimits limits = {.length_max = info_.context_length,
                                  .node_count_max = info_.node_count_max,
                                  .row_count_max = rows};

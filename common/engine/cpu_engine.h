@@ -11,6 +11,7 @@
 //         it taken when it is made, resident only as far as used.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,6 +46,12 @@ class CpuEngine final : public Engine {
   static absl::StatusOr<std::unique_ptr<CpuEngine>> Create(
       const ModelSpec& spec, std::shared_ptr<WeightStore> weights, uint64_t content_hash,
       const EngineOptions& options, const Kernels& kernels, ThreadPool& pool);
+
+  // Rows whose logits are kept at once: the largest walk, and a good band of small ones.
+  static uint32_t LogitRows(uint32_t row_count_max, uint32_t node_count_max) {
+    constexpr uint32_t kBand = 64;
+    return std::min(row_count_max, std::max(kBand, node_count_max + 1));
+  }
 
   const EngineInfo& info() const override { return info_; }
   const ModelSpec& spec() const override { return spec_; }

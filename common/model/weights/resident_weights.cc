@@ -147,21 +147,30 @@ struct Extent {
   uint64_t row_bytes_max = 0;
 };
 
-absl::StatusOr<Extent> Measure(const Placement& placement, const std::string& path) {
+Extent ExtentOf(const Placement& placement) {
   Extent extent;
-  absl::Status status;
   placement.ForEach([&](const auto& plan) {
     extent.memory_bytes += plan.slot_bytes;
     for (const MatrixPart& part : plan.matrices) {
       const uint64_t row_bytes = RowBytes(part.tensor->type, part.tensor->dims[0]);
       extent.matrix_bytes += part.view.outputs * row_bytes;
       extent.row_bytes_max = std::max(extent.row_bytes_max, row_bytes);
-      status.Update(CheckRunnable(*part.tensor, path));
     }
-    for (const VectorPart& part : plan.vectors) status.Update(CheckRunnable(*part.tensor, path));
   });
-  if (!status.ok()) return status;
   return extent;
+}
+
+absl::Status CheckRunnable(const Placement& placement, const std::string& path) {
+  absl::Status status;
+  placement.ForEach([&](const auto& plan) {
+    for (const MatrixPart& part : plan.matrices) {
+      status.Update(outrider::CheckRunnable(*part.tensor, path));
+    }
+    for (const VectorPart& part : plan.vectors) {
+      status.Update(outrider::CheckRunnable(*part.tensor, path));
+    }
+  });
+  return status;
 }
 
 // A record that says otherwise than the bytes do has been copied from another file, or the bytes
@@ -182,7 +191,8 @@ absl::StatusOr<std::unique_ptr<ResidentWeights>> ResidentWeights::Load(
     const LoadProgress& progress) {
   std::unique_ptr<ResidentWeights> weights(new ResidentWeights);
   const Placement placement(model, spec);
-  OUTRIDER_ASSIGN_OR_RETURN(const Extent extent, Measure(placement, path));
+  OUTRIDER_RETURN_IF_ERROR(CheckRunnable(placement, path));
+  const Extent extent = ExtentOf(placement);
   OUTRIDER_ASSIGN_OR_RETURN(weights->memory_, PageBuffer::Create(extent.memory_bytes));
   OUTRIDER_ASSIGN_OR_RETURN(
       AlignedBuffer row_buffers,
@@ -212,6 +222,12 @@ absl::StatusOr<std::unique_ptr<ResidentWeights>> ResidentWeights::Load(
   weights->content_hash_ = loader.content_hash();
   OUTRIDER_RETURN_IF_ERROR(CheckRecord(model, weights->content_hash_, path));
   return weights;
+}
+
+uint64_t ResidentWeights::MemoryBytes(const ModelFile& model, const ModelSpec& spec,
+                                      uint32_t thread_count) {
+  const Extent extent = ExtentOf(Placement(model, spec));
+  return extent.memory_bytes + kPanelOutputs * extent.row_bytes_max * thread_count;
 }
 
 absl::Status ResidentWeights::LookUp(WeightTable table, std::span<const TableRow> rows) {

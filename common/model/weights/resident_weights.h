@@ -46,6 +46,9 @@ class ResidentWeights final : public WeightStore {
                                                                ThreadPool& pool,
                                                                const LoadProgress& progress);
 
+  // That Load() will take, and while it loads.
+  static uint64_t MemoryBytes(const ModelFile& model, const ModelSpec& spec, uint32_t thread_count);
+
   const EntryWeights& entry() const { return entry_; }
   const HeadWeights& head() const { return head_; }
 

@@ -17,6 +17,11 @@ uint64_t RowBytesOf(const MatrixPart& part) {
 
 }  // namespace
 
+uint64_t RowsPerRead(const MatrixPart& part) {
+  const uint64_t panel_bytes = RowBytesOf(part) * kPanelOutputs;
+  return std::max<uint64_t>(1, kReadBytes / panel_bytes) * kPanelOutputs;
+}
+
 absl::StatusOr<std::vector<FlashRead>> PlanReads(std::span<const MatrixPart> parts,
                                                  std::span<const DirectFile* const> files,
                                                  const std::string& path) {
@@ -30,8 +35,7 @@ absl::StatusOr<std::vector<FlashRead>> PlanReads(std::span<const MatrixPart> par
           "write a file that can be with `outrider convert --flash`");
     }
     const uint64_t row_bytes = RowBytesOf(part);
-    const uint64_t panels = std::max<uint64_t>(1, kReadBytes / (row_bytes * kPanelOutputs));
-    const uint64_t step = panels * kPanelOutputs;
+    const uint64_t step = RowsPerRead(part);
     for (uint64_t row = 0; row < part.view.outputs; row += step) {
       const uint64_t count = std::min<uint64_t>(step, part.view.outputs - row);
       const uint64_t offset = tensor.place->offset + (part.first_row + row) * row_bytes;

@@ -28,6 +28,9 @@ struct FlashRead {
   uint64_t row_count;
 };
 
+// Of a part, but for the last one of it.
+uint64_t RowsPerRead(const MatrixPart& part);
+
 // In the order of `parts`. `files` are those of the model, by index. InvalidArgument, naming the
 // tensor, where its rows do not lie in a file as they are used.
 absl::StatusOr<std::vector<FlashRead>> PlanReads(std::span<const MatrixPart> parts,

@@ -11,6 +11,7 @@
 #include "common/formats/models/content_parts.h"
 #include "common/formats/tensors/dequantize.h"
 #include "common/kernels/weight_matrix.h"
+#include "common/model/weights/streaming/stream_shape.h"
 
 namespace outrider {
 namespace {
@@ -18,10 +19,9 @@ namespace {
 // An id of the lane's: of a slot, or of a pinned unit.
 constexpr uint64_t kPinned = uint64_t{1} << 32;
 
-// Whether layer n is one of `pinned` that are evenly spread over `count`.
-bool IsPinned(uint64_t n, uint64_t pinned, uint64_t count) {
-  return (n + 1) * pinned / count > n * pinned / count;
-}
+// The head comes after the layers.
+constexpr ChromeTrace::Label kRead = {"read", {"layer", "KiB"}};
+constexpr ChromeTrace::Label kWait = {"wait", {"layer"}};
 
 uint64_t RoundUp(uint64_t bytes, uint64_t step) {
   return (bytes + step - 1) / step * step;
@@ -82,6 +82,11 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
   OUTRIDER_RETURN_IF_ERROR(CheckStreamable(spec, path));
   std::unique_ptr<StreamingWeights> weights(new StreamingWeights);
   weights->path_ = path;
+  if (options.trace != nullptr) {
+    weights->trace_ = options.trace;
+    weights->reads_track_ = options.trace->AddTrack("flash");
+    weights->waits_track_ = options.trace->AddTrack("waits for flash");
+  }
   OUTRIDER_ASSIGN_OR_RETURN(weights->table_files_, OpenAll(model, options));
   OUTRIDER_RETURN_IF_ERROR(weights->Plan(model, spec, options));
   OUTRIDER_RETURN_IF_ERROR(weights->TakeMemory(options));
@@ -123,7 +128,7 @@ absl::Status StreamingWeights::Plan(const ModelFile& model, const ModelSpec& spe
   for (uint32_t n = 0; n < spec.layer_count(); ++n) {
     Unit unit;
     unit.plan = planner.Layer(n);
-    unit.is_pinned = IsPinned(n, pinned, spec.layer_count());
+    unit.is_pinned = IsPinnedLayer(n, pinned, spec.layer_count());
     const auto& plan = std::get<LoadPlan<LayerWeights>>(unit.plan);
     OUTRIDER_RETURN_IF_ERROR(add(std::vector(plan.matrices), std::vector(plan.vectors), unit));
   }
@@ -294,7 +299,9 @@ absl::StatusOr<const StreamingWeights::Filled*> StreamingWeights::AcquireUnit(ui
   Slot& slot = ComeTo(u);
   AwaitFilled(slot);
   ring_.pop_front();
-  stalled_ += RealClock().Now() - begin;
+  const MonotonicTime end = RealClock().Now();
+  stalled_ += end - begin;
+  if (trace_ != nullptr) trace_->Span(waits_track_, kWait, begin, end, {u});
   if (!slot.status.ok()) {
     slot.hand = Hand::kFree;
     while (!ring_.empty()) ThrowAwayFront();  // who asks again begins with this one
@@ -354,6 +361,7 @@ void StreamingWeights::ReadAhead() {
     slot.hand = Hand::kFilling;
     slot.is_wanted = true;
     slot.unit = unit;
+    slot.asked = RealClock().Now();
     ring_.push_back(i);
     lane_->Begin({i, units_[unit].reads, slot.filled.memory});
   }
@@ -393,11 +401,21 @@ void StreamingWeights::OnFilled(uint64_t id, const absl::Status& status) {
     } else {
       Slot& slot = slots_[id];
       slot.status = status;
+      if (trace_ != nullptr) DrawFill(slot);
       slot.hand = slot.is_wanted ? Hand::kReady : Hand::kFree;
       if (&slot == awaited_) landed_.store(true, std::memory_order_release);
     }
   }
   filled_.NotifyAll();
+}
+
+// From when it was asked for, or when the one before had landed: reads of two units overlap, and
+// spans of a track may not.
+void StreamingWeights::DrawFill(const Slot& slot) {
+  const MonotonicTime now = RealClock().Now();
+  trace_->Span(reads_track_, kRead, std::max(slot.asked, drawn_), now,
+               {slot.unit, static_cast<uint32_t>(ReadBytes(units_[slot.unit].reads) / 1024)});
+  drawn_ = now;
 }
 
 // --- tables ---

@@ -42,6 +42,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/buffer.h"
+#include "common/base/chrome_trace.h"
 #include "common/base/direct_file.h"
 #include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
@@ -51,18 +52,10 @@
 #include "common/model/weights/resident_weights.h"
 #include "common/model/weights/streaming/flash_lane.h"
 #include "common/model/weights/streaming/flash_reads.h"
+#include "common/model/weights/streaming/stream_options.h"
 #include "common/model/weights/weight_store.h"
 
 namespace outrider {
-
-struct StreamOptions {
-  uint32_t slot_count = 3;  // 2 at least, or what is read waits for what is computed
-  uint32_t pinned_layer_count = 0;
-  bool pins_head = true;  // exits need that
-  uint32_t reads_in_flight = 4;
-  bool direct = true;    // past the page cache,
-  bool io_uring = true;  // and by io_uring: where the kernel lets us
-};
 
 // Since it was opened.
 struct StreamStats {
@@ -74,6 +67,8 @@ struct StreamStats {
 
 class StreamingWeights final : public WeightStore {
  public:
+  static constexpr uint32_t kLookUpsInFlight = 16;  // rows of a table
+
   // `path` starts every message. Reads what is pinned, and the whole file once if it has no record of
   // its content hash (`outrider convert --flash` writes one).
   static absl::StatusOr<std::unique_ptr<StreamingWeights>> Open(const ModelFile& model,
@@ -102,8 +97,6 @@ class StreamingWeights final : public WeightStore {
   const std::vector<std::string>& refusals() const { return lane_->file(0).refusals(); }
 
  private:
-  static constexpr uint32_t kLookUpsInFlight = 16;
-
   // What lies in memory of one unit.
   struct Filled {
     std::byte* memory = nullptr;
@@ -124,6 +117,7 @@ class StreamingWeights final : public WeightStore {
 
   struct Slot {
     Filled filled;
+    MonotonicTime asked = {};  // when it began to be filled, or waited for that
     Hand hand = Hand::kFree;
     bool is_wanted = true;  // false: is free as soon as it is filled
     uint32_t unit = 0;
@@ -154,6 +148,7 @@ class StreamingWeights final : public WeightStore {
   void ThrowAwayFront() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnFilled(uint64_t id, const absl::Status& status);
+  void DrawFill(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Constant after Open(), but for what lies in the memory.
   std::string path_;
@@ -167,6 +162,9 @@ class StreamingWeights final : public WeightStore {
   uint64_t content_hash_ = 0;
   uint64_t memory_bytes_ = 0;
   uint64_t bytes_per_pass_ = 0;
+  ChromeTrace* trace_ = nullptr;  // null: nobody asked for one
+  ChromeTrace::Track reads_track_ = {};
+  ChromeTrace::Track waits_track_ = {};
 
   // The thread that computes.
   IdleWork idle_work_;
@@ -187,7 +185,8 @@ class StreamingWeights final : public WeightStore {
   uint64_t thrown_away_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t looked_up_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   Duration stalled_ ABSL_GUARDED_BY(mu_) = {};
-  std::atomic<bool> landed_ = false;  // what idle work waits for
+  MonotonicTime drawn_ ABSL_GUARDED_BY(mu_) = {};  // until when the reads are in the trace
+  std::atomic<bool> landed_ = false;               // what idle work waits for
 
   std::unique_ptr<FlashLane> lane_;  // last: its thread uses all of the above
 };

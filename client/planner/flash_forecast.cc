@@ -1,0 +1,60 @@
+#include "client/planner/flash_forecast.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace outrider {
+namespace {
+
+double ReadSeconds(const FlashSetting& setting) {
+  return static_cast<double>(setting.bytes_per_pass) / setting.flash_bytes_per_second;
+}
+
+// Products are measured on all threads; packing is one core's work, which the others are not kept by.
+double ComputeSeconds(const FlashSetting& setting, uint32_t row_count) {
+  return static_cast<double>(setting.target_bytes) * setting.target.ProductSeconds(row_count) +
+         static_cast<double>(setting.bytes_per_pass) * setting.target.pack_seconds /
+             setting.thread_count;
+}
+
+double PassSeconds(const FlashSetting& setting, uint32_t row_count) {
+  return std::max(ReadSeconds(setting), ComputeSeconds(setting, row_count));
+}
+
+double TokensOf(double acceptance, uint32_t nodes) {
+  return (1 - std::pow(acceptance, nodes + 1)) / (1 - acceptance);
+}
+
+// It goes down a token a run.
+double DraftSeconds(const FlashSetting& setting, uint32_t nodes) {
+  return nodes * static_cast<double>(setting.draft_bytes) * setting.draft.ProductSeconds(1);
+}
+
+}  // namespace
+
+double KernelSpeed::ProductSeconds(uint32_t row_count) const {
+  size_t above = 1;
+  while (above + 1 < kRows.size() && kRows[above] < row_count) ++above;
+  const double share = (static_cast<double>(row_count) - kRows[above - 1]) /
+                       (static_cast<double>(kRows[above]) - kRows[above - 1]);
+  return product_seconds[above - 1] + share * (product_seconds[above] - product_seconds[above - 1]);
+}
+
+FlashForecast Forecast(const FlashSetting& setting) {
+  FlashForecast forecast;
+  forecast.alone_seconds = PassSeconds(setting, 1);
+  forecast.tokens_per_second = 1 / forecast.alone_seconds;
+  for (uint32_t nodes = 1; nodes <= setting.pass_nodes_max; ++nodes) {
+    if (ComputeSeconds(setting, nodes + 1) <= ReadSeconds(setting)) forecast.hidden_nodes = nodes;
+    if (setting.draft_bytes == 0) continue;
+    const double tokens = TokensOf(setting.acceptance, nodes);
+    const double rate = tokens / (PassSeconds(setting, nodes + 1) + DraftSeconds(setting, nodes));
+    if (rate <= forecast.tokens_per_second) continue;
+    forecast.nodes = nodes;
+    forecast.tokens_per_pass = tokens;
+    forecast.tokens_per_second = rate;
+  }
+  return forecast;
+}
+
+}  // namespace outrider

@@ -1,0 +1,56 @@
+// How fast a target on flash will write, by what a short probe has measured: what `outrider plan`
+// prints before anything runs. A forecast of a size, and no promise: drafts are right as often as the
+// text lets them be.
+//
+//   a pass of n rows     the longer of   its reads, and
+//                                        its products, and packing what is read, on all cores
+//   its draft            a run of the draft for each token on the way down
+//   what it commits      1 + a + a^2 + ... : chains whose every token is right with chance a. Trees
+//                        do better; how much better only the text knows.
+//
+// The number of drafted tokens is that at which tokens of a pass over its time are most.
+//
+// A pure function of numbers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace outrider {
+
+// What of a processor's time weights take that are in memory.
+struct KernelSpeed {
+  static constexpr std::array<uint32_t, 5> kRows = {1, 4, 16, 32, 64};
+
+  // Seconds a byte of weights, packed, of a run of so many rows.
+  std::array<double, kRows.size()> product_seconds = {};
+  double pack_seconds = 0;  // of one core, a byte as the file has it
+
+  // Between the rows that were measured: a straight line.
+  double ProductSeconds(uint32_t row_count) const;
+};
+
+struct FlashSetting {
+  uint64_t bytes_per_pass = 0;
+  uint64_t target_bytes = 0;  // of all its layers and its head, packed
+  uint64_t draft_bytes = 0;   // 0: nothing is drafted
+  double flash_bytes_per_second = 0;
+  KernelSpeed target = {};
+  KernelSpeed draft = {};
+  uint32_t thread_count = 1;
+  uint32_t pass_nodes_max = 63;
+  double acceptance = 0.7;  // a
+};
+
+struct FlashForecast {
+  double alone_seconds = 0;      // a pass of one row: a token of the target alone
+  uint32_t hidden_nodes = 0;     // drafted tokens whose products the reads hide
+  uint32_t nodes = 0;            // that pay
+  double tokens_per_pass = 1;    // then
+  double tokens_per_second = 0;  // with them
+};
+
+FlashForecast Forecast(const FlashSetting& setting);
+
+}  // namespace outrider

@@ -1,0 +1,28 @@
+#include "client/planner/memory_needs.h"
+
+#include "common/base/process_memory.h"
+#include "common/base/status.h"
+#include "common/model/model_spec.h"
+#include "common/model/weights/resident_weights.h"
+
+namespace outrider {
+
+absl::StatusOr<MemoryNeeds> NeedsOf(const PlannedModel& target, const PlannedModel* draft,
+                                    uint64_t growth_bytes) {
+  MemoryNeeds needs;
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(target.model, target.path));
+  OUTRIDER_ASSIGN_OR_RETURN(needs.target,
+                            CpuEngineMemory(spec, target.options, target.thread_count));
+  needs.weights = ShapeOf(target.model, spec);
+  if (draft != nullptr) {
+    OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec drafts, ModelSpec::From(draft->model, draft->path));
+    OUTRIDER_ASSIGN_OR_RETURN(needs.draft,
+                              CpuEngineMemory(drafts, draft->options, draft->thread_count));
+    needs.draft_weight_bytes =
+        ResidentWeights::MemoryBytes(draft->model, drafts, draft->thread_count);
+  }
+  needs.process_bytes = ResidentBytes() + growth_bytes;
+  return needs;
+}
+
+}  // namespace outrider

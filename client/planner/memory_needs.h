@@ -1,0 +1,28 @@
+// What a target on flash, and a draft beside it, will take of this process's memory: read from their
+// files' headers, and from what the process has already.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/planner/memory_plan.h"
+#include "common/engine/engine.h"
+#include "common/formats/models/model_file.h"
+
+namespace outrider {
+
+// A model, and what its engine is made for.
+struct PlannedModel {
+  const ModelFile& model;
+  const std::string& path;
+  EngineOptions options;
+  uint32_t thread_count;
+};
+
+// After tokenizers have been opened, which are most of what the process has by then; what it will
+// have besides models is `growth_bytes`. `draft` may be null. Errors: those of making the engines.
+absl::StatusOr<MemoryNeeds> NeedsOf(const PlannedModel& target, const PlannedModel* draft,
+                                    uint64_t growth_bytes);
+
+}  // namespace outrider

@@ -1,0 +1,74 @@
+#include "client/planner/memory_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+
+// As many layers are pinned as fit into `budget_bytes`. Nothing: not even none.
+std::optional<StreamOptions> Fit(const StreamShape& weights, bool pins_head,
+                                 uint64_t budget_bytes) {
+  StreamOptions options = {.slot_count = 2, .pins_head = pins_head};
+  const auto fits = [&](uint32_t pinned) {
+    options.pinned_layer_count = pinned;
+    return MemoryBytes(weights, options) <= budget_bytes;
+  };
+  // What one more takes depends on which are pinned then, so the largest that fits is looked for from
+  // above. (Layers of one size would allow to halve; there are a few dozens.)
+  for (uint32_t pinned = weights.layer_count(); pinned > 0; --pinned) {
+    if (fits(pinned)) return options;
+  }
+  if (fits(0)) return options;
+  return std::nullopt;
+}
+
+uint64_t LeastBytes(const MemoryNeeds& needs) {
+  uint64_t least = UINT64_MAX;
+  for (const bool pins_head : {true, false}) {
+    least = std::min(least, MemoryBytes(needs.weights, {.slot_count = 2, .pins_head = pins_head}));
+  }
+  return needs.FixedBytes() + least;
+}
+
+}  // namespace
+
+absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_bytes) {
+  const uint64_t fixed = needs.FixedBytes();
+  const uint64_t least = LeastBytes(needs);
+  if (budget_bytes < least) {
+    const auto mebibytes = [](uint64_t bytes) { return (bytes + kMebibyte - 1) / kMebibyte; };
+    return InvalidArgument(
+        "--memory: a budget of ", budget_bytes / kMebibyte,
+        " MiB is too small; the least that works is ", mebibytes(least), "MiB (the program ",
+        mebibytes(needs.process_bytes), ", the draft ",
+        mebibytes(needs.draft_weight_bytes + needs.draft.kv_bytes + needs.draft.scratch_bytes),
+        ", the target's keys and values ", mebibytes(needs.target.kv_bytes), ", its scratch ",
+        mebibytes(needs.target.scratch_bytes), ", and of its weights ", mebibytes(least - fixed),
+        "); a smaller --context takes less");
+  }
+  std::optional<StreamOptions> best;
+  for (const bool pins_head : {true, false}) {
+    const std::optional<StreamOptions> options =
+        Fit(needs.weights, pins_head, budget_bytes - fixed);
+    if (!options) continue;
+    if (!best || BytesPerPass(needs.weights, *options) < BytesPerPass(needs.weights, *best)) {
+      best = options;
+    }
+  }
+  const uint64_t weight_bytes = MemoryBytes(needs.weights, *best);
+  return MemoryPlan{.needs = needs,
+                    .stream = *best,
+                    .budget_bytes = budget_bytes,
+                    .least_bytes = least,
+                    .planned_bytes = fixed + weight_bytes,
+                    .weight_bytes = weight_bytes,
+                    .bytes_per_pass = BytesPerPass(needs.weights, *best)};
+}
+
+}  // namespace outrider

@@ -1,0 +1,109 @@
+#include "common/engine/engine_memory.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/base/buffer.h"
+#include "common/base/status.h"
+#include "common/engine/cpu_engine.h"
+#include "common/kernels/attention.h"
+#include "common/kernels/weight_matrix.h"
+#include "common/model/layers/expert_feed_forward.h"
+#include "common/model/memory/memory_layout.h"
+#include "common/model/memory/page_memory.h"
+
+namespace outrider {
+namespace {
+
+// The longest of everything that has a row in some layer, in floats.
+struct RowLengths {
+  uint64_t queries = 0, keys = 0, values = 0, attended = 0;
+  uint64_t turns = 0;  // of all ropes
+  uint64_t feed_forward = 0;
+  uint64_t expert_count = 0, experts_used = 0, expert_length = 0;
+  uint64_t inputs = 0;  // of a product
+
+  explicit RowLengths(const ModelSpec& spec) : inputs(spec.embedding_length) {
+    for (const LayerSpec& layer : spec.layers) {
+      if (const AttentionSpec* const shape = layer.attention(); shape != nullptr) {
+        AddHeads(shape->head_count, shape->kv_head_count, shape->key_length, shape->value_length);
+        turns = std::max<uint64_t>(turns, shape->key_length);
+      }
+      if (const auto& shape = layer.cross_attention) {
+        AddHeads(shape->head_count, shape->kv_head_count, shape->key_length, shape->value_length);
+      }
+      const FeedForwardSpec& shape = layer.feed_forward;
+      feed_forward = std::max<uint64_t>(feed_forward, shape.length);
+      if (!shape.router) continue;
+      expert_count = std::max<uint64_t>(expert_count, shape.router->expert_count);
+      experts_used = std::max<uint64_t>(experts_used, shape.router->used_count);
+      expert_length = std::max<uint64_t>(expert_length, shape.length);
+    }
+    inputs = std::max({inputs, feed_forward, attended});
+  }
+
+  void AddHeads(uint64_t count, uint64_t kv_count, uint64_t key_length, uint64_t value_length) {
+    queries = std::max(queries, count * key_length);
+    keys = std::max(keys, kv_count * key_length);
+    values = std::max(values, kv_count * value_length);
+    attended = std::max(attended, count * value_length);
+  }
+};
+
+// Rows begin on cache lines.
+uint64_t RowsBytes(uint64_t row_count, uint64_t length) {
+  return row_count * (length * sizeof(float) + kVectorAlignment);
+}
+
+}  // namespace
+
+absl::StatusOr<EngineMemory> CpuEngineMemory(const ModelSpec& spec, const EngineOptions& asked,
+                                             uint32_t thread_count) {
+  OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions options, CheckOptions(spec, asked));
+  const SequenceLimits limits = {.length_max = options.context_length,
+                                 .node_count_max = options.node_count_max,
+                                 .row_count_max = options.row_count_max};
+  const MemoryLayout layout(spec, options.encoder_length_max);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const std::vector<uint32_t> page_counts,
+      DividePages(layout, limits, options.sequence_count_max, options.kv_bytes));
+  EngineMemory memory;
+  for (uint32_t i = 0; i < layout.group_count(); ++i) {
+    memory.kv_bytes += page_counts[i] * layout.page_bytes(i);
+  }
+
+  // The transformer.
+  const RowLengths lengths(spec);
+  const uint64_t rows = options.row_count_max;
+  const uint64_t logit_rows = CpuEngine::LogitRows(options.row_count_max, options.node_count_max);
+  const uint64_t product_rows = std::max<uint64_t>(
+      std::max(rows, logit_rows), ExpertFeedForward::ProductRowsMax(spec, options.row_count_max));
+  uint64_t& bytes = memory.scratch_bytes;
+  bytes += RowsBytes(rows + product_rows, spec.embedding_length);
+  bytes += RowsBytes(logit_rows, spec.vocabulary_size);
+  for (const uint64_t length : {lengths.queries, lengths.keys, lengths.values, lengths.attended,
+                                lengths.feed_forward, lengths.feed_forward}) {
+    bytes += RowsBytes(rows, length);
+  }
+  // Every rope has cosines and sines of its own; there are two of them at the most.
+  bytes += 2 * RowsBytes(rows, lengths.turns);
+  if (lengths.expert_count > 0) {
+    bytes += RowsBytes(rows, lengths.expert_count);
+    bytes += RowsBytes(rows * lengths.experts_used, spec.embedding_length);
+    bytes += 2 * RowsBytes(product_rows, lengths.expert_length);
+  }
+  // Rows as products want them, in either form: quants, scales and sums are less than two bytes of
+  // an element; and a panel for each thread.
+  bytes += 2 * product_rows * (2 * lengths.inputs + kVectorAlignment);
+  bytes += thread_count * (kPanelOutputs + 2) * lengths.inputs * sizeof(float);
+
+  // Where rows find their keys, and what those who choose take for it.
+  const uint64_t runs_per_row = layout.cell_group_count() * (PagesFor(options.context_length) + 2 +
+                                                             uint64_t{options.node_count_max});
+  bytes += rows * runs_per_row * sizeof(KeyRun);
+  constexpr uint64_t kChoosingBytes = 40;  // of a token: a logit, a count, two candidates
+  bytes += uint64_t{thread_count} * spec.vocabulary_size * kChoosingBytes;
+  return memory;
+}
+
+}  // namespace outrider

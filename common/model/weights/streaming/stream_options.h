@@ -1,0 +1,20 @@
+// How a model's weights are to be streamed: what stays in memory, and how the rest is read.
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/chrome_trace.h"
+
+namespace outrider {
+
+struct StreamOptions {
+  uint32_t slot_count = 3;  // 2 at least, or what is read waits for what is computed
+  uint32_t pinned_layer_count = 0;
+  bool pins_head = true;
+  uint32_t reads_in_flight = 4;
+  bool direct = true;            // past the page cache,
+  bool io_uring = true;          // and by io_uring: where the kernel lets us
+  ChromeTrace* trace = nullptr;  // where it is drawn what is read, and waited for; null: nowhere
+};
+
+}  // namespace outrider

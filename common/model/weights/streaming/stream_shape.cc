@@ -1,0 +1,113 @@
+#include "common/model/weights/streaming/stream_shape.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "common/base/buffer.h"
+#include "common/model/weights/load_plan.h"
+#include "common/model/weights/streaming/flash_reads.h"
+#include "common/model/weights/streaming/streaming_weights.h"
+
+namespace outrider {
+namespace {
+
+// No file system here has larger blocks; what is read of one begins and ends with them.
+constexpr uint64_t kBlockBytesMax = 4096;
+
+uint64_t RoundUp(uint64_t bytes, uint64_t step) {
+  return (bytes + step - 1) / step * step;
+}
+
+uint64_t RowBytesOf(const MatrixPart& part) {
+  return RowBytes(part.tensor->type, part.tensor->dims[0]);
+}
+
+template <typename Weights>
+uint64_t FileBytes(const LoadPlan<Weights>& plan) {
+  uint64_t bytes = 0;
+  for (const MatrixPart& part : plan.matrices) bytes += part.view.outputs * RowBytesOf(part);
+  return bytes;
+}
+
+// What is kept of a unit, pinned or not, and how long its reads are.
+template <typename Weights>
+void AddKept(const LoadPlan<Weights>& plan, StreamShape& shape) {
+  for (const VectorPart& part : plan.vectors) shape.kept_bytes += part.count * sizeof(float);
+  for (const MatrixPart& part : plan.matrices) {
+    const uint64_t rows = RowsPerRead(part);
+    const uint64_t read_count = (part.view.outputs + rows - 1) / rows;
+    shape.kept_bytes += 2 * read_count * sizeof(FlashRead);  // as vectors grow
+    const uint64_t read_bytes = std::min<uint64_t>(rows, part.view.outputs) * RowBytesOf(part);
+    shape.staging_bytes =
+        std::max(shape.staging_bytes, RoundUp(read_bytes, kBlockBytesMax) + kBlockBytesMax);
+  }
+}
+
+uint64_t RowsLookedUp(const ModelFile& model) {
+  uint64_t row_bytes = 0;
+  for (const std::string_view name : {"token_embd.weight", "position_embd.weight"}) {
+    if (const ModelTensor* const tensor = model.Find(name); tensor != nullptr) {
+      row_bytes = std::max(row_bytes, RowBytes(tensor->type, tensor->dims[0]));
+    }
+  }
+  return StreamingWeights::kLookUpsInFlight *
+         (RoundUp(row_bytes, kBlockBytesMax) + 2 * kBlockBytesMax);
+}
+
+}  // namespace
+
+StreamShape ShapeOf(const ModelFile& model, const ModelSpec& spec) {
+  StreamShape shape;
+  const LoadPlanner planner(model, spec);
+  for (uint32_t n = 0; n < spec.layer_count(); ++n) {
+    const LoadPlan<LayerWeights> plan = planner.Layer(n);
+    shape.layer_bytes.push_back(RoundUp(plan.slot_bytes, kVectorAlignment));
+    shape.layer_file_bytes.push_back(FileBytes(plan));
+    AddKept(plan, shape);
+  }
+  const LoadPlan<HeadWeights> head = planner.Head();
+  shape.head_bytes = RoundUp(head.slot_bytes, kVectorAlignment);
+  shape.head_file_bytes = FileBytes(head);
+  AddKept(head, shape);
+  shape.kept_bytes += RowsLookedUp(model);
+  return shape;
+}
+
+bool IsPinnedLayer(uint64_t n, uint64_t pinned, uint64_t count) {
+  return (n + 1) * pinned / count > n * pinned / count;
+}
+
+uint64_t MemoryBytes(const StreamShape& shape, const StreamOptions& options) {
+  uint64_t bytes = shape.kept_bytes + options.reads_in_flight * shape.staging_bytes;
+  uint64_t slot_bytes = 0;
+  uint64_t streamed_count = 0;
+  const auto add = [&](uint64_t unit_bytes, bool is_pinned) {
+    if (is_pinned) {
+      bytes += unit_bytes;
+    } else {
+      slot_bytes = std::max(slot_bytes, unit_bytes);
+      ++streamed_count;
+    }
+  };
+  const uint32_t count = shape.layer_count();
+  const uint32_t pinned = std::min(options.pinned_layer_count, count);
+  for (uint32_t n = 0; n < count; ++n) {
+    add(shape.layer_bytes[n], IsPinnedLayer(n, pinned, count));
+  }
+  add(shape.head_bytes, options.pins_head);
+  bytes += std::min<uint64_t>(options.slot_count, streamed_count) * slot_bytes;
+  return bytes + 2 * PageBuffer::PageSize();  // slots and what is pinned end with whole pages
+}
+
+uint64_t BytesPerPass(const StreamShape& shape, const StreamOptions& options) {
+  uint64_t bytes = options.pins_head ? 0 : shape.head_file_bytes;
+  const uint32_t count = shape.layer_count();
+  const uint32_t pinned = std::min(options.pinned_layer_count, count);
+  for (uint32_t n = 0; n < count; ++n) {
+    if (!IsPinnedLayer(n, pinned, count)) bytes += shape.layer_file_bytes[n];
+  }
+  return bytes;
+}
+
+}  // namespace outrider
