@@ -22,5 +22,6 @@ void AddTokenizeCommand(CLI::App& app, CommandBody& chosen);
 void AddDetokenizeCommand(CLI::App& app, CommandBody& chosen);
 void AddConvertCommand(CLI::App& app, CommandBody& chosen);
 void AddRunCommand(CLI::App& app, CommandBody& chosen);
+void AddPlanCommand(CLI::App& app, CommandBody& chosen);
 
 }  // namespace outrider

@@ -28,6 +28,7 @@ int Main(int argc, char** argv) {
   AddDetokenizeCommand(app, chosen);
   AddConvertCommand(app, chosen);
   AddRunCommand(app, chosen);
+  AddPlanCommand(app, chosen);
 
   return RunProgram(app, argc, argv, chosen);
 }

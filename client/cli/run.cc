@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <map>
@@ -23,6 +22,7 @@
 #include "client/device/device.h"
 #include "client/device/price_file.h"
 #include "common/base/interrupt.h"
+#include "common/base/process_memory.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
 #include "common/kernels/isa.h"
@@ -50,16 +50,6 @@ struct RunFlags {
   std::optional<std::string> isa;
   bool verbose = false;
 };
-
-// What the kernel has counted at most.
-std::string PeakMemory() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    constexpr std::string_view kPeak = "VmHWM:";
-    if (line.starts_with(kPeak)) return HumanBytes(std::stoull(line.substr(kPeak.size())) * 1024);
-  }
-  return "unknown";
-}
 
 std::string Rate(uint64_t tokens, double seconds) {
   return Fixed(seconds > 0 ? static_cast<double>(tokens) / seconds : 0, 1) + " tokens/s";
@@ -111,9 +101,9 @@ void PrintSummary(const ConversationStats& stats) {
   if (stats.computed_tokens > 0) {
     text += Concat(", ", Rate(stats.computed_tokens, stats.first_token_seconds));
   }
-  text +=
-      Concat("; generated: ", stats.generated_tokens, " tokens, ",
-             Rate(stats.later_tokens, stats.later_seconds), "; peak memory: ", PeakMemory(), "\n");
+  text += Concat("; generated: ", stats.generated_tokens, " tokens, ",
+                 Rate(stats.later_tokens, stats.later_seconds),
+                 "; peak memory: ", HumanBytes(PeakResidentBytes()), "\n");
   if (stats.session) text += Concat(Summary(*stats.session), "\n");
   if (stats.passes > 0) {
     text += Concat("passes: ", stats.passes, " at the server",
@@ -123,13 +113,39 @@ void PrintSummary(const ConversationStats& stats) {
   std::fputs(text.c_str(), stderr);
 }
 
-void PrintDetails(const DeviceInfo& info, const DeviceOptions& options) {
+void PrintDetails(const Device& device, const DeviceOptions& options) {
+  const DeviceInfo& info = device.info();
   const std::string where =
       options.server.empty() ? Concat(": numerics id ", info.numerics_id, ", kernels ",
                                       Name(options.isa), ", ", options.threads, " threads")
                              : Concat(" at ", options.server, ": numerics id ", info.numerics_id);
   std::fprintf(stderr, "%s%s, context %u\n", info.model_name.c_str(), where.c_str(),
                info.context_length);
+  if (const MemoryPlan* const plan = device.plan()) {
+    std::fprintf(stderr, "of %s: %u of %u layers stay%s; a pass reads %s of flash\n",
+                 HumanBytes(plan->budget_bytes).c_str(), plan->stream.pinned_layer_count,
+                 plan->needs.weights.layer_count(), plan->stream.pins_head ? ", and the head" : "",
+                 HumanBytes(plan->bytes_per_pass).c_str());
+  }
+}
+
+// Of a target that comes from flash.
+void PrintFlash(const FlashUse& use, const ConversationStats& stats) {
+  const double stalled = std::chrono::duration<double>(use.stalled).count();
+  const double written = stats.first_token_seconds + stats.later_seconds;
+  const uint64_t tokens = std::max<uint64_t>(1, stats.generated_tokens);
+  std::fprintf(stderr, "flash: %s read, %s a token, by %s; waited for %s s of %s s (%s %%)\n",
+               HumanBytes(use.bytes_read).c_str(), HumanBytes(use.bytes_read / tokens).c_str(),
+               use.backend.c_str(), Fixed(stalled, 2).c_str(), Fixed(written, 2).c_str(),
+               Fixed(written > 0 ? 100 * stalled / written : 0, 0).c_str());
+}
+
+// What goes through the page cache is memory that nobody has planned.
+void WarnOfPageCache(const FlashUse& use) {
+  if (use.backend.find("buffered") == std::string::npos) return;
+  for (const std::string& refusal : use.refusals) {
+    std::fprintf(stderr, "outrider: reading through the page cache: %s\n", refusal.c_str());
+  }
 }
 
 absl::StatusOr<Ending> RunPrompt(const RunFlags& flags, const Tokenizer& tokenizer,
@@ -147,7 +163,8 @@ absl::StatusOr<Ending> RunPrompt(const RunFlags& flags, const Tokenizer& tokeniz
   return ending;
 }
 
-absl::Status Write(const RunFlags& flags, const Tokenizer& tokenizer, Conversation& conversation) {
+absl::Status Write(const RunFlags& flags, const Device& device, Conversation& conversation) {
+  const Tokenizer& tokenizer = device.tokenizer();
   TerminalScreen screen;
   OUTRIDER_ASSIGN_OR_RETURN(const Ending ending,
                             flags.chat ? RunChat(flags.device.tokenizer_path(), flags.system,
@@ -155,6 +172,9 @@ absl::Status Write(const RunFlags& flags, const Tokenizer& tokenizer, Conversati
                                        : RunPrompt(flags, tokenizer, conversation, screen));
   PrintSummary(conversation.stats());
   if (flags.verbose) PrintAnswers(conversation.stats().answers);
+  if (const std::optional<FlashUse> use = device.flash_use(); use && flags.verbose) {
+    PrintFlash(*use, conversation.stats());
+  }
   if (ending != Ending::kContextFull) return absl::OkStatus();
   return ResourceExhausted("the context of ", conversation.context_length(),
                            " tokens is full before the text has ended; give a larger --context, or "
@@ -178,10 +198,11 @@ absl::Status Run(RunFlags flags) {
     LoadingBars bars;
     OUTRIDER_RETURN_IF_ERROR(device->Load(bars.progress()));
   }
-  if (flags.verbose) PrintDetails(device->info(), flags.device);
+  if (flags.verbose) PrintDetails(*device, flags.device);
+  if (const std::optional<FlashUse> use = device->flash_use()) WarnOfPageCache(*use);
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Conversation> conversation,
                             device->Converse(flags.conversation));
-  const absl::Status written = Write(flags, device->tokenizer(), *conversation);
+  const absl::Status written = Write(flags, *device, *conversation);
   conversation.reset();
   OUTRIDER_RETURN_IF_ERROR(device->WriteTrace());
   return written;
@@ -277,6 +298,7 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       "  outrider run --model model.gguf --chat --system \"Answer in one sentence.\"\n"
       "  outrider run --server host:7373 --draft draft.gguf --prompt \"Once upon a time\"\n"
       "  outrider run --server host:7373 --place target --tokenizer model.gguf --prompt \"Once\"\n"
+      "  outrider run --model large.gguf --draft draft.gguf --memory 512MiB --prompt \"Once\"\n"
       "  outrider run --model model.gguf --draft ngram --prompt \"one, two, three, one, two,\"\n"
       "With --draft a small model of the same family guesses ahead, or ngram, which says again "
       "what the\n"
@@ -284,8 +306,10 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       "same,\n"
       "only sooner. A file called ngram is ./ngram.");
   CLI::Option_group* const target = command->add_option_group("Target", "One of these");
-  target->add_option("--model", flags->device.model, "A .gguf file or a Hugging Face directory")
-      ->envname("OUTRIDER_MODEL");
+  CLI::Option* const model = target
+                                 ->add_option("--model,--target", flags->device.model,
+                                              "A .gguf file or a Hugging Face directory")
+                                 ->envname("OUTRIDER_MODEL");
   CLI::Option* const server =
       target
           ->add_option("--server", flags->device.server,
@@ -300,6 +324,15 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       ->envname("OUTRIDER_DEVICE")
       ->check(DeviceName())
       ->capture_default_str();
+  command
+      ->add_option("--memory", flags->device.memory_bytes,
+                   "What this process may take of memory, as in 512MiB, all of it: what of --model "
+                   "does not fit is read from flash for every pass (`outrider plan` says how fast "
+                   "that is); without it --model stays in memory")
+      ->needs(model)
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::PositiveNumber)
+      ->envname("OUTRIDER_MEMORY");
   command
       ->add_option(
           "--tokenizer", flags->device.tokenizer,

@@ -11,6 +11,7 @@
 #include "client/device/price_file.h"
 #include "client/device/server_conversation.h"
 #include "client/device/target_conversation.h"
+#include "client/planner/memory_needs.h"
 #include "client/verifier/local_verifier.h"
 #include "client/verifier/remote_verifier.h"
 #include "common/base/quote.h"
@@ -18,6 +19,7 @@
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/engine/engine_target.h"
+#include "common/engine/flash_engine.h"
 #include "common/engine/traced_target.h"
 #include "common/formats/models/content_hash.h"
 #include "common/formats/models/model_file.h"
@@ -69,6 +71,17 @@ absl::Status CheckFamily(const DraftOptions& draft, const Tokenizer& target) {
                             "; take a draft of the same family");
 }
 
+// Whether all that takes memory can be counted before.
+absl::Status CheckBudgeted(const DeviceOptions& options) {
+  for (const std::string& engine : {options.engine, options.draft.engine}) {
+    if (engine == "cpu") continue;
+    return InvalidArgument("--memory: what ", engine,
+                           " takes of memory is not ours to plan; leave out --memory, or take "
+                           "--device cpu and --draft-device cpu");
+  }
+  return absl::OkStatus();
+}
+
 // The target is in this process.
 class LocalDevice final : public Device {
  public:
@@ -79,17 +92,21 @@ class LocalDevice final : public Device {
     OUTRIDER_RETURN_IF_ERROR(CheckFamily(options.draft, *tokenizer));
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool,
                               ThreadPool::Create(options.threads));
-    return std::unique_ptr<Device>(new LocalDevice(std::move(options), std::move(tokenizer),
-                                                   std::move(model), std::move(pool)));
+    std::unique_ptr<LocalDevice> device(new LocalDevice(std::move(options), std::move(tokenizer),
+                                                        std::move(model), std::move(pool)));
+    OUTRIDER_RETURN_IF_ERROR(device->Plan());
+    return device;
   }
 
   absl::Status Load(const LoadProgress& progress) override {
-    OUTRIDER_RETURN_IF_ERROR(LoadTarget(progress));
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, LoadTarget(progress));
+    OUTRIDER_ASSIGN_OR_RETURN(target_, EngineTarget::Create(std::move(engine)));
+    model_.reset();  // what is still to be read of it is the engine's
+    if (trace_ != nullptr) traced_.emplace(*target_, *trace_);
     const TargetInfo& info = target_->info();
     info_ = {info.model_name, info.numerics_id.ToString(), info.context_length};
     if (options_.draft.model.empty()) return absl::OkStatus();
-    // The draft works while the target does: it has a processor of its own at most.
-    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(info.context_length, /*thread_count=*/1, progress));
+    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(info.context_length, kDraftThreads, progress));
     VerifierConfig config = ConfigFor(info, *tokenizer_);
     config.sketch_nodes_max = options_.draft.sketch_nodes;
     config.shares_processor = info.on_host_processor;
@@ -97,6 +114,17 @@ class LocalDevice final : public Device {
                                                  VerifierMachine::Parts{*tokenizer_, RandomBits});
     driver_ = std::make_unique<VerifierDriver>(*machine_, target());
     return absl::OkStatus();
+  }
+
+  const MemoryPlan* plan() const override { return plan_ ? &*plan_ : nullptr; }
+
+  std::optional<FlashUse> flash_use() const override {
+    if (streamed_ == nullptr) return std::nullopt;
+    const StreamStats now = streamed_->stats();
+    return FlashUse{.bytes_read = now.bytes_read - loaded_.bytes_read,
+                    .stalled = now.stalled - loaded_.stalled,
+                    .backend = streamed_->backend(),
+                    .refusals = streamed_->refusals()};
   }
 
   absl::StatusOr<std::unique_ptr<Conversation>> Converse(
@@ -111,26 +139,55 @@ class LocalDevice final : public Device {
 
  private:
   LocalDevice(DeviceOptions options, std::unique_ptr<Tokenizer> tokenizer,
-              std::unique_ptr<ModelFile> model, std::unique_ptr<ThreadPool> pool)
+              std::shared_ptr<const ModelFile> model, std::unique_ptr<ThreadPool> pool)
       : Device(std::move(options), std::move(tokenizer)),
         model_(std::move(model)),
         pool_(std::move(pool)) {}
 
-  absl::Status LoadTarget(const LoadProgress& progress) {
+  EngineOptions TargetOptions() const {
     const uint32_t trained = model_->hyperparameters().context_length;
-    EngineOptions engine;
-    engine.context_length =
-        options_.context.value_or(std::min(trained, DeviceOptions::kContextDefault));
-    engine.sequence_count_max = options_.conversation_count_max;
-    engine.node_count_max = options_.draft.model.empty() ? 0 : options_.draft.pass_nodes;
-    engine.kv_bytes = options_.kv_bytes;
-    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> loaded,
-                              LoadEngine(options_.engine, *model_, options_.model, engine,
-                                         KernelsFor(options_.isa), *pool_, progress));
-    OUTRIDER_ASSIGN_OR_RETURN(target_, EngineTarget::Create(std::move(loaded)));
-    model_.reset();  // all of it is in the target's memory now
-    if (trace_ != nullptr) traced_.emplace(*target_, *trace_);
+    return {.context_length =
+                options_.context.value_or(std::min(trained, DeviceOptions::kContextDefault)),
+            .sequence_count_max = options_.conversation_count_max,
+            .node_count_max = options_.draft.model.empty() ? 0 : options_.draft.pass_nodes,
+            .kv_bytes = options_.kv_bytes};
+  }
+
+  // What goes where of a budget, if there is one.
+  absl::Status Plan() {
+    if (options_.memory_bytes == 0) return absl::OkStatus();
+    OUTRIDER_RETURN_IF_ERROR(CheckBudgeted(options_));
+    const PlannedModel target = {*model_, options_.model, TargetOptions(), options_.threads};
+    std::unique_ptr<ModelFile> drafts;
+    std::optional<PlannedModel> draft;
+    if (options_.draft.is_model()) {
+      OUTRIDER_ASSIGN_OR_RETURN(drafts, ModelFile::Open(options_.draft.model));
+      draft.emplace(PlannedModel{
+          *drafts, options_.draft.model,
+          Draft::OptionsFor(DraftLimits(target.options.context_length), *drafts), kDraftThreads});
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(
+        const MemoryNeeds needs,
+        NeedsOf(target, draft ? &*draft : nullptr,
+                kGrowthBytes + (options_.trace_file.empty() ? 0 : ChromeTrace::kBytesMax)));
+    OUTRIDER_ASSIGN_OR_RETURN(plan_, PlanMemory(needs, options_.memory_bytes));
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Engine>> LoadTarget(const LoadProgress& progress) {
+    const Kernels& kernels = KernelsFor(options_.isa);
+    if (!plan_) {
+      return LoadEngine(options_.engine, *model_, options_.model, TargetOptions(), kernels, *pool_,
+                        progress);
+    }
+    StreamOptions stream = plan_->stream;
+    stream.trace = trace_.get();
+    OUTRIDER_ASSIGN_OR_RETURN(
+        FlashEngine flash, LoadFlashEngine(model_, options_.model, TargetOptions(), stream, kernels,
+                                           *pool_, progress));
+    streamed_ = std::move(flash.weights);
+    loaded_ = streamed_->stats();
+    return std::move(flash.engine);
   }
 
   absl::StatusOr<std::unique_ptr<Conversation>> Alone(const ConversationOptions& asked) {
@@ -147,7 +204,16 @@ class LocalDevice final : public Device {
     return *target_;
   }
 
-  std::unique_ptr<ModelFile> model_;  // until it is loaded
+  // The draft works while the target does: it has a processor of its own at most.
+  static constexpr uint32_t kDraftThreads = 1;
+  // What the process takes besides models and what it has when they are planned: code that has not
+  // run yet, threads, sessions, what parsing a draft's header takes for a while.
+  static constexpr uint64_t kGrowthBytes = uint64_t{16} << 20;
+
+  std::shared_ptr<const ModelFile> model_;            // until it is loaded
+  std::optional<MemoryPlan> plan_;                    // nothing: the target stays in memory
+  std::shared_ptr<const StreamingWeights> streamed_;  // by that plan
+  StreamStats loaded_;                                // of those, when they were loaded
   const std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<EngineTarget> target_;
   std::optional<TracedTarget> traced_;
@@ -282,8 +348,7 @@ absl::Status Device::Check(const ConversationOptions& asked) const {
 
 absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, uint32_t thread_count,
                                                          const LoadProgress& progress) const {
-  const Draft::Limits limits = {context, options_.draft.sketch_nodes,
-                                options_.conversation_count_max};
+  const Draft::Limits limits = DraftLimits(context);
   if (!options_.draft.is_model()) {
     return std::make_unique<Draft>(limits, tokenizer_->vocabulary_size());
   }
@@ -336,15 +401,15 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
           .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); }});
 }
 
-// Whatever they depend on: the machine and what of it computes, both models, whether the target is
+// Whatever they depend on: the machine and what of it computes, its memory, both models, whether the target is
 // here. Not which server has it: addresses change, and a model is mostly served by machines alike.
 uint64_t Device::PriceKey(const Draft& draft) const {
   std::array<char, HOST_NAME_MAX + 1> host = {};
   gethostname(host.data(), host.size() - 1);
-  const std::string text =
-      Concat(host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine,
-             "\n", options_.draft.engine, "\n", options_.server.empty(), "\n", info_.numerics_id,
-             "\n", draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind));
+  const std::string text = Concat(
+      host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine, "\n",
+      options_.memory_bytes, "\n", options_.draft.engine, "\n", options_.server.empty(), "\n",
+      info_.numerics_id, "\n", draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind));
   return HashBytes(std::as_bytes(std::span(text)), /*seed=*/0);
 }
 

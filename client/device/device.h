@@ -26,14 +26,17 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/device/conversation.h"
 #include "client/device/draft.h"
+#include "client/planner/memory_plan.h"
 #include "client/verifier/link_security.h"
 #include "client/verifier/verifier.h"
 #include "common/base/chrome_trace.h"
+#include "common/base/monotonic_time.h"
 #include "common/kernels/isa.h"
 #include "common/model/weights/resident_weights.h"
 #include "common/speculation/control/controller.h"
@@ -73,6 +76,10 @@ struct DeviceOptions {
   uint32_t conversation_count_max = 1;  // at a time
   // What keys and values of a target here may take; 0: all conversations at their longest.
   uint64_t kv_bytes = 0;
+  // What this process may take of memory, all of it, with a target here that may be larger: what
+  // does not fit comes from flash for every pass (planner/memory_plan.h). 0: the target stays in
+  // memory, however much that is.
+  uint64_t memory_bytes = 0;
   uint32_t threads = 1;
   Isa isa = Isa::kScalar;
   // Where it is written down what passes and drafts cost, for the next time (price_file.h). Empty:
@@ -95,6 +102,14 @@ struct DeviceInfo {
   uint32_t context_length = 0;
 };
 
+// Of a target whose weights come from flash, since it was loaded.
+struct FlashUse {
+  uint64_t bytes_read = 0;
+  Duration stalled = {};                   // that passes have waited for what they read
+  std::string backend = {};                // how it is read,
+  std::vector<std::string> refusals = {};  // and why in no better way (base/direct_file.h)
+};
+
 class Device {
  public:
   // InvalidArgument for options that make no sense together; FailedPrecondition for a draft that
@@ -115,6 +130,11 @@ class Device {
   // To trace_file, when all conversations have ended.
   absl::Status WriteTrace();
 
+  // What of DeviceOptions::memory_bytes goes where; null: there is no such budget.
+  virtual const MemoryPlan* plan() const { return nullptr; }
+  // Of such a target, once it is loaded.
+  virtual std::optional<FlashUse> flash_use() const { return std::nullopt; }
+
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const DeviceInfo& info() const { return info_; }
 
@@ -122,6 +142,9 @@ class Device {
   Device(DeviceOptions options, std::unique_ptr<Tokenizer> tokenizer)
       : options_(std::move(options)), tokenizer_(std::move(tokenizer)) {}
 
+  Draft::Limits DraftLimits(uint32_t context) const {
+    return {context, options_.draft.sketch_nodes, options_.conversation_count_max};
+  }
   // One for conversations of `context` tokens, computing on so many threads.
   absl::StatusOr<std::unique_ptr<Draft>> LoadDraft(uint32_t context, uint32_t thread_count,
                                                    const LoadProgress& progress) const;

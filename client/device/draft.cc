@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/formats/models/model_file.h"
 #include "common/speculation/drafting/lm_drafter.h"
 #include "common/speculation/drafting/ngram_drafter.h"
 #include "common/tokens/chooser.h"
@@ -42,19 +41,22 @@ class TurnTaker final : public Drafter {
 Draft::Draft(const Limits& limits, int32_t vocabulary_size)
     : limits_(limits), vocabulary_size_(vocabulary_size) {}
 
+EngineOptions Draft::OptionsFor(const Limits& limits, const ModelFile& model) {
+  return {.context_length = std::min(limits.context_length, model.hyperparameters().context_length),
+          .sequence_count_max = limits.conversation_count_max,
+          .node_count_max = limits.node_count_max,
+          .row_count_max = kRowsOfARun};
+}
+
 absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path,
                                                    const std::string& engine, const Limits& limits,
                                                    const Kernels& kernels,
                                                    std::unique_ptr<ThreadPool> pool,
                                                    const LoadProgress& progress) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
-  const EngineOptions options = {
-      .context_length = std::min(limits.context_length, model->hyperparameters().context_length),
-      .sequence_count_max = limits.conversation_count_max,
-      .node_count_max = limits.node_count_max,
-      .row_count_max = kRowsOfARun};
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> loaded,
-                            LoadEngine(engine, *model, path, options, kernels, *pool, progress));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Engine> loaded,
+      LoadEngine(engine, *model, path, OptionsFor(limits, *model), kernels, *pool, progress));
   const auto vocabulary_size = static_cast<int32_t>(loaded->info().vocabulary_size);
   auto draft = std::make_unique<Draft>(limits, vocabulary_size);
   draft->pool_ = std::move(pool);

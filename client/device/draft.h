@@ -11,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "common/base/thread_pool.h"
 #include "common/engine/engine.h"
+#include "common/formats/models/model_file.h"
 #include "common/kernels/kernels.h"
 #include "common/model/weights/resident_weights.h"
 #include "common/speculation/drafting/drafter.h"
@@ -33,6 +34,9 @@ class Draft {
 
   // One without a model, for a vocabulary of so many tokens.
   Draft(const Limits& limits, int32_t vocabulary_size);
+
+  // What the engine of such a model is made for.
+  static EngineOptions OptionsFor(const Limits& limits, const ModelFile& model);
 
   // On an engine of that name (torch/load_engine.h).
   static absl::StatusOr<std::unique_ptr<Draft>> Load(const std::string& path,

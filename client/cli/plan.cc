@@ -1,0 +1,157 @@
+// outrider plan: what of a device's memory would go where, and how fast a target on flash would be.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "CLI/CLI.hpp"
+#include "client/cli/command.h"
+#include "client/cli/speculation_flags.h"
+#include "client/device/device.h"
+#include "client/planner/flash_forecast.h"
+#include "client/planner/machine_probe.h"
+#include "common/base/progress_bar.h"
+#include "common/base/status.h"
+#include "common/base/thread_pool.h"
+#include "common/base/units.h"
+#include "common/formats/models/model_file.h"
+#include "common/kernels/isa.h"
+#include "common/kernels/kernels.h"
+
+namespace outrider {
+namespace {
+
+constexpr Duration kFlashTime = std::chrono::seconds(3);
+constexpr Duration kKernelTime = std::chrono::milliseconds(1500);  // of each model
+
+struct PlanFlags {
+  DeviceOptions device;
+  SpeculationFlags speculation;
+};
+
+void PrintLine(const std::string& what, uint64_t bytes, const std::string& why = "") {
+  std::printf("  %-40s %10s%s%s\n", what.c_str(), HumanBytes(bytes).c_str(),
+              why.empty() ? "" : "  ", why.c_str());
+}
+
+std::string PinnedText(const MemoryPlan& plan) {
+  return Concat(plan.stream.pinned_layer_count, " of ", plan.needs.weights.layer_count(),
+                " layers stay", plan.stream.pins_head ? ", the head, " : ", ",
+                plan.stream.slot_count, " slots for the others");
+}
+
+void PrintMemory(const MemoryPlan& plan) {
+  const MemoryNeeds& needs = plan.needs;
+  std::printf("memory: %s, of which\n", HumanBytes(plan.budget_bytes).c_str());
+  PrintLine("the program, tokenizers, sessions", needs.process_bytes);
+  if (needs.draft_weight_bytes > 0) {
+    PrintLine("the draft's weights", needs.draft_weight_bytes);
+    PrintLine("its keys and values, scratch", needs.draft.kv_bytes + needs.draft.scratch_bytes);
+  }
+  PrintLine("the target's keys and values", needs.target.kv_bytes);
+  PrintLine("its scratch", needs.target.scratch_bytes);
+  PrintLine("its weights", plan.weight_bytes, PinnedText(plan));
+  PrintLine("nothing", plan.budget_bytes - plan.planned_bytes);
+  std::printf("the least that works: %s\n", HumanBytes(plan.least_bytes).c_str());
+  std::printf("a pass reads: %s of flash\n", HumanBytes(plan.bytes_per_pass).c_str());
+}
+
+absl::StatusOr<FlashSetting> Probe(const PlanFlags& flags, const MemoryPlan& plan) {
+  const Kernels& kernels = KernelsFor(flags.device.isa);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
+                            ThreadPool::Create(flags.device.threads));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> target,
+                            ModelFile::Open(flags.device.model));
+  FlashSetting setting = {.bytes_per_pass = plan.bytes_per_pass,
+                          .thread_count = flags.device.threads,
+                          .pass_nodes_max = flags.device.draft.pass_nodes};
+  for (const uint64_t bytes : plan.needs.weights.layer_bytes) setting.target_bytes += bytes;
+  setting.target_bytes += plan.needs.weights.head_bytes;
+  ProgressBar bar("looking at flash and kernels", target->file_bytes());
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const FlashSpeed flash,
+      ProbeFlash(*target, kFlashTime, [&](uint64_t bytes) { bar.AdvanceTo(bytes, ""); }));
+  setting.flash_bytes_per_second = flash.bytes_per_second;
+  OUTRIDER_ASSIGN_OR_RETURN(setting.target,
+                            ProbeKernels(*target, flags.device.model, kernels, *pool, kKernelTime));
+  if (flags.device.draft.is_model()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> draft,
+                              ModelFile::Open(flags.device.draft.model));
+    OUTRIDER_ASSIGN_OR_RETURN(
+        setting.draft, ProbeKernels(*draft, flags.device.draft.model, kernels, *pool, kKernelTime));
+    setting.draft_bytes = plan.needs.draft_weight_bytes;
+  }
+  bar.Finish();
+  std::printf("this flash: %s GB/s by %s\n", Fixed(flash.bytes_per_second / 1e9, 2).c_str(),
+              flash.backend.c_str());
+  return setting;
+}
+
+void PrintForecast(const FlashSetting& setting, const FlashForecast& forecast) {
+  std::printf("a pass takes: %s ms", Fixed(1e3 * forecast.alone_seconds, 0).c_str());
+  if (forecast.hidden_nodes > 0) {
+    std::printf(", and as long with %u drafted tokens, whose products its reads hide",
+                forecast.hidden_nodes);
+  }
+  std::printf("\nexpected: ");
+  if (forecast.nodes > 0) {
+    std::printf("%s tokens/s, by %u drafted tokens a pass if %s of 10 are right; ",
+                Fixed(forecast.tokens_per_second, 1).c_str(), forecast.nodes,
+                Fixed(10 * setting.acceptance, 0).c_str());
+  }
+  std::printf("%s tokens/s of the target alone\n", Fixed(1 / forecast.alone_seconds, 2).c_str());
+}
+
+absl::Status Plan(PlanFlags flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(flags.device.draft, DraftOf(flags.speculation));
+  OUTRIDER_ASSIGN_OR_RETURN(flags.device.isa, SelectIsa(std::nullopt));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, Device::Open(flags.device));
+  const MemoryPlan plan = *device->plan();
+  PrintMemory(plan);
+  OUTRIDER_ASSIGN_OR_RETURN(const FlashSetting setting, Probe(flags, plan));
+  PrintForecast(setting, Forecast(setting));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddPlanCommand(CLI::App& app, CommandBody& chosen) {
+  auto flags = std::make_shared<PlanFlags>();
+  flags->device.threads = std::max(1u, std::thread::hardware_concurrency());
+  CLI::App* command = app.add_subcommand(
+      "plan",
+      "Say what of a memory budget would go where, and how fast a target on flash would be");
+  command->footer(
+      "The plan is the one that `outrider run --memory` goes by. A few seconds are spent on "
+      "looking\n"
+      "at this flash and these kernels.\n"
+      "  outrider plan --target target.gguf --draft draft.gguf --memory 900MiB");
+  command
+      ->add_option("--target,--model", flags->device.model,
+                   "A .gguf file, best one written by `outrider convert --flash`")
+      ->required()
+      ->envname("OUTRIDER_MODEL");
+  command
+      ->add_option("--memory", flags->device.memory_bytes,
+                   "What the whole process may take, as in 900MiB")
+      ->required()
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::PositiveNumber)
+      ->envname("OUTRIDER_MEMORY");
+  command
+      ->add_option("--context", flags->device.context,
+                   "Tokens of prompt and reply together; by default the model's, at most 4096")
+      ->check(CLI::PositiveNumber)
+      ->envname("OUTRIDER_CONTEXT");
+  command
+      ->add_option("--threads", flags->device.threads, "Threads; by default one for each processor")
+      ->capture_default_str()
+      ->envname("OUTRIDER_THREADS");
+  AddSpeculationFlags(*command, flags->speculation);
+  command->callback([flags, &chosen] { chosen = [flags] { return Plan(*flags); }; });
+}
+
+}  // namespace outrider
