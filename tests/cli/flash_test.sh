@@ -1,0 +1,82 @@
+. "$(dirname "$0")/lib.sh"
+inflate=$(dirname "$OUTRIDER")/bench/inflate
+"$TOOLS/damaged_model" stories.gguf 0.1 draft.gguf
+# The same text at the price of sixteen layers of 3 MiB.
+"$inflate" stories.gguf --out target.gguf --width 512 --feed-forward 1536 --layers 16 --type q8_0 --flash >/dev/null
+
+# The least that works is said; with that nothing is pinned, with more some of it is, with plenty all.
+least() {
+  { outrider run --model target.gguf "$@" --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
+    sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p'
+}
+least=$(least --draft draft.gguf)
+[ -n "$least" ] || fail 'no least is named'
+fails 1 'a smaller --context takes less' outrider run --model target.gguf --draft draft.gguf --memory $((least / 2))MiB --prompt x
+# (The program is not always as large: a mebibyte more is surely enough.)
+budgets=($((least + 1)) $((least + 25)) $((least + 200)))
+
+# peak_of SUMMARY, in KiB
+peak_of() {
+  sed -n 's/.*peak memory: \([0-9.]*\) \([KMG]\)iB.*/\1 \2/p' "$1" |
+    awk '{print int($1 * ($2 == "G" ? 1048576 : $2 == "M" ? 1024 : 1))}'
+}
+
+# Whatever is pinned and however it is drafted, the text is that of the target in memory, greedy and sampled; and the
+# process stays within its budget.
+settings=('' '--temperature 0.9 --top-p 0.95 --repeat-penalty 1.1 --seed 5')
+for setting in "${settings[@]}"; do
+  run() {
+    # shellcheck disable=SC2086
+    outrider run --target target.gguf --prompt 'Once upon a time' --max-tokens 40 $setting --verbose "$@" 2>summary.txt
+  }
+  text=$(run)
+  contains "$text" 'Once upon a time'
+  for budget in "${budgets[@]}"; do
+    for policy in ours lever chain auto; do
+      equals "$text" "$(run --draft draft.gguf --policy $policy --memory "${budget}MiB")"
+      [ "$(peak_of summary.txt)" -le $((budget * 1024)) ] || fail "over a budget of $budget MiB: $(cat summary.txt)"
+    done
+  done
+  equals "$text" "$(run --memory "$(($(least) + 1))MiB")"
+  equals "$text" "$(run --draft ngram --policy ours --memory "${budgets[0]}MiB")"
+done
+
+# What was pinned, and what that spares.
+pinned() { run --draft draft.gguf --memory "$1MiB" >/dev/null && sed -n 's/^of .*: \([0-9]*\) of 16 layers stay.*/\1/p' summary.txt; }
+equals 0 "$(pinned "${budgets[0]}")"
+contains "$(cat summary.txt)" ' a token, by '
+some=$(pinned "${budgets[1]}")
+{ [ "$some" -gt 0 ] && [ "$some" -lt 16 ]; } || fail "$some layers are some"
+equals 16 "$(pinned "${budgets[2]}")"
+contains "$(cat summary.txt)" 'a pass reads 0 B of flash'
+
+# A plan is what a run goes by, and says how fast it will be.
+plan=$(outrider plan --target target.gguf --draft draft.gguf --memory "${budgets[1]}MiB" 2>/dev/null)
+contains "$plan" "$some of 16 layers stay"
+for part in 'the least that works' 'a pass reads' 'this flash' 'expected: ' 'tokens/s of the target alone'; do
+  contains "$plan" "$part"
+done
+
+# A trace has what was read, and waited for; what it takes of memory is planned, too.
+run --draft draft.gguf --memory "$((budgets[0] + 16))MiB" --trace trace.json >/dev/null
+for name in flash read wait; do contains "$(cat trace.json)" "\"name\":\"$name\""; done
+
+# A prompt that is read in pieces is the same prompt.
+long=$(printf 'Once upon a time there was a little girl named Lily. %.0s' $(seq 20))
+equals "$(outrider run --model target.gguf --prompt "$long" --max-tokens 20 2>/dev/null)" \
+  "$(outrider run --model target.gguf --draft draft.gguf --memory "${budgets[1]}MiB" --prompt "$long" --max-tokens 20 2>/dev/null)"
+
+# A file that is cut while it is read ends the text with a sentence.
+cp target.gguf cut.gguf
+"$OUTRIDER" run --model cut.gguf --memory "${budgets[0]}MiB" --prompt '' --temperature 1 --stop 'never said' >partial.txt 2>summary.txt &
+pid=$!
+for _ in $(seq 500); do [ -s partial.txt ] && break; sleep 0.01; done
+truncate -s 20000000 cut.gguf
+status=0
+wait $pid || status=$?
+equals 1 "$status"
+contains "$(tail -1 summary.txt)" 'cut.gguf: '
+
+fails 1 'torch takes of memory is not ours to plan' outrider run --model target.gguf --device torch --memory 900MiB --prompt x
+fails 2 '--memory requires --model' outrider run --server localhost:1 --draft draft.gguf --memory 900MiB --prompt x
+fails 2 '--memory' outrider plan --target target.gguf
