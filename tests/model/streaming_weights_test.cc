@@ -184,11 +184,5 @@ TEST_F(StreamingWeightsTest, AFileThatWasCutIsASentenceAndNoCrash) {
   EXPECT_TRUE(weights->Acquire(LayerKey{0}).ok());
 }
 
-TEST_F(StreamingWeightsTest, ExpertsAndRearrangedRowsAreRefused) {
-  Write("mixtral", TensorType::kQ8_0, 2);
-  EXPECT_EQ(TryOpen({}).status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(Message(TryOpen({}).status()), HasSubstr("layer 0 has experts"));
-}
-
 }  // namespace
 }  // namespace outrider

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -13,6 +14,9 @@ namespace {
 // Enough rows that loops are long beside what starting them costs; their gates and ups, at the
 // hundreds of floats that small experts have, are a few hundred kilobytes.
 constexpr uint32_t kBandRows = 256;
+
+// Beyond so many rows a layer wants most of its experts.
+constexpr uint32_t kGuessedRowsMax = 32;
 
 struct RouterMaxima {
   uint32_t expert_count = 0;
@@ -97,8 +101,13 @@ absl::Status ExpertFeedForward::TakeMemory(uint32_t row_count_max) {
   place_of_.resize(choice_count);
   terms_.resize(choice_count);
   row_at_.resize(choice_count);
-  first_place_.resize(maxima.expert_count + 1);
+  first_place_.resize(maxima.expert_count);
+  place_count_.resize(maxima.expert_count);
   in_use_.reserve(maxima.expert_count);
+  absent_.reserve(maxima.expert_count);
+  guessed_choices_.resize(std::min(kGuessedRowsMax, row_count_max) * size_t{maxima.used_count});
+  is_guessed_.resize(maxima.expert_count);
+  guesses_.reserve(maxima.expert_count);
   leases_.reserve(maxima.expert_count);
   shares_.reserve(2 * maxima.expert_count);
   OUTRIDER_ASSIGN_OR_RETURN(memory_,
@@ -115,6 +124,7 @@ absl::Status ExpertFeedForward::Apply(uint32_t layer, const Linear& router, cons
   Route(*shape.router, router, x, row_count);
   Group(*shape.router, layer, row_count);
   store_.Prefetch(in_use_);
+  Guess(layer + 1, x, row_count);
   for (std::span<const WeightKey> experts = in_use_; !experts.empty();) {
     const std::span<const WeightKey> band = NextBand(experts);
     OUTRIDER_RETURN_IF_ERROR(Ask(shape, band, x));
@@ -138,23 +148,55 @@ void ExpertFeedForward::Route(const RouterSpec& router, const Linear& weights, c
 void ExpertFeedForward::Group(const RouterSpec& router, uint32_t layer, uint32_t row_count) {
   const std::span<const ExpertChoice> choices =
       std::span(choices_).first(size_t{row_count} * used_count_);
-  std::ranges::fill(first_place_, 0);
-  for (const ExpertChoice& choice : choices) ++first_place_[choice.expert + 1];
+  std::ranges::fill(place_count_, 0);
+  for (const ExpertChoice& choice : choices) ++place_count_[choice.expert];
   in_use_.clear();
+  absent_.clear();  // asked once each: what is not at hand may land at any time
   for (uint32_t expert = 0; expert < router.expert_count; ++expert) {
-    if (first_place_[expert + 1] > 0) in_use_.push_back(ExpertKey{layer, expert});
-    first_place_[expert + 1] += first_place_[expert];
+    if (place_count_[expert] == 0) continue;
+    const ExpertKey key = {layer, expert};
+    (store_.IsAtHand(key) ? in_use_ : absent_).push_back(key);
   }
-  // Every place handed out moves its expert's next one on, to where the next expert's begin.
+  in_use_.insert(in_use_.end(), absent_.begin(), absent_.end());
+  uint32_t next_place = 0;
+  for (const WeightKey& key : in_use_) {
+    const uint32_t expert = std::get<ExpertKey>(key).expert;
+    first_place_[expert] = next_place;
+    next_place += place_count_[expert];
+  }
+  // Every place handed out moves its expert's next one on.
   for (size_t c = 0; c < choices.size(); ++c) {
     const uint32_t place = first_place_[choices[c].expert]++;
     place_of_[c] = place;
     row_at_[place] = static_cast<uint32_t>(c / used_count_);
   }
-  for (uint32_t expert = router.expert_count; expert > 0; --expert) {
-    first_place_[expert] = first_place_[expert - 1];
+  for (uint32_t expert = 0; expert < router.expert_count; ++expert) {
+    first_place_[expert] -= place_count_[expert];
   }
-  first_place_[0] = 0;
+}
+
+// Every row's best guess, then every row's second, and so on.
+void ExpertFeedForward::Guess(uint32_t layer, const RowBlock& x, uint32_t row_count) {
+  if (layer == spec_.layer_count() || row_count > kGuessedRowsMax) return;
+  const std::optional<RouterSpec>& router = spec_.layers[layer].feed_forward.router;
+  if (!router) return;
+  const Linear* const weights = store_.RouterAhead(layer);
+  if (weights == nullptr) return;
+  math_.Multiply(x, row_count, spec_.embedding_length, {{*weights, logits_}});
+  for (size_t i = 0; i < row_count; ++i) {
+    ChooseExperts(*router, math_.kernels(), logits_.row(i),
+                  std::span(guessed_choices_).subspan(i * router->used_count, router->used_count));
+  }
+  std::ranges::fill(is_guessed_, uint8_t{0});
+  guesses_.clear();
+  for (uint32_t rank = 0; rank < router->used_count; ++rank) {
+    for (size_t i = 0; i < row_count; ++i) {
+      const uint32_t expert = guessed_choices_[i * router->used_count + rank].expert;
+      if (is_guessed_[expert] == 0) guesses_.push_back(ExpertKey{layer, expert});
+      is_guessed_[expert] = 1;
+    }
+  }
+  store_.Guess(guesses_);
 }
 
 // The first of `experts`, as many as are asked at once.
@@ -163,7 +205,7 @@ std::span<const WeightKey> ExpertFeedForward::NextBand(std::span<const WeightKey
   uint32_t row_count = PlacesOf(experts[0]).count;
   while (count < experts.size() && count < store_.expert_leases_max()) {
     row_count += PlacesOf(experts[count]).count;
-    if (row_count > band_rows_max_) break;
+    if (row_count > band_rows_max_ || !store_.IsAtHand(std::get<ExpertKey>(experts[count]))) break;
     ++count;
   }
   return experts.first(count);
@@ -219,7 +261,7 @@ void ExpertFeedForward::Multiply(const FeedForwardSpec& shape, std::span<const W
 
 RowRange ExpertFeedForward::PlacesOf(const WeightKey& expert) const {
   const uint32_t id = std::get<ExpertKey>(expert).expert;
-  return {first_place_[id], first_place_[id + 1] - first_place_[id]};
+  return {first_place_[id], place_count_[id]};
 }
 
 void ExpertFeedForward::Sum(size_t i, float* out) {

@@ -3,7 +3,8 @@
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> layer, store.Acquire(LayerKey{3}));
 //   store.Prefetch(keys of the experts that were chosen);
-//   for (const ExpertKey& key : keys) {
+//   store.Guess(keys of those that the next layer may choose);
+//   for (const ExpertKey& key : keys) {                   // those at hand first
 //     OUTRIDER_ASSIGN_OR_RETURN(const Lease<FeedForwardWeights> expert, store.Acquire(key));
 //     ... expert->up ...
 //   }                                        // given back here
@@ -13,8 +14,8 @@
 // asks for rows, which a store may read from wherever they are.
 //
 // Resident weights (resident_weights.h) are always there. A streaming store reads ahead: layers and
-// the head in their order, which it knows, and experts as Prefetch() says. Where it must wait all
-// the same, it lends the wait to idle work (drafting). Exits ask for rows of the head between any
+// the head in their order, which it knows, and experts as Prefetch() and Guess() say. Where it must
+// wait all the same, it lends the wait to idle work (drafting). Exits ask for rows of the head between any
 // two layers, and so hold a lease on it for as long as they are attached.
 //
 // Threads: one at a time; a lease is given back by the thread that took it. A key may be leased more
@@ -85,6 +86,14 @@ class WeightStore {
 
   // These are wanted next, in this order: a hint.
   virtual void Prefetch(std::span<const WeightKey> keys) = 0;
+  // Whether Acquire() would not wait.
+  virtual bool IsAtHand(ExpertKey) { return true; }
+
+  // A layer's router before its turn, for a guess at what it will choose. Null: no use is made of
+  // guesses.
+  virtual const Linear* RouterAhead(uint32_t) { return nullptr; }
+  // The experts of a layer it may choose, the likeliest first. A hint that may be wrong.
+  virtual void Guess(std::span<const WeightKey>) {}
 
   // From now on; empty: nothing.
   virtual void LendWaits(IdleWork work) = 0;

@@ -50,8 +50,16 @@ void FlashLane::Begin(const Fill& fill) {
   asked_.NotifyAll();
 }
 
+void FlashLane::Hurry(uint64_t id) {
+  {
+    MutexLock lock(mu_);
+    hurried_.push_back(id);
+  }
+  asked_.NotifyAll();
+}
+
 void FlashLane::Run() {
-  while (TakeIn(/*may_wait=*/begun_order_.empty())) {
+  while (TakeIn(/*may_wait=*/fillings_.empty())) {
     BeginReads();
     if (!begun_order_.empty()) LandOne();
     TellFilled();
@@ -64,17 +72,33 @@ bool FlashLane::TakeIn(bool may_wait) {
   MutexLock lock(mu_);
   while (may_wait && fills_.empty() && !stopping_) asked_.Wait(mu_);
   if (stopping_) return false;
-  while (!fills_.empty()) {
-    fillings_.push_back({.fill = fills_.front()});
-    fills_.pop_front();
+  for (; !fills_.empty(); fills_.pop_front()) {
+    if (spare_.empty()) spare_.emplace_back();
+    spare_.front() = {.fill = fills_.front()};
+    Enqueue(spare_, spare_.begin());
+  }
+  for (; !hurried_.empty(); hurried_.pop_front()) {
+    const auto filling =
+        std::ranges::find(fillings_, hurried_.front(), [](const Filling& f) { return f.fill.id; });
+    if (filling == fillings_.end()) continue;
+    filling->fill.urgency = Urgency::kNow;
+    Enqueue(fillings_, filling);
   }
   return true;
 }
 
+// Behind those that are as urgent.
+void FlashLane::Enqueue(std::list<Filling>& from, std::list<Filling>::iterator filling) {
+  const auto behind = std::ranges::find_if(
+      fillings_, [&](const Filling& other) { return other.fill.urgency > filling->fill.urgency; });
+  fillings_.splice(behind, from, filling);
+}
+
 void FlashLane::BeginReads() {
   for (Filling& filling : fillings_) {
+    const Urgency urgency = filling.fill.urgency;
     for (; filling.begun < filling.fill.reads.size(); ++filling.begun) {
-      if (free_buffers_.empty()) return;
+      if (!MayBegin(urgency)) return;
       const uint32_t buffer = free_buffers_.back();
       const FlashRead& read = filling.fill.reads[filling.begun];
       free_buffers_.pop_back();
@@ -84,10 +108,17 @@ void FlashLane::BeginReads() {
         Land(filling, read, buffer, std::move(begun));
         continue;
       }
-      in_flight_[buffer] = {&filling, filling.begun};
+      in_flight_[buffer] = {&filling, filling.begun, urgency == Urgency::kGuess};
       begun_order_.push_back(buffer);
+      if (urgency == Urgency::kGuess) ++guesses_in_flight_;
     }
   }
+}
+
+bool FlashLane::MayBegin(Urgency urgency) const {
+  if (free_buffers_.empty()) return false;
+  const size_t guesses_max = std::max<size_t>(1, in_flight_.size() / 2);
+  return urgency != Urgency::kGuess || guesses_in_flight_ < guesses_max;
 }
 
 // Any of those in the file that the oldest is from.
@@ -97,7 +128,8 @@ void FlashLane::LandOne() {
   DirectFile::Completion done = files_[file]->WaitCompletion();
   const auto buffer = static_cast<uint32_t>(done.tag);
   begun_order_.erase(std::ranges::find(begun_order_, buffer));
-  const auto [filling, read] = in_flight_[buffer];
+  const auto [filling, read, is_guess] = in_flight_[buffer];
+  if (is_guess) --guesses_in_flight_;
   Land(*filling, filling->fill.reads[read], buffer, std::move(done.status));
 }
 
@@ -115,9 +147,11 @@ void FlashLane::Land(Filling& filling, const FlashRead& read, uint32_t buffer,
 }
 
 void FlashLane::TellFilled() {
-  while (!fillings_.empty() && fillings_.front().landed == fillings_.front().fill.reads.size()) {
-    filled_(fillings_.front().fill.id, fillings_.front().status);
-    fillings_.pop_front();
+  for (auto filling = fillings_.begin(); filling != fillings_.end();) {
+    const auto told = filling++;
+    if (told->landed < told->fill.reads.size()) continue;
+    filled_(told->fill.id, told->status);
+    spare_.splice(spare_.begin(), fillings_, told);
   }
 }
 

@@ -1,9 +1,13 @@
 // A thread that brings weights from flash into slots of memory, one key after another, with several
 // reads in flight: those of the next key begin before the last of this one has landed.
 //
-//   lane->Fill({.id = 3, .reads = reads_of_layer_3, .slot = memory});
+//   lane->Begin({.id = 3, .reads = reads_of_layer_3, .slot = memory});
 //   ...
-//   OnFilled(3, status)          on the lane's thread, in the order of the fills
+//   OnFilled(3, status)          on the lane's thread, as soon as it is
+//
+// What is waited for begins before what will be needed, and that before what is only guessed. Reads
+// that have begun cannot be taken back, so guesses have half of the buffers at the most: what comes
+// to be waited for finds one free, and is behind a few megabytes in the device's own queue at worst.
 //
 // What lands is packed into panels here, while the next reads are under way. Packing takes a core
 // about 5 GB/s (Q4_0, Q8_0) or 2.5 to 3.5 (K types), so beside flash of 2 GB/s the lane is a core's
@@ -13,6 +17,7 @@
 //
 // Memory:  of each read in flight one staging buffer, taken by Create().
 // Queues:  as many fills as its caller has slots.
+// Order:   by urgency, then as they were begun.
 // Errors:  of a read go to its fill, which goes on to its end all the same: nothing of it is in
 //          flight when it is told.
 #pragma once
@@ -22,6 +27,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <span>
 #include <thread>
@@ -37,10 +43,20 @@
 
 namespace outrider {
 
+// Whose a piece of memory is that the lane fills.
+enum class Hand { kFree, kFilling, kReady, kLent };
+
+enum class Urgency {
+  kNow,    // somebody waits, or is about to
+  kSoon,   // comes next
+  kGuess,  // may be wanted
+};
+
 class FlashLane {
  public:
   struct Fill {
     uint64_t id;
+    Urgency urgency = Urgency::kSoon;
     std::span<const FlashRead> reads;  // outlive it
     std::byte* slot;
   };
@@ -55,6 +71,8 @@ class FlashLane {
   FlashLane& operator=(const FlashLane&) = delete;
 
   void Begin(const Fill& fill);
+  // It was a guess, and right: somebody waits. Nothing, if it has been filled.
+  void Hurry(uint64_t id);
 
   const DirectFile& file(uint32_t index) const { return *files_[index]; }
   uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
@@ -73,7 +91,9 @@ class FlashLane {
 
   void Run();
   bool TakeIn(bool may_wait);
+  void Enqueue(std::list<Filling>& from, std::list<Filling>::iterator filling);
   void BeginReads();
+  bool MayBegin(Urgency urgency) const;
   void LandOne();
   void Land(Filling& filling, const FlashRead& read, uint32_t buffer, absl::Status status);
   void TellFilled();
@@ -90,15 +110,19 @@ class FlashLane {
   struct InFlight {
     Filling* filling = nullptr;
     size_t read = 0;
+    bool is_guess = false;
   };
   std::vector<InFlight> in_flight_;  // by buffer
   std::vector<uint32_t> free_buffers_;
   std::deque<uint32_t> begun_order_;  // buffers in flight, the oldest first
-  std::deque<Filling> fillings_;      // those under way, in order: addresses stay
+  uint32_t guesses_in_flight_ = 0;    // of those, reads that began as guesses
+  std::list<Filling> fillings_;       // those under way, the most urgent first: addresses stay
+  std::list<Filling> spare_;          // nodes of those that were
 
   Mutex mu_;
   CondVar asked_;
   std::deque<Fill> fills_ ABSL_GUARDED_BY(mu_);
+  std::deque<uint64_t> hurried_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::atomic<uint64_t> bytes_read_ = 0;
 

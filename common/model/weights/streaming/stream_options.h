@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/base/chrome_trace.h"
+#include "common/model/weights/streaming/expert_cache.h"
 
 namespace outrider {
 
@@ -12,8 +13,12 @@ struct StreamOptions {
   uint32_t pinned_layer_count = 0;
   bool pins_head = true;
   uint32_t reads_in_flight = 4;
-  bool direct = true;            // past the page cache,
-  bool io_uring = true;          // and by io_uring: where the kernel lets us
+  bool direct = true;    // past the page cache,
+  bool io_uring = true;  // and by io_uring: where the kernel lets us
+  // Where a model has experts: how many of all of them are in memory, PlaceBytesOfExpert() each. Twice
+  // as many as a layer's rows choose at the least, or what is read waits for what is computed.
+  uint32_t expert_place_count = 64;
+  Eviction expert_eviction = Eviction::kEdgeMoe;
   ChromeTrace* trace = nullptr;  // where it is drawn what is read, and waited for; null: nowhere
 };
 

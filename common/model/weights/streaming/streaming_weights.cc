@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -16,8 +17,9 @@
 namespace outrider {
 namespace {
 
-// An id of the lane's: of a slot, or of a pinned unit.
-constexpr uint64_t kPinned = uint64_t{1} << 32;
+// An id of the lane's: of a slot, of something that stays, or of an expert's place.
+constexpr uint64_t kKept = uint64_t{1} << 32;
+constexpr uint64_t kExpert = uint64_t{1} << 33;
 
 // The head comes after the layers.
 constexpr ChromeTrace::Label kRead = {"read", {"layer", "KiB"}};
@@ -49,14 +51,14 @@ void PutVectors(std::span<const VectorPart> parts, const std::byte* values, std:
   }
 }
 
-absl::Status CheckStreamable(const ModelSpec& spec, const std::string& path) {
-  for (uint32_t n = 0; n < spec.layer_count(); ++n) {
-    if (!spec.layers[n].feed_forward.router) continue;
-    return Unimplemented(path, ": layer ", n,
-                         " has experts, which are not streamed from flash; run it with all of its "
-                         "weights in memory");
-  }
-  return absl::OkStatus();
+bool HasExperts(const ModelSpec& spec) {
+  return std::ranges::any_of(
+      spec.layers, [](const LayerSpec& layer) { return layer.feed_forward.router.has_value(); });
+}
+
+// All of one matrix's reads.
+size_t RouterBytes(std::span<const FlashRead> reads) {
+  return RoundUp(reads.front().part.bytes, kVectorAlignment);
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<DirectFile>>> OpenAll(const ModelFile& model,
@@ -79,7 +81,6 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
     const ModelFile& model, const ModelSpec& spec, const std::string& path,
     const StreamOptions& options, const LoadProgress& progress) {
   OUTRIDER_CHECK(options.slot_count > 0 && options.reads_in_flight > 0, "something is read");
-  OUTRIDER_RETURN_IF_ERROR(CheckStreamable(spec, path));
   std::unique_ptr<StreamingWeights> weights(new StreamingWeights);
   weights->path_ = path;
   if (options.trace != nullptr) {
@@ -92,7 +93,7 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
   OUTRIDER_RETURN_IF_ERROR(weights->TakeMemory(options));
   OUTRIDER_RETURN_IF_ERROR(weights->ReadEntry(model, spec));
   OUTRIDER_RETURN_IF_ERROR(weights->StartLane(model, options));
-  OUTRIDER_RETURN_IF_ERROR(weights->ReadPinned(progress));
+  OUTRIDER_RETURN_IF_ERROR(weights->ReadKept(progress));
   if (const std::optional<uint64_t> recorded = model.RecordedContentHash()) {
     weights->content_hash_ = *recorded;
   } else {
@@ -137,13 +138,36 @@ absl::Status StreamingWeights::Plan(const ModelFile& model, const ModelSpec& spe
   unit.is_pinned = options.pins_head;
   const auto& plan = std::get<LoadPlan<HeadWeights>>(unit.plan);
   OUTRIDER_RETURN_IF_ERROR(add(std::vector(plan.matrices), std::vector(plan.vectors), unit));
+  if (HasExperts(spec)) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        experts_, ExpertPlaces::Plan(model, spec, files, path_, options.expert_place_count,
+                                     options.expert_eviction));
+  }
   for (uint32_t u = 0; u < units_.size(); ++u) {
     if (units_[u].is_pinned) continue;
+    KeepRouter(units_[u]);
     units_[u].place = static_cast<uint32_t>(order_.size());
     order_.push_back(u);
     bytes_per_pass_ += ReadBytes(units_[u].reads);
   }
   return absl::OkStatus();
+}
+
+// It is not read with its layer: it stays, so that it can be asked before that has landed.
+void StreamingWeights::KeepRouter(Unit& unit) {
+  const auto* const plan = std::get_if<LoadPlan<LayerWeights>>(&unit.plan);
+  if (plan == nullptr || plan->offsets.router.matrix.outputs == 0) return;
+  KeptRouter router = {.reads = {}, .weights = plan->offsets.router};
+  const auto at = reinterpret_cast<size_t>(router.weights.matrix.data);
+  const auto is_router = [&](const FlashRead& read) { return read.part.at == at; };
+  std::ranges::copy_if(unit.reads, std::back_inserter(router.reads), is_router);
+  std::erase_if(unit.reads, is_router);
+  for (FlashRead& read : router.reads) read.part.at = 0;
+  unit.router = std::move(router);
+}
+
+uint64_t StreamingWeights::PlaceBytesOfExpert(const ModelFile& model, const ModelSpec& spec) {
+  return ExpertPlaces::PlaceBytes(model, spec);
 }
 
 size_t StreamingWeights::SlotBytes(const Unit& unit) {
@@ -153,7 +177,9 @@ size_t StreamingWeights::SlotBytes(const Unit& unit) {
 absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
   size_t pinned_bytes = 0;
   size_t slot_bytes = 0;
+  size_t router_bytes = 0;
   for (const Unit& unit : units_) {
+    if (unit.router) router_bytes += RouterBytes(unit.router->reads);
     const size_t bytes = RoundUp(SlotBytes(unit), kVectorAlignment);
     if (unit.is_pinned) {
       pinned_bytes += bytes;
@@ -164,8 +190,15 @@ absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
   const auto slot_count = std::min<size_t>(options.slot_count, order_.size());
   OUTRIDER_ASSIGN_OR_RETURN(pinned_memory_, PageBuffer::Create(pinned_bytes));
   OUTRIDER_ASSIGN_OR_RETURN(slot_memory_, PageBuffer::Create(slot_bytes * slot_count));
+  OUTRIDER_ASSIGN_OR_RETURN(router_memory_, PageBuffer::Create(router_bytes));
   std::byte* at = pinned_memory_.bytes().data();
+  std::byte* router_at = router_memory_.bytes().data();
   for (Unit& unit : units_) {
+    if (unit.router) {
+      unit.router->memory = router_at;
+      unit.router->weights.matrix.data = router_at;
+      router_at += RouterBytes(unit.router->reads);
+    }
     if (!unit.is_pinned) continue;
     unit.kept.memory = at;
     at += RoundUp(SlotBytes(unit), kVectorAlignment);
@@ -174,7 +207,10 @@ absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
   for (size_t i = 0; i < slot_count; ++i) {
     slots_.emplace_back().filled.memory = slot_memory_.bytes().data() + i * slot_bytes;
   }
-  memory_bytes_ = pinned_bytes + slot_bytes * slot_count;
+  memory_bytes_ = pinned_bytes + slot_bytes * slot_count + router_bytes;
+  if (experts_ == nullptr) return absl::OkStatus();
+  OUTRIDER_RETURN_IF_ERROR(experts_->TakeMemory());
+  memory_bytes_ += experts_->memory_bytes();
   return absl::OkStatus();
 }
 
@@ -219,6 +255,13 @@ absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOpt
   uint64_t extent_bytes_max = 0;
   for (const Unit& unit : units_) {
     extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.reads));
+    if (unit.router) {
+      extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.router->reads));
+    }
+  }
+  MutexLock lock(mu_);
+  if (experts_ != nullptr) {
+    extent_bytes_max = std::max(extent_bytes_max, experts_->extent_bytes_max());
   }
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DirectFile>> files,
                             OpenAll(model, options));
@@ -227,30 +270,38 @@ absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOpt
       FlashLane::Create(std::move(files), options.reads_in_flight, extent_bytes_max,
                         [this](uint64_t id, const absl::Status& status) { OnFilled(id, status); }));
   memory_bytes_ += extent_bytes_max * options.reads_in_flight;
+  if (experts_ != nullptr) experts_->ReadBy(*lane_, kExpert);
   return absl::OkStatus();
 }
 
-absl::Status StreamingWeights::ReadPinned(const LoadProgress& progress) {
+absl::Status StreamingWeights::ReadKept(const LoadProgress& progress) {
   uint64_t total = 0;
-  std::vector<uint32_t> pinned;
-  for (uint32_t u = 0; u < units_.size(); ++u) {
-    if (!units_[u].is_pinned) continue;
-    pinned.push_back(u);
-    total += ReadBytes(units_[u].reads);
-    lane_->Begin({kPinned | u, units_[u].reads, units_[u].kept.memory});
+  std::vector<FlashLane::Fill> fills;
+  for (const Unit& unit : units_) {
+    if (unit.is_pinned) {
+      fills.push_back({.id = kKept, .reads = unit.reads, .slot = unit.kept.memory});
+    }
+    if (unit.router) {
+      fills.push_back({.id = kKept, .reads = unit.router->reads, .slot = unit.router->memory});
+    }
+  }
+  for (const FlashLane::Fill& fill : fills) {
+    total += ReadBytes(fill.reads);
+    lane_->Begin(fill);
   }
   uint64_t done = 0;
-  for (uint32_t count = 0; count < pinned.size(); ++count) {
-    const Unit& unit = units_[pinned[count]];
+  for (uint32_t count = 0; count < fills.size(); ++count) {
     {
       MutexLock lock(mu_);
-      while (pinned_count_ <= count) filled_.Wait(mu_);
-      OUTRIDER_RETURN_IF_ERROR(pinned_status_);
+      while (kept_count_ <= count) filled_.Wait(mu_);
+      OUTRIDER_RETURN_IF_ERROR(kept_status_);
     }
-    done += ReadBytes(unit.reads);
-    if (progress) progress(done, total, unit.reads.back().part.tensor->name);
+    done += ReadBytes(fills[count].reads);
+    if (progress) progress(done, total, fills[count].reads.back().part.tensor->name);
   }
-  for (const uint32_t u : pinned) Finish(units_[u], units_[u].kept);
+  for (Unit& unit : units_) {
+    if (unit.is_pinned) Finish(unit, unit.kept);
+  }
   return absl::OkStatus();
 }
 
@@ -264,6 +315,7 @@ void StreamingWeights::Finish(const Unit& unit, Filled& filled) {
         filled.weights = plan.In(filled.memory);
       },
       unit.plan);
+  if (unit.router) std::get<LayerWeights>(filled.weights).router = unit.router->weights;
 }
 
 absl::StatusOr<Lease<LayerWeights>> StreamingWeights::Acquire(LayerKey key) {
@@ -276,9 +328,42 @@ absl::StatusOr<Lease<HeadWeights>> StreamingWeights::Acquire(HeadKey key) {
   return Lease<HeadWeights>(*this, key, std::get<HeadWeights>(filled->weights));
 }
 
-absl::StatusOr<Lease<FeedForwardWeights>> StreamingWeights::Acquire(ExpertKey) {
-  OUTRIDER_CHECK(false, "models with experts are refused by Open()");
-  return absl::InternalError("");
+absl::StatusOr<Lease<FeedForwardWeights>> StreamingWeights::Acquire(ExpertKey key) {
+  const MonotonicTime begin = RealClock().Now();
+  MutexLock lock(mu_);
+  ExpertPlaces::Place* place = experts_->Claim(key);
+  for (; place == nullptr; place = experts_->Claim(key)) filled_.Wait(mu_);
+  AwaitFilled(place->hand);
+  stalled_ += RealClock().Now() - begin;
+  OUTRIDER_ASSIGN_OR_RETURN(const FeedForwardWeights* const weights, experts_->Lend(key, *place));
+  return Lease<FeedForwardWeights>(*this, key, *weights);
+}
+
+uint32_t StreamingWeights::expert_leases_max() const {
+  MutexLock lock(mu_);
+  return experts_ == nullptr ? 1 : experts_->leases_max();
+}
+
+void StreamingWeights::Prefetch(std::span<const WeightKey> keys) {
+  if (keys.empty() || !std::holds_alternative<ExpertKey>(keys.front())) return;
+  MutexLock lock(mu_);
+  experts_->Want(keys);
+}
+
+bool StreamingWeights::IsAtHand(ExpertKey key) {
+  MutexLock lock(mu_);
+  return experts_->IsAtHand(key);
+}
+
+const Linear* StreamingWeights::RouterAhead(uint32_t layer) {
+  const Unit& unit = units_[layer];
+  if (unit.router) return &unit.router->weights;
+  return unit.is_pinned ? &std::get<LayerWeights>(unit.kept.weights).router : nullptr;
+}
+
+void StreamingWeights::Guess(std::span<const WeightKey> keys) {
+  MutexLock lock(mu_);
+  experts_->Guess(keys);
 }
 
 uint32_t StreamingWeights::UnitOf(const WeightKey& key) const {
@@ -297,7 +382,7 @@ absl::StatusOr<const StreamingWeights::Filled*> StreamingWeights::AcquireUnit(ui
     return &lent->filled;
   }
   Slot& slot = ComeTo(u);
-  AwaitFilled(slot);
+  AwaitFilled(slot.hand);
   ring_.pop_front();
   const MonotonicTime end = RealClock().Now();
   stalled_ += end - begin;
@@ -363,24 +448,28 @@ void StreamingWeights::ReadAhead() {
     slot.unit = unit;
     slot.asked = RealClock().Now();
     ring_.push_back(i);
-    lane_->Begin({i, units_[unit].reads, slot.filled.memory});
+    lane_->Begin({.id = i, .reads = units_[unit].reads, .slot = slot.filled.memory});
   }
 }
 
 // Lends the wait to idle work first.
-void StreamingWeights::AwaitFilled(Slot& slot) {
-  if (slot.hand == Hand::kFilling && idle_work_) {
-    awaited_ = &slot;
+void StreamingWeights::AwaitFilled(const Hand& hand) {
+  if (hand == Hand::kFilling && idle_work_) {
+    awaited_ = &hand;
     landed_.store(false, std::memory_order_relaxed);
     mu_.Unlock();
     idle_work_(landed_);
     mu_.Lock();
     awaited_ = nullptr;
   }
-  while (slot.hand == Hand::kFilling) filled_.Wait(mu_);
+  while (hand == Hand::kFilling) filled_.Wait(mu_);
 }
 
 void StreamingWeights::Release(const WeightKey& key) {
+  if (const auto* const expert = std::get_if<ExpertKey>(&key); expert != nullptr) {
+    MutexLock lock(mu_);
+    return experts_->GiveBack(*expert);
+  }
   const uint32_t u = UnitOf(key);
   if (units_[u].is_pinned) return;
   MutexLock lock(mu_);
@@ -395,15 +484,19 @@ void StreamingWeights::Release(const WeightKey& key) {
 void StreamingWeights::OnFilled(uint64_t id, const absl::Status& status) {
   {
     MutexLock lock(mu_);
-    if ((id & kPinned) != 0) {
-      pinned_status_.Update(status);
-      ++pinned_count_;
+    if ((id & kKept) != 0) {
+      kept_status_.Update(status);
+      ++kept_count_;
+    } else if ((id & kExpert) != 0) {
+      experts_->OnFilled(id, status);
     } else {
       Slot& slot = slots_[id];
       slot.status = status;
       if (trace_ != nullptr) DrawFill(slot);
       slot.hand = slot.is_wanted ? Hand::kReady : Hand::kFree;
-      if (&slot == awaited_) landed_.store(true, std::memory_order_release);
+    }
+    if (awaited_ != nullptr && *awaited_ != Hand::kFilling) {
+      landed_.store(true, std::memory_order_release);
     }
   }
   filled_.NotifyAll();
@@ -478,7 +571,8 @@ StreamStats StreamingWeights::stats() const {
   return {.bytes_read = lane_->bytes_read() + looked_up_bytes_,
           .acquired = acquired_,
           .thrown_away = thrown_away_,
-          .stalled = stalled_};
+          .stalled = stalled_,
+          .experts = experts_ == nullptr ? ExpertStats{} : experts_->stats()};
 }
 
 }  // namespace outrider

@@ -16,15 +16,20 @@
 // a prompt of which no logits are wanted) has what was read ahead thrown away up to there.
 //
 // The bits are those of resident weights: the same panels, packed from the same rows. Rows of embeddings
-// are looked up on flash, a few kilobytes each, unless they are the head and that is pinned. Norms
-// and biases are kept.
+// are looked up on flash, a few kilobytes each, unless they are the head and that is pinned. Norms,
+// biases and routers are kept.
 //
-// Memory:  MemoryBytes(): slots, pinned weights, norms and biases, staging; all taken by Open(). Reads
-//          go past the page cache where the file system lets them (refusals() says where not).
+// Of a layer with experts all but those goes like any other layer, streamed or pinned. Experts come by
+// key, those that the rows of a pass have chosen, into places of their own (expert_places.h), and the
+// next layer's may be read ahead of its choice, where a guess at it by its router is right often enough.
+//
+// Memory:  memory_bytes(): slots, pinned weights, places of experts, routers, norms and biases,
+//          staging; all taken by Open(). Reads go past the page cache where the file system lets them
+//          (refusals() says where not).
 // Threads: as WeightStore says, beside a lane of its own (flash_lane.h).
 // Errors:  a read that fails is that of the Acquire() or LookUp() it belongs to, and names file,
 //          tensor and offset; the next one tries again. InvalidArgument for a model whose rows do not
-//          lie in its files as they are used; Unimplemented for experts.
+//          lie in its files as they are used.
 #pragma once
 
 #include <atomic>
@@ -50,6 +55,8 @@
 #include "common/model/model_spec.h"
 #include "common/model/weights/load_plan.h"
 #include "common/model/weights/resident_weights.h"
+#include "common/model/weights/streaming/expert_cache.h"
+#include "common/model/weights/streaming/expert_places.h"
 #include "common/model/weights/streaming/flash_lane.h"
 #include "common/model/weights/streaming/flash_reads.h"
 #include "common/model/weights/streaming/stream_options.h"
@@ -63,6 +70,7 @@ struct StreamStats {
   uint64_t acquired = 0;     // streamed keys
   uint64_t thrown_away = 0;  // keys that were read ahead for nothing
   Duration stalled = {};     // in Acquire() and LookUp(), idle work and all
+  ExpertStats experts = {};
 };
 
 class StreamingWeights final : public WeightStore {
@@ -78,18 +86,25 @@ class StreamingWeights final : public WeightStore {
                                                                 const LoadProgress& progress);
   ~StreamingWeights() override;  // nothing is leased
 
+  // What StreamOptions::expert_place_count counts. None where no layer has experts.
+  static uint64_t PlaceBytesOfExpert(const ModelFile& model, const ModelSpec& spec);
+
   std::span<const float> rope_freqs() const override { return rope_freqs_; }
   absl::Status LookUp(WeightTable table, std::span<const TableRow> rows) override;
   absl::StatusOr<Lease<HeadWeights>> Acquire(HeadKey key) override;
   absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override;
   absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) override;
-  uint32_t expert_leases_max() const override { return 1; }
-  void Prefetch(std::span<const WeightKey>) override {}  // the order is known
+  uint32_t expert_leases_max() const override;
+  // Experts of one layer: the order of all else is known.
+  void Prefetch(std::span<const WeightKey> keys) override;
+  bool IsAtHand(ExpertKey key) override;
+  const Linear* RouterAhead(uint32_t layer) override;
+  void Guess(std::span<const WeightKey> keys) override;
   void LendWaits(IdleWork work) override { idle_work_ = std::move(work); }
 
   uint64_t content_hash() const { return content_hash_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
-  // Of a pass that goes all the way.
+  // Of a pass that goes all the way, but for experts.
   uint64_t bytes_per_pass() const { return bytes_per_pass_; }
   StreamStats stats() const;
   // How it is read, and why it is not read in a better way.
@@ -103,17 +118,23 @@ class StreamingWeights final : public WeightStore {
     std::variant<LayerWeights, HeadWeights> weights = {};  // views of that
   };
 
+  // Of a streamed layer with experts.
+  struct KeptRouter {
+    std::vector<FlashRead> reads;
+    std::byte* memory = nullptr;
+    Linear weights;  // views of that
+  };
+
   // A layer, or the head: what is read for it, and where it stays if it is pinned.
   struct Unit {
     std::variant<LoadPlan<LayerWeights>, LoadPlan<HeadWeights>> plan;
     std::vector<FlashRead> reads;
     std::vector<std::byte> vectors;  // norms and biases, in the order of the plan's
     bool is_pinned = false;
-    Filled kept = {};    // of what is pinned
+    Filled kept = {};  // of what is pinned
+    std::optional<KeptRouter> router = {};
     uint32_t place = 0;  // in order_, of what is streamed
   };
-
-  enum class Hand { kFree, kFilling, kReady, kLent };
 
   struct Slot {
     Filled filled;
@@ -131,8 +152,9 @@ class StreamingWeights final : public WeightStore {
   absl::Status TakeMemory(const StreamOptions& options);
   absl::Status ReadEntry(const ModelFile& model, const ModelSpec& spec);
   absl::Status StartLane(const ModelFile& model, const StreamOptions& options);
-  absl::Status ReadPinned(const LoadProgress& progress);
+  absl::Status ReadKept(const LoadProgress& progress);
 
+  static void KeepRouter(Unit& unit);
   static size_t SlotBytes(const Unit& unit);
   static void Finish(const Unit& unit, Filled& filled);
   uint32_t HeadUnit() const { return static_cast<uint32_t>(units_.size() - 1); }
@@ -144,7 +166,7 @@ class StreamingWeights final : public WeightStore {
   Slot* LentSlot(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsInRing(uint32_t unit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Slot& ComeTo(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AwaitFilled(Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AwaitFilled(const Hand& hand) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ThrowAwayFront() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnFilled(uint64_t id, const absl::Status& status);
@@ -156,6 +178,7 @@ class StreamingWeights final : public WeightStore {
   std::vector<uint32_t> order_;  // streamed units, in the order of a pass
   PageBuffer pinned_memory_;
   PageBuffer slot_memory_;
+  PageBuffer router_memory_;
   std::vector<float> rope_freqs_;
   std::optional<ModelTensor> embeddings_;  // rows of which are looked up on flash
   std::optional<ModelTensor> positions_;
@@ -178,15 +201,16 @@ class StreamingWeights final : public WeightStore {
   std::deque<Slot> slots_ ABSL_GUARDED_BY(mu_);
   std::deque<uint32_t> ring_ ABSL_GUARDED_BY(mu_);      // slots filling or ready, the next first
   uint32_t next_ ABSL_GUARDED_BY(mu_) = 0;              // place in order_ of what is read next
-  const Slot* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;  // by idle work
-  absl::Status pinned_status_ ABSL_GUARDED_BY(mu_);
-  uint32_t pinned_count_ ABSL_GUARDED_BY(mu_) = 0;  // that have been filled
+  const Hand* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;  // by idle work
+  absl::Status kept_status_ ABSL_GUARDED_BY(mu_);
+  uint32_t kept_count_ ABSL_GUARDED_BY(mu_) = 0;  // fills of what stays
   uint64_t acquired_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t thrown_away_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t looked_up_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   Duration stalled_ ABSL_GUARDED_BY(mu_) = {};
   MonotonicTime drawn_ ABSL_GUARDED_BY(mu_) = {};  // until when the reads are in the trace
-  std::atomic<bool> landed_ = false;               // what idle work waits for
+  std::unique_ptr<ExpertPlaces> experts_ ABSL_PT_GUARDED_BY(mu_);  // none: no layer has any
+  std::atomic<bool> landed_ = false;                               // what idle work waits for
 
   std::unique_ptr<FlashLane> lane_;  // last: its thread uses all of the above
 };

@@ -1,0 +1,290 @@
+// Experts that come from flash are those that stay in memory, to the bit: whatever there is room for,
+// whoever is evicted, whoever shares a run. What cannot be read is a sentence, and the next run works.
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/engine/cpu_engine.h"
+#include "common/model/weights/streaming/streaming_weights.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
+#include "tests/model/engine.h"
+#include "tests/model/random_model.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint32_t kLayers = 4;
+constexpr uint32_t kSequences = 3;
+
+class StreamingExpertsTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& family, TensorType type = TensorType::kQ8_0) {
+    Hyperparameters shape = SmallModel(family);
+    shape.block_count = kLayers;
+    for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
+      per_block->assign(kLayers, per_block->at(0));
+    }
+    shape.experts.blocks.assign(kLayers, true);
+    WriteRandomModel(shape, type, path_);
+    model_ = OrDie(ModelFile::Open(path_));
+    spec_ = OrDie(ModelSpec::From(*model_, path_));
+    expert_count_ = shape.experts.count * kLayers;
+  }
+
+  std::shared_ptr<StreamingWeights> Open(const StreamOptions& options) {
+    return OrDie(StreamingWeights::Open(*model_, spec_, path_, options, nullptr));
+  }
+  std::shared_ptr<ResidentWeights> Resident() {
+    return OrDie(ResidentWeights::Load(*model_, spec_, path_, *pool_, nullptr));
+  }
+  std::unique_ptr<CpuEngine> EngineOver(std::shared_ptr<WeightStore> weights) {
+    return OrDie(CpuEngine::Create(
+        spec_, std::move(weights), 0,
+        {.sequence_count_max = kSequences, .node_count_max = 16, .row_count_max = 64},
+        KernelsFor(BestIsa()), *pool_));
+  }
+
+  // Prompts of three sequences in one run, then passes over trees of some of them, then single rows.
+  std::vector<float> LogitsOver(std::shared_ptr<WeightStore> weights) {
+    const auto engine = EngineOver(std::move(weights));
+    std::vector<SequenceId> sequences;
+    for (uint32_t i = 0; i < kSequences; ++i) sequences.push_back(OrDie(engine->Open()));
+    std::vector<float> all;
+    for (uint32_t round = 0; round < 6; ++round) {
+      OUTRIDER_CHECK_OK(RunRound(*engine, sequences, round, all));
+    }
+    return all;
+  }
+
+  absl::Status RunRound(CpuEngine& engine, const std::vector<SequenceId>& sequences, uint32_t round,
+                        std::vector<float>& all) {
+    std::vector<std::vector<TokenId>> chains;
+    std::vector<EngineNode> nodes;  // under the first sequence's chain: two branches
+    std::vector<RunPart> parts;
+    if (round == 1 || round == 2) {
+      nodes = {{11, EngineNode::kChain, 0},
+               {12, 0, 1},
+               {13, 1, 2},
+               {90, EngineNode::kChain, 3},
+               {91, 3, 4}};
+    }
+    for (uint32_t i = 0; i < sequences.size(); ++i) {
+      const uint32_t count = round == 0 ? 17 - 8 * i : round < 3 ? 1 + i : 1;
+      std::vector<TokenId>& chain = chains.emplace_back();
+      for (uint32_t t = 0; t < count; ++t) {
+        chain.push_back(static_cast<TokenId>((31 * round + 57 * i + 7 * t + 3) % 200));
+      }
+    }
+    for (uint32_t i = 0; i < sequences.size(); ++i) {
+      if (round > 3 && i > 0) break;  // alone
+      parts.push_back({.sequence = sequences[i], .chain = chains[i]});
+      if (i == 0) parts.back().nodes = nodes;
+      OUTRIDER_RETURN_IF_ERROR(engine.Reserve(
+          sequences[i], static_cast<uint32_t>(chains[i].size()) + 8, i == 0 ? 16 : 0));
+    }
+    EngineRun run = {.parts = parts};
+    const size_t first = all.size();
+    all.resize(first + size_t{run.row_count()} * spec_.vocabulary_size);
+    std::vector<LogitsOfRow> asked;
+    for (uint32_t row = 0; row < run.row_count(); ++row) {
+      asked.push_back({row, std::span(all).subspan(first + size_t{row} * spec_.vocabulary_size,
+                                                   spec_.vocabulary_size)});
+    }
+    run.logits = asked;
+    OUTRIDER_RETURN_IF_ERROR(engine.Run(run));
+    const std::vector<uint32_t> path = {0, 1};
+    for (const RunPart& part : parts) {
+      engine.Commit(part.sequence, static_cast<uint32_t>(part.chain.size()),
+                    part.nodes.empty() ? std::span<const uint32_t>() : path);
+    }
+    return absl::OkStatus();
+  }
+
+  const ScratchDir dir_;
+  const std::string path_ = dir_.File("model.gguf");
+  const std::unique_ptr<ThreadPool> pool_ = OrDie(ThreadPool::Create(2));
+  std::unique_ptr<ModelFile> model_;
+  ModelSpec spec_;
+  uint32_t expert_count_ = 0;  // of all layers
+};
+
+TEST_F(StreamingExpertsTest, AreResidentOnesToTheBit) {
+  for (const char* const family : {"mixtral", "qwen3moe", "olmoe"}) {
+    for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_K}) {
+      SCOPED_TRACE(Concat(family, " ", Name(type)));
+      Write(family, type);
+      const std::vector<float> expected = LogitsOver(Resident());
+      EXPECT_EQ(LogitsOver(Open({})), expected);
+      EXPECT_EQ(LogitsOver(Open({.pinned_layer_count = 2, .expert_place_count = 7})), expected);
+    }
+  }
+}
+
+TEST_F(StreamingExpertsTest, AreThoseWhateverThereIsRoomForAndWhoeverIsEvicted) {
+  Write("qwen3moe");
+  const std::vector<float> expected = LogitsOver(Resident());
+  for (const Eviction eviction : {Eviction::kEdgeMoe, Eviction::kLru, Eviction::kLfu}) {
+    for (const uint32_t places : {1u, 2u, 3u, 8u, 24u, 47u, 48u, 999u}) {
+      for (const uint32_t pinned : {0u, kLayers}) {
+        SCOPED_TRACE(Concat(Name(eviction), ", ", places, " places, ", pinned, " pinned"));
+        const auto weights = Open({.pinned_layer_count = pinned,
+                                   .expert_place_count = places,
+                                   .expert_eviction = eviction});
+        EXPECT_EQ(LogitsOver(weights), expected);
+        const ExpertCacheStats cache = weights->stats().experts.cache;
+        EXPECT_GT(cache.misses, 0u);
+        if (places >= expert_count_) {
+          EXPECT_LE(cache.misses, expert_count_);
+        }
+      }
+    }
+  }
+  for (const bool direct : {true, false}) {
+    for (const bool io_uring : {true, false}) {
+      const auto weights = Open(
+          {.reads_in_flight = 3, .direct = direct, .io_uring = io_uring, .expert_place_count = 12});
+      EXPECT_EQ(LogitsOver(weights), expected) << weights->backend();
+    }
+  }
+}
+
+// What one row alone goes to is read, and nothing else; with room for all of them, once.
+TEST_F(StreamingExpertsTest, OnlyThoseThatRowsChoseAreRead) {
+  Write("olmoe");
+  const auto weights = Open({.pinned_layer_count = kLayers, .expert_place_count = 999});
+  const auto engine = EngineOver(weights);
+  const SequenceId sequence = OrDie(engine->Open());
+  const TokenId token = 7;
+  const RunPart part = {.sequence = sequence, .chain = {&token, 1}};
+  const uint32_t used = spec_.layers[0].feed_forward.router->used_count;
+  for (int pass = 0; pass < 2; ++pass) {
+    OUTRIDER_CHECK_OK(engine->Reserve(sequence, 1, 0));
+    EngineRun run = {.parts = {&part, 1}};
+    OUTRIDER_CHECK_OK(engine->Run(run));
+    const ExpertStats stats = weights->stats().experts;
+    EXPECT_EQ(stats.cache.misses, used * kLayers);
+    EXPECT_EQ(stats.cache.taken, used * kLayers);
+    EXPECT_EQ(stats.cache.hits, pass * used * kLayers);
+  }
+}
+
+TEST_F(StreamingExpertsTest, AKeyMayBeLeasedTwiceAndInAnyOrder) {
+  Write("mixtral");
+  const auto resident = Resident();
+  const auto weights = Open({.expert_place_count = 4});
+  const std::vector<WeightKey> keys = {ExpertKey{1, 0}, ExpertKey{1, 1}, ExpertKey{1, 2},
+                                       ExpertKey{1, 3}, ExpertKey{1, 4}};
+  weights->Prefetch(keys);
+  for (const uint32_t expert : {4u, 0u, 4u, 3u, 2u, 1u}) {
+    const auto first = OrDie(weights->Acquire(ExpertKey{1, expert}));
+    const auto second = OrDie(weights->Acquire(ExpertKey{1, expert}));
+    EXPECT_EQ(&*first, &*second);
+    const auto expected = OrDie(resident->Acquire(ExpertKey{1, expert}));
+    const WeightMatrix& down = first->down.matrix;
+    EXPECT_EQ(std::memcmp(down.data, expected->down.matrix.data,
+                          PackedBytes(down.type, down.outputs, down.inputs)),
+              0);
+  }
+}
+
+// Told the truth every time, it reads ahead; told lies, it learns not to listen.
+TEST_F(StreamingExpertsTest, GuessesAreReadAheadOnceTheyHaveComeTrue) {
+  for (const bool honest : {true, false}) {
+    SCOPED_TRACE(honest);
+    Write("qwen3moe");
+    const auto weights = Open({.pinned_layer_count = kLayers, .expert_place_count = 16});
+    for (uint32_t pass = 0; pass < 200; ++pass) {
+      for (uint32_t layer = 0; layer < kLayers; ++layer) {
+        const auto chosen = [&](uint32_t of) { return WeightKey(ExpertKey{of, pass * 5 % 12}); };
+        const WeightKey key = chosen(layer);
+        weights->Prefetch({&key, 1});
+        if (layer + 1 < kLayers) {
+          const WeightKey guess =
+              honest ? chosen(layer + 1) : ExpertKey{layer + 1, (pass * 5 + 1) % 12};
+          weights->Guess({&guess, 1});
+        }
+        OrDie(weights->Acquire(std::get<ExpertKey>(key)));
+      }
+    }
+    const ExpertStats stats = weights->stats().experts;
+    if (honest) {
+      EXPECT_EQ(stats.guesses.wrong, 0u);
+      EXPECT_GT(stats.read_ahead, 50u);
+      EXPECT_EQ(stats.read_ahead_right, stats.read_ahead);
+    } else {
+      EXPECT_EQ(stats.guesses.right, 0u);
+      EXPECT_EQ(stats.read_ahead, 0u);
+    }
+  }
+}
+
+TEST_F(StreamingExpertsTest, LendTheirWaits) {
+  Write("olmoe", TensorType::kF32);
+  const auto weights = Open({.pinned_layer_count = kLayers, .expert_place_count = 16});
+  std::atomic<int> lent = 0;
+  weights->LendWaits([&](const std::atomic<bool>& landed) {
+    ++lent;
+    while (!landed) std::this_thread::yield();
+  });
+  const std::vector<float> logits = LogitsOver(weights);
+  weights->LendWaits(nullptr);
+  EXPECT_GT(lent, 0);
+  EXPECT_EQ(logits, LogitsOver(Resident()));
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Into the file that is open, as a disk that has come back would.
+void WriteAll(const std::string& path, const std::string& bytes) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+TEST_F(StreamingExpertsTest, WhatCannotBeReadIsASentenceAndTheNextRunWorks) {
+  Write("qwen3moe");
+  const std::vector<float> expected = LogitsOver(Resident());
+  const std::string bytes = ReadAll(path_);
+  const ModelTensor* const ups = model_->Find("blk.2.ffn_up_exps.weight");
+  for (const uint32_t places : {2u, 20u, 999u}) {
+    SCOPED_TRACE(places);
+    const auto weights = Open({.pinned_layer_count = kLayers,
+                               .reads_in_flight = 2,
+                               .direct = false,
+                               .expert_place_count = places});
+    const auto engine = EngineOver(weights);
+    std::vector<SequenceId> sequences;
+    for (uint32_t i = 0; i < kSequences; ++i) sequences.push_back(OrDie(engine->Open()));
+    std::vector<float> logits;
+    std::filesystem::resize_file(path_, ups->place->offset);
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      std::vector<float> spoilt;
+      const absl::Status status = RunRound(*engine, sequences, 0, spoilt);
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+      EXPECT_THAT(Message(status), HasSubstr(path_));
+      EXPECT_THAT(Message(status), HasSubstr("of layer 2: tensor blk.2.ffn_up_exps.weight"));
+      EXPECT_THAT(Message(status), HasSubstr("ends at offset "));
+    }
+    WriteAll(path_, bytes);
+    for (uint32_t round = 0; round < 6; ++round) {
+      OUTRIDER_CHECK_OK(RunRound(*engine, sequences, round, logits));
+    }
+    EXPECT_EQ(logits, expected);
+  }
+}
+
+}  // namespace
+}  // namespace outrider
