@@ -1,6 +1,7 @@
 #include "common/formats/tensors/dequantize.h"
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -124,6 +125,22 @@ void PutHalf(std::vector<std::byte>& block, size_t offset, float value) {
   block[offset + 1] = static_cast<std::byte>(half >> 8);
 }
 
+void ExpectLandmarks(const std::vector<Landmarks>& all) {
+  for (const Landmarks& landmarks : all) {
+    SCOPED_TRACE(Name(landmarks.type));
+    const TensorTypeInfo& info = Info(landmarks.type);
+    std::vector<std::byte> block(info.block_bytes);
+    for (size_t k = 0; k < block.size(); ++k) block[k] = static_cast<std::byte>(37 * k + 11);
+    for (size_t i = 0; i < landmarks.half_offsets.size(); ++i) {
+      PutHalf(block, landmarks.half_offsets[i], i == 0 ? 0.5f : 0.25f);
+    }
+    std::vector<float> values(info.block_elements);
+    ASSERT_TRUE(Dequantize(landmarks.type, block, values).ok());
+    for (const auto& [index, value] : landmarks.values) EXPECT_EQ(values[index], value) << index;
+    EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0), landmarks.sum);
+  }
+}
+
 TEST(Dequantize, MeetsTheLandmarksOfEachLayout) {
   const std::vector<Landmarks> all = {
       {TensorType::kQ4_0, {0}, {{0, -1.5f}, {1, 1}, {16, -1.5f}, {31, 0}}, -10.5},
@@ -194,18 +211,42 @@ TEST(Dequantize, MeetsTheLandmarksOfEachLayout) {
         {255, -30}},
        2306},
   };
-  for (const Landmarks& landmarks : all) {
-    SCOPED_TRACE(Name(landmarks.type));
-    const TensorTypeInfo& info = Info(landmarks.type);
-    std::vector<std::byte> block(info.block_bytes);
-    for (size_t k = 0; k < block.size(); ++k) block[k] = static_cast<std::byte>(37 * k + 11);
-    for (size_t i = 0; i < landmarks.half_offsets.size(); ++i) {
-      PutHalf(block, landmarks.half_offsets[i], i == 0 ? 0.5f : 0.25f);
-    }
-    std::vector<float> values(info.block_elements);
-    ASSERT_TRUE(Dequantize(landmarks.type, block, values).ok());
-    for (const auto& [index, value] : landmarks.values) EXPECT_EQ(values[index], value) << index;
-    EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0), landmarks.sum);
+  ExpectLandmarks(all);
+}
+
+// Computed from the layouts by themselves.
+TEST(Dequantize, MeetsTheLandmarksOfNibblesThatAreLookedUp) {
+  ExpectLandmarks({
+      {TensorType::kIQ4_NL, {0}, {{0, -17.5f}, {1, 12.5f}, {16, -17.5f}, {31, 0.5f}}, -128.5},
+      {TensorType::kIQ4_XS,
+       {0},
+       {{0, 32.5f},
+        {1, -0.5f},
+        {16, 32.5f},
+        {31, 17.5f},
+        {32, 227.5f},
+        {63, -87.5f},
+        {64, 390},
+        {127, 98},
+        {128, -292.5f},
+        {255, -8}},
+       -5502.5},
+  });
+}
+
+// The scale is a power of two, of which the lowest two are subnormal floats.
+TEST(Dequantize, ScalesOfMXFP4ArePowersOfTwo) {
+  std::vector<std::byte> block(17);
+  for (size_t k = 0; k < block.size(); ++k) block[k] = static_cast<std::byte>(37 * k + 11);
+  for (int exponent = 0; exponent < 256; ++exponent) {
+    block[0] = static_cast<std::byte>(exponent);
+    std::vector<float> values(32);
+    ASSERT_TRUE(Dequantize(TensorType::kMXFP4, block, values).ok());
+    const float unit = std::ldexp(1.0f, exponent - 128);
+    EXPECT_EQ(values[0], 0);
+    EXPECT_EQ(values[1], 6 * unit);
+    EXPECT_EQ(values[16], 3 * unit);
+    EXPECT_EQ(values[31], 6 * unit);
   }
 }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/formats/tensors/half.h"
+#include "common/formats/tensors/nibble_values.h"
 
 // One function per type, one block per call. `b` is the block, byte offsets are the layout.
 //
@@ -87,6 +89,21 @@ void DecodeQ5_1(const uint8_t* __restrict b, float* __restrict y) {
     const int high = static_cast<int>(fifth >> i & 1) << 4;
     y[i] = d * (low | high) + m;
   }
+}
+
+// d half | nibbles[16]
+void DecodeIQ4_NL(const uint8_t* __restrict b, float* __restrict y) {
+  const float d = Half(b);
+  for (int i = 0; i < 16; ++i) y[i] = d * kIq4Values[b[2 + i] & 15];
+  for (int i = 0; i < 16; ++i) y[16 + i] = d * kIq4Values[b[2 + i] >> 4];
+}
+
+// exponent byte e, for 2^(e - 128) | nibbles[16]. The lowest two are subnormal floats.
+void DecodeMXFP4(const uint8_t* __restrict b, float* __restrict y) {
+  const uint32_t e = b[0];
+  const float d = std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+  for (int i = 0; i < 16; ++i) y[i] = d * kMxfp4Values[b[1 + i] & 15];
+  for (int i = 0; i < 16; ++i) y[16 + i] = d * kMxfp4Values[b[1 + i] >> 4];
 }
 
 // Super-blocks of 256, their sub-blocks' scales quantised against the super-block's own.
@@ -187,6 +204,20 @@ void DecodeQ6_K(const uint8_t* __restrict b, float* __restrict y) {
   }
 }
 
+// d half | upper bit pairs of scales half | lower nibbles of scales[4] | nibbles[128], as IQ4_NL's
+void DecodeIQ4_XS(const uint8_t* __restrict b, float* __restrict y) {
+  const float d = Half(b);
+  const uint32_t upper = U16(b + 2);
+  for (int j = 0; j < 8; ++j) {
+    const int low = b[4 + j / 2] >> 4 * (j % 2) & 15;
+    const int high = static_cast<int>(upper >> 2 * j & 3);
+    const float scale = d * ((low | high << 4) - 32);
+    const uint8_t* const nibbles = b + 8 + 16 * j;
+    for (int i = 0; i < 16; ++i) y[32 * j + i] = scale * kIq4Values[nibbles[i] & 15];
+    for (int i = 0; i < 16; ++i) y[32 * j + 16 + i] = scale * kIq4Values[nibbles[i] >> 4];
+  }
+}
+
 // The call of Decode is direct, so it is inlined and the loop over it made vector code.
 template <void (*Decode)(const uint8_t*, float*), size_t kElements, size_t kBytes>
 void EachBlock(const uint8_t* __restrict blocks, float* __restrict y, size_t elements) {
@@ -211,11 +242,14 @@ constexpr std::array kDecoders = std::to_array<Decoder>({
     {TensorType::kQ4_1, EachBlock<DecodeQ4_1, 32, 20>},
     {TensorType::kQ5_0, EachBlock<DecodeQ5_0, 32, 22>},
     {TensorType::kQ5_1, EachBlock<DecodeQ5_1, 32, 24>},
+    {TensorType::kIQ4_NL, EachBlock<DecodeIQ4_NL, 32, 18>},
+    {TensorType::kMXFP4, EachBlock<DecodeMXFP4, 32, 17>},
     {TensorType::kQ2_K, EachBlock<DecodeQ2_K, 256, 84>},
     {TensorType::kQ3_K, EachBlock<DecodeQ3_K, 256, 110>},
     {TensorType::kQ4_K, EachBlock<DecodeQ4_K, 256, 144>},
     {TensorType::kQ5_K, EachBlock<DecodeQ5_K, 256, 176>},
     {TensorType::kQ6_K, EachBlock<DecodeQ6_K, 256, 210>},
+    {TensorType::kIQ4_XS, EachBlock<DecodeIQ4_XS, 256, 136>},
 });
 
 }  // namespace
@@ -229,7 +263,7 @@ absl::Status Dequantize(TensorType type, std::span<const std::byte> blocks, std:
   if (decoder == kDecoders.end()) {
     return Unimplemented("cannot turn ", Name(type),
                          " into floats; convert the model to one of F32 F16 BF16 Q8_0 Q4_0 Q4_1 "
-                         "Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K");
+                         "Q5_0 Q5_1 IQ4_NL MXFP4 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS");
   }
   OUTRIDER_CHECK(blocks.size() == RowBytes(type, out.size()), "blocks and floats are as many");
   decoder->decode(reinterpret_cast<const uint8_t*>(blocks.data()), out.data(), out.size());

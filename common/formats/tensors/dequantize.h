@@ -10,8 +10,8 @@
 
 namespace outrider {
 
-// Whether Dequantize() knows `type`: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K
-// Q6_K.
+// Whether Dequantize() knows `type`: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 IQ4_NL MXFP4 Q2_K
+// Q3_K Q4_K Q5_K Q6_K IQ4_XS.
 bool CanDequantize(TensorType type);
 
 // `blocks` holds exactly RowBytes(type, out.size()) bytes, at any alignment. Unimplemented for
