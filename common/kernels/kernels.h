@@ -16,7 +16,8 @@ namespace outrider {
 
 enum class Isa;  // isa.h; declared only, so that files compiled for one instruction set see no code
 
-// Part of the numerics id: raise it whenever a rule of NUMERICS.md changes.
+// Part of the numerics id: the version of NUMERICS.md that last changed a rule all models take.
+// Raise it whenever one does; NumericsVersionOf() (weight_matrix.h) is for those of one type.
 inline constexpr uint32_t kNumericsVersion = 1;
 
 struct ActivationRows;  // activations.h
@@ -38,8 +39,17 @@ struct ProductKernels {
   PanelProduct* bf16;
   PanelProduct* q8_0;
   PanelProduct* q4_0;
+  PanelProduct* q4_1;
+  PanelProduct* q5_0;
+  PanelProduct* q5_1;
+  PanelProduct* iq4_nl;
+  PanelProduct* mxfp4;
   PanelProduct* q4_k;
+  PanelProduct* q5_k;
   PanelProduct* q6_k;
+  PanelProduct* q2_k;
+  PanelProduct* q3_k;
+  PanelProduct* iq4_xs;
 };
 
 struct WeightedRow {

@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/formats/tensors/dequantize.h"
+#include "common/kernels/kernels.h"
 
 namespace outrider {
 namespace {
@@ -21,10 +22,28 @@ const QuantPanel* FindQuantPanel(TensorType type) {
       return &kQ8_0Panel;
     case TensorType::kQ4_0:
       return &kQ4_0Panel;
+    case TensorType::kQ4_1:
+      return &kQ4_1Panel;
+    case TensorType::kQ5_0:
+      return &kQ5_0Panel;
+    case TensorType::kQ5_1:
+      return &kQ5_1Panel;
+    case TensorType::kIQ4_NL:
+      return &kIQ4_NLPanel;
+    case TensorType::kMXFP4:
+      return &kMXFP4Panel;
     case TensorType::kQ4_K:
       return &kQ4_KPanel;
+    case TensorType::kQ5_K:
+      return &kQ5_KPanel;
     case TensorType::kQ6_K:
       return &kQ6_KPanel;
+    case TensorType::kQ2_K:
+      return &kQ2_KPanel;
+    case TensorType::kQ3_K:
+      return &kQ3_KPanel;
+    case TensorType::kIQ4_XS:
+      return &kIQ4_XSPanel;
     default:
       return nullptr;
   }
@@ -34,14 +53,48 @@ bool IsPlain(TensorType type) {
   return type == TensorType::kF32 || type == TensorType::kF16 || type == TensorType::kBF16;
 }
 
-// Where the parts of GGUF's block lie: scales first, or last.
+// GGUF's block: scales first, or last.
 struct BlockParts {
+  size_t bytes;
+  size_t half_bytes;  // of each scale
   size_t halves_at;
   size_t dwords_at;
 };
 
 constexpr BlockParts PartsOf(const QuantPanel& panel) {
-  return {panel.halves_at, panel.halves_at == 0 ? 2 * panel.halves : size_t{0}};
+  const size_t half_bytes = panel.exponents ? 1 : 2;
+  return {.bytes = 4 * panel.lines + half_bytes * panel.halves,
+          .half_bytes = half_bytes,
+          .halves_at = panel.halves_at,
+          .dwords_at = panel.halves_at == 0 ? half_bytes * panel.halves : size_t{0}};
+}
+
+// Bit 4t + i of GGUF's word of fifth bits becomes bit t of byte i, where one shift of the dword
+// takes those of four elements beside their nibbles. Of four bits in a row, multiplied by 1 + 2^7 +
+// 2^14 + 2^21, bit i is at 8i; back again each goes to 24 + i. No two terms of either product meet.
+uint32_t DealFifthBits(uint32_t word) {
+  uint32_t dealt = 0;
+  for (uint32_t t = 0; t < 8; ++t) {
+    dealt |= ((word >> 4 * t & 15) * 0x00204081u & 0x01010101u) << t;
+  }
+  return dealt;
+}
+
+uint32_t GatherFifthBits(uint32_t dealt) {
+  uint32_t word = 0;
+  for (uint32_t t = 0; t < 8; ++t) {
+    word |= ((dealt >> t & 0x01010101u) * 0x01020408u >> 24 & 15) << 4 * t;
+  }
+  return word;
+}
+
+// Between GGUF's byte e, for 2^(e - 128), and the bfloat16 of that: the lowest two are subnormal.
+uint16_t Bfloat16OfExponent(uint8_t exponent) {
+  return static_cast<uint16_t>(exponent < 2 ? 0x20 << exponent : (exponent - 1) << 7);
+}
+
+uint8_t ExponentOfBfloat16(uint16_t bits) {
+  return static_cast<uint8_t>(bits < 0x80 ? bits >> 6 : (bits >> 7) + 1);
 }
 
 template <size_t kBytes>
@@ -58,19 +111,31 @@ void PackPlain(uint32_t inputs, const std::byte* rows, uint32_t row_count, std::
 template <const QuantPanel& kShape>
 void PackQuants(uint32_t inputs, const std::byte* rows, uint32_t row_count, std::byte* panel) {
   constexpr BlockParts kParts = PartsOf(kShape);
-  constexpr size_t kBlockBytes = 4 * kShape.lines + 2 * kShape.halves;
   const uint32_t block_count = inputs / kShape.block;
-  const size_t row_bytes = block_count * kBlockBytes;
+  const size_t row_bytes = block_count * kParts.bytes;
   std::byte* lines = panel;
   std::byte* halves = panel + HalvesOffset(kShape, inputs);
   for (uint32_t b = 0; b < block_count; ++b) {
     for (uint32_t n = 0; n < row_count; ++n) {
-      const std::byte* const block = rows + n * row_bytes + b * kBlockBytes;
+      const std::byte* const block = rows + n * row_bytes + b * kParts.bytes;
       for (uint32_t t = 0; t < kShape.lines; ++t) {
         std::memcpy(lines + t * kLineBytes + 4 * n, block + kParts.dwords_at + 4 * t, 4);
       }
+      if constexpr (kShape.fifth_word) {
+        uint32_t word = 0;
+        std::memcpy(&word, block + kParts.dwords_at, sizeof(word));
+        word = DealFifthBits(word);
+        std::memcpy(lines + 4 * n, &word, sizeof(word));
+      }
       for (uint32_t h = 0; h < kShape.halves; ++h) {
-        std::memcpy(halves + h * kHalvesBytes + 2 * n, block + kParts.halves_at + 2 * h, 2);
+        const std::byte* const from = block + kParts.halves_at + kParts.half_bytes * h;
+        std::byte* const to = halves + h * kHalvesBytes + 2 * n;
+        if constexpr (kShape.exponents) {
+          const uint16_t half = Bfloat16OfExponent(std::to_integer<uint8_t>(*from));
+          std::memcpy(to, &half, sizeof(half));
+        } else {
+          std::memcpy(to, from, 2);
+        }
       }
     }
     lines += kShape.lines * kLineBytes;
@@ -82,16 +147,28 @@ void PackQuants(uint32_t inputs, const std::byte* rows, uint32_t row_count, std:
 void UnpackBlocks(const QuantPanel& shape, uint32_t inputs, const std::byte* panel, uint32_t n,
                   uint32_t first, uint32_t count, std::byte* blocks) {
   const BlockParts parts = PartsOf(shape);
-  const size_t block_bytes = 4 * shape.lines + 2 * shape.halves;
   const std::byte* lines = panel + size_t{first} * shape.lines * kLineBytes;
   const std::byte* halves =
       panel + HalvesOffset(shape, inputs) + size_t{first} * shape.halves * kHalvesBytes;
-  for (uint32_t b = 0; b < count; ++b, blocks += block_bytes) {
+  for (uint32_t b = 0; b < count; ++b, blocks += parts.bytes) {
     for (uint32_t t = 0; t < shape.lines; ++t, lines += kLineBytes) {
       std::memcpy(blocks + parts.dwords_at + 4 * t, lines + 4 * n, 4);
     }
+    if (shape.fifth_word) {
+      uint32_t word = 0;
+      std::memcpy(&word, blocks + parts.dwords_at, sizeof(word));
+      word = GatherFifthBits(word);
+      std::memcpy(blocks + parts.dwords_at, &word, sizeof(word));
+    }
     for (uint32_t h = 0; h < shape.halves; ++h, halves += kHalvesBytes) {
-      std::memcpy(blocks + parts.halves_at + 2 * h, halves + 2 * n, 2);
+      std::byte* const to = blocks + parts.halves_at + parts.half_bytes * h;
+      if (shape.exponents) {
+        uint16_t half = 0;
+        std::memcpy(&half, halves + 2 * n, sizeof(half));
+        *to = std::byte{ExponentOfBfloat16(half)};
+      } else {
+        std::memcpy(to, halves + 2 * n, 2);
+      }
     }
   }
 }
@@ -157,6 +234,23 @@ ActivationForm FormFor(TensorType type) {
   return shape->block == 32 ? ActivationForm::kInt8Per32 : ActivationForm::kInt8Per256;
 }
 
+uint32_t NumericsVersionOf(TensorType type) {
+  switch (type) {
+    case TensorType::kQ4_1:
+    case TensorType::kQ5_0:
+    case TensorType::kQ5_1:
+    case TensorType::kIQ4_NL:
+    case TensorType::kMXFP4:
+    case TensorType::kQ5_K:
+    case TensorType::kQ2_K:
+    case TensorType::kQ3_K:
+    case TensorType::kIQ4_XS:
+      return 2;  // decoded to F32 before, or not run
+    default:
+      return kNumericsVersion;
+  }
+}
+
 uint64_t PanelBytes(TensorType type, uint32_t inputs) {
   const QuantPanel* const shape = FindQuantPanel(type);
   if (shape != nullptr) {
@@ -190,10 +284,28 @@ void PackPanel(TensorType type, uint32_t inputs, std::span<const std::byte> rows
       return PackQuants<kQ8_0Panel>(inputs, rows.data(), count, panel.data());
     case TensorType::kQ4_0:
       return PackQuants<kQ4_0Panel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kQ4_1:
+      return PackQuants<kQ4_1Panel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kQ5_0:
+      return PackQuants<kQ5_0Panel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kQ5_1:
+      return PackQuants<kQ5_1Panel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kIQ4_NL:
+      return PackQuants<kIQ4_NLPanel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kMXFP4:
+      return PackQuants<kMXFP4Panel>(inputs, rows.data(), count, panel.data());
     case TensorType::kQ4_K:
       return PackQuants<kQ4_KPanel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kQ5_K:
+      return PackQuants<kQ5_KPanel>(inputs, rows.data(), count, panel.data());
     case TensorType::kQ6_K:
       return PackQuants<kQ6_KPanel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kQ2_K:
+      return PackQuants<kQ2_KPanel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kQ3_K:
+      return PackQuants<kQ3_KPanel>(inputs, rows.data(), count, panel.data());
+    case TensorType::kIQ4_XS:
+      return PackQuants<kIQ4_XSPanel>(inputs, rows.data(), count, panel.data());
     case TensorType::kF32:
       return PackPlain<4>(inputs, rows.data(), count, panel.data());
     default:  // the halves; others have no PanelBytes()

@@ -1,8 +1,9 @@
 // A weight matrix y = W x as kernels read it: in panels of sixteen outputs.
 //
 // A panel holds the rows of sixteen consecutive outputs, interleaved so that one vector register
-// holds one (or four) elements of each. It is a permutation of the bytes of GGUF's rows (plus
-// padding to 64 bytes), so a packed model is as large as its file. panel_layout.h draws it.
+// holds one (or four) elements of each. It is a permutation of the bits of GGUF's rows (plus
+// padding to 64 bytes, and a byte for a block of MXFP4), so a packed model is as large as its file.
+// panel_layout.h draws it.
 //
 // Types without a kernel of their own stay in GGUF rows and are decoded to F32, a panel at a time,
 // when used. So do streamed layers, whose rows are packed a panel at a time when used: the bits are
@@ -30,9 +31,12 @@ struct WeightMatrix {
   const std::byte* data = nullptr;  // 64-byte aligned when in panels
 };
 
-// F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K.
+// F32 F16 BF16, Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 IQ4_NL MXFP4, Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS.
 bool HasPanels(TensorType type);
 ActivationForm FormFor(TensorType type);
+
+// The version of NUMERICS.md that last changed what products with weights of this type give.
+uint32_t NumericsVersionOf(TensorType type);
 
 static constexpr uint32_t PanelCount(uint32_t outputs) {
   return outputs / kPanelOutputs + (outputs % kPanelOutputs != 0 ? 1 : 0);

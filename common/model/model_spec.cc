@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/kernels/attention.h"
+#include "common/kernels/weight_matrix.h"
 
 namespace outrider {
 namespace {
@@ -92,6 +93,9 @@ absl::StatusOr<ModelSpec> ModelSpec::From(const ModelFile& model, const std::str
   OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, From(model.hyperparameters(), path));
   if (model.tensors().empty()) {
     return InvalidArgument(path, ": holds a vocabulary and no weights; it cannot be run");
+  }
+  for (const ModelTensor& tensor : model.tensors()) {
+    spec.numerics_version = std::max(spec.numerics_version, NumericsVersionOf(tensor.type));
   }
   return spec;
 }

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "common/formats/models/hyperparameters.h"
 #include "common/formats/models/model_file.h"
+#include "common/kernels/kernels.h"
 #include "common/model/memory/layer_keeps.h"
 
 namespace outrider {
@@ -117,8 +118,9 @@ struct ModelSpec {
   uint32_t vocabulary_size;
   NormKind norm;
   float norm_epsilon;
-  bool learned_positions;  // a row of a table is added to each embedding
-  bool tied_embeddings;    // the embeddings are the head
+  bool learned_positions;                        // a row of a table is added to each embedding
+  bool tied_embeddings;                          // the embeddings are the head
+  uint32_t numerics_version = kNumericsVersion;  // of the newest rule its weights' types take
 
   std::vector<LayerSpec> layers;
 

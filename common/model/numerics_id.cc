@@ -114,7 +114,7 @@ void Add(const ModelSpec& spec, ContentHash& hash) {
 NumericsId NumericsId::Of(const ModelSpec& spec, uint64_t content_hash,
                           std::string_view backend_class, std::string_view kv_type) {
   ContentHash hash;
-  hash.Add(kNumericsVersion);
+  hash.Add(spec.numerics_version);
   hash.Add(backend_class);
   hash.Add(kv_type);
   Add(spec, hash);

@@ -2,6 +2,9 @@
 //
 //   id = hash(contract version, backend class, KV type, what the model is, the model's bytes)
 //
+// The contract's version is the one that last changed a rule this model takes: types that get a
+// kernel change the ids of models that have them, and no other's.
+//
 // The backend class is "cpu" for every CPU: NUMERICS.md makes them agree, x86 and Arm, for integer
 // and for float weights. How many threads run, how rows are batched and where weights come from is
 // no part of it. It is shown at every handshake; a session that moves to another id says so.

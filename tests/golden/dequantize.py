@@ -37,6 +37,9 @@ HALF_OFFSETS = {
     Type.Q4_K: [0, 2],
     Type.Q5_K: [0, 2],
     Type.Q6_K: [208],
+    Type.IQ4_NL: [0],
+    Type.IQ4_XS: [0],
+    Type.MXFP4: [],  # its scale is a power of two in a byte
 }
 
 # One edge block per row: the first half, the second half, and the byte everything else is filled
@@ -73,7 +76,8 @@ def blocks_of(kind, rng):
 
 def libggml_values(kind, blocks):
     values = np.empty(blocks.shape[0] * gguf.GGML_QUANT_SIZES[kind][0], np.float32)
-    dequantize_row = getattr(LIBGGML, "dequantize_row_" + kind.name.replace("Q", "q"))
+    name = kind.name.replace("Q", "q") if kind.name.startswith("Q") else kind.name.lower()
+    dequantize_row = getattr(LIBGGML, "dequantize_row_" + name)
     dequantize_row(
         ctypes.c_char_p(blocks.tobytes()),
         values.ctypes.data_as(ctypes.c_void_p),

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "common/formats/tensors/dequantize.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/testing/product_inputs.h"
 #include "gtest/gtest.h"
@@ -20,9 +19,30 @@ namespace {
 constexpr uint32_t kInputs = 512;
 constexpr uint32_t kRowsMax = 9;
 
-constexpr TensorType kTypes[] = {TensorType::kF32,  TensorType::kF16,  TensorType::kBF16,
-                                 TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_K,
-                                 TensorType::kQ6_K, TensorType::kQ5_1, TensorType::kQ3_K};
+constexpr TensorType kTypes[] = {
+    TensorType::kF32,  TensorType::kF16,    TensorType::kBF16,   TensorType::kQ8_0,
+    TensorType::kQ4_0, TensorType::kQ4_1,   TensorType::kQ5_0,   TensorType::kQ5_1,
+    TensorType::kQ2_K, TensorType::kQ3_K,   TensorType::kQ4_K,   TensorType::kQ5_K,
+    TensorType::kQ6_K, TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kMXFP4};
+
+// Where the scales of a block stand.
+std::vector<size_t> HalvesOf(TensorType type) {
+  switch (type) {
+    case TensorType::kQ4_1:
+    case TensorType::kQ5_1:
+    case TensorType::kQ4_K:
+    case TensorType::kQ5_K:
+      return {0, 2};
+    case TensorType::kQ2_K:
+      return {80, 82};
+    case TensorType::kQ3_K:
+      return {108};
+    case TensorType::kQ6_K:
+      return {208};
+    default:
+      return {0};
+  }
+}
 
 // Bytes of a matrix in GGUF rows, with scales of ordinary size.
 std::vector<std::byte> MakeRows(TensorType type, uint32_t outputs, uint64_t seed) {
@@ -40,8 +60,11 @@ std::vector<std::byte> MakeRows(TensorType type, uint32_t outputs, uint64_t seed
       std::memcpy(rows.data() + at, &value, sizeof(value));
       continue;
     }
-    put_half(type == TensorType::kQ6_K || type == TensorType::kQ3_K ? at + block - 2 : at);
-    if (type == TensorType::kQ4_K || type == TensorType::kQ5_1) put_half(at + 2);
+    if (type == TensorType::kMXFP4) {
+      rows[at] = static_cast<std::byte>(120 + seeded.Below(8));
+      continue;
+    }
+    for (const size_t half : HalvesOf(type)) put_half(at + half);
   }
   return rows;
 }
@@ -114,19 +137,6 @@ TEST(Products, MatricesInRowsGiveTheBitsOfPackedOnes) {
       EXPECT_EQ(bench.Multiply(matrix.in_rows, x), bench.Multiply(matrix.in_panels, x))
           << Name(type) << " on " << Name(isa);
     }
-  }
-}
-
-TEST(Products, TypesWithoutPanelsGiveTheBitsOfTheirFloats) {
-  const std::vector<float> x = MakeActivations(3);
-  Workbench bench(2);
-  for (const TensorType type : {TensorType::kQ5_1, TensorType::kQ3_K}) {
-    const Matrix matrix(type, 35, 22);
-    std::vector<float> floats(35 * kInputs);
-    ASSERT_TRUE(Dequantize(type, matrix.rows, floats).ok());
-    const WeightMatrix as_floats = {TensorType::kF32, WeightLayout::kRows, 35, kInputs,
-                                    reinterpret_cast<const std::byte*>(floats.data())};
-    EXPECT_EQ(bench.Multiply(matrix.in_rows, x), bench.Multiply(as_floats, x)) << Name(type);
   }
 }
 

@@ -10,9 +10,11 @@
 namespace outrider {
 namespace {
 
-constexpr TensorType kTypesWithPanels[] = {TensorType::kF32,  TensorType::kF16,  TensorType::kBF16,
-                                           TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_K,
-                                           TensorType::kQ6_K};
+constexpr TensorType kTypesWithPanels[] = {
+    TensorType::kF32,  TensorType::kF16,    TensorType::kBF16,   TensorType::kQ8_0,
+    TensorType::kQ4_0, TensorType::kQ4_1,   TensorType::kQ5_0,   TensorType::kQ5_1,
+    TensorType::kQ2_K, TensorType::kQ3_K,   TensorType::kQ4_K,   TensorType::kQ5_K,
+    TensorType::kQ6_K, TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kMXFP4};
 
 // Any bits: decoding is compared bit by bit, so NaNs are as good as numbers.
 std::vector<std::byte> RandomRows(TensorType type, uint32_t outputs, uint32_t inputs) {
@@ -62,7 +64,8 @@ TEST(WeightMatrix, PanelsDecodeToWhatTheirRowsDecodeTo) {
 
 TEST(WeightMatrix, APackedMatrixIsAsLargeAsItsRows) {
   for (const TensorType type : kTypesWithPanels) {
-    EXPECT_EQ(PackedBytes(type, 64, 2048), 64 * RowBytes(type, 2048)) << Name(type);
+    const uint64_t exponents = type == TensorType::kMXFP4 ? 64 * 2048 / 32 : 0;
+    EXPECT_EQ(PackedBytes(type, 64, 2048), 64 * RowBytes(type, 2048) + exponents) << Name(type);
   }
   // Up to the padding of the last panel's outputs, and of a panel's last line.
   EXPECT_EQ(PackedBytes(TensorType::kQ4_0, 17, 32), 2 * (4 * 64 + 64));

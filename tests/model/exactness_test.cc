@@ -39,7 +39,9 @@ std::vector<Model> Models() {
   std::vector<Model> models;
   for (const TensorType type :
        {TensorType::kF32, TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0,
-        TensorType::kQ4_K, TensorType::kQ6_K, TensorType::kQ4_1, TensorType::kQ5_K}) {
+        TensorType::kQ4_K, TensorType::kQ6_K, TensorType::kQ4_1, TensorType::kQ5_K,
+        TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kIQ4_NL, TensorType::kIQ4_XS,
+        TensorType::kQ3_K, TensorType::kQ2_K, TensorType::kMXFP4}) {
     models.push_back({"llama", type});
   }
   for (const char* family : {"mistral", "qwen2", "qwen3", "gpt2", "mixtral", "qwen3moe", "olmoe"}) {
@@ -323,14 +325,14 @@ TEST_P(Exactness, DroppedRowsChangeNothing) {
   EXPECT_TRUE(engine.transformer->rows().empty()) << "all stand below the root";
 }
 
-// The contract itself: these bits change only together with kNumericsVersion.
+// The contract itself: these bits change only together with NumericsVersionOf().
 TEST_P(Exactness, LogitsHaveTheContractsBits) {
   static const std::map<std::string, uint64_t> kExpected = {
       {"llama_F32", 0x59a0ac95f66ddddd},     {"llama_F16", 0xd49a24b1a6a5a9b0},
       {"llama_BF16", 0x2531544618c9a239},    {"llama_Q8_0", 0xd98aceb21b6e5bb4},
       {"llama_Q4_0", 0x9449356ddebbc05a},    {"llama_Q4_K", 0xb374f8536c3ab860},
-      {"llama_Q6_K", 0x6808ee30d41a363a},    {"llama_Q4_1", 0x892c4d78684b8847},
-      {"llama_Q5_K", 0x825ef504b33fe45a},    {"mistral_F32", 0x52edfb08cd8a2c98},
+      {"llama_Q6_K", 0x6808ee30d41a363a},    {"llama_Q4_1", 0x7002935008db1b5b},
+      {"llama_Q5_K", 0x629fd9e68577647f},    {"mistral_F32", 0x52edfb08cd8a2c98},
       {"mistral_Q8_0", 0x566db340bf428041},  {"mistral_Q4_K", 0xf68e9bae8d39cba},
       {"qwen2_F32", 0x27f0125f20af80ab},     {"qwen2_Q8_0", 0xc3bbd1d7d078247f},
       {"qwen2_Q4_K", 0x98fef62bacce1a06},    {"qwen3_F32", 0x54636cacce750313},
@@ -341,6 +343,10 @@ TEST_P(Exactness, LogitsHaveTheContractsBits) {
       {"qwen3moe_F32", 0xec2b0ce3bc8c5fcd},  {"qwen3moe_Q8_0", 0x84bc059e295067d},
       {"qwen3moe_Q4_K", 0xfd03c3087aa0dcc9}, {"olmoe_F32", 0x14bdfbec83fa7eb5},
       {"olmoe_Q8_0", 0x287dced3f05933b1},    {"olmoe_Q4_K", 0x6c2652a6ccb50bfd},
+      {"llama_Q5_0", 0x2b65644df79140fc},    {"llama_Q5_1", 0x79722a074196d941},
+      {"llama_IQ4_NL", 0x4a90b4ea5951c50e},  {"llama_IQ4_XS", 0xfd6c7dc51ec6987a},
+      {"llama_Q3_K", 0x8bdce061669a0ad2},    {"llama_Q2_K", 0x84777667c804195},
+      {"llama_MXFP4", 0x764ca7fa93f05cd4},
   };
   LoadedModel engine(path_);
   const auto sequence = engine.NewSequence();

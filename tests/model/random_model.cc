@@ -41,6 +41,20 @@ std::vector<ScaleAt> ScalesOf(TensorType type) {
       return {{0, 0.012f}};
     case TensorType::kQ4_1:
       return {{0, 0.012f}, {2, -0.09f}};
+    case TensorType::kQ5_0:
+      return {{0, 0.006f}};
+    case TensorType::kQ5_1:
+      return {{0, 0.006f}, {2, -0.09f}};
+    case TensorType::kIQ4_NL:
+      return {{0, 0.0009f}};
+    case TensorType::kIQ4_XS:
+      return {{0, 0.00003f}};
+    case TensorType::kQ2_K:
+      return {{80, 0.0025f}, {82, 0.004f}};
+    case TensorType::kQ3_K:
+      return {{108, 0.0009f}};
+    case TensorType::kMXFP4:
+      return {};  // below
     case TensorType::kQ4_K:
       return {{0, 0.0003f}, {2, 0.00225f}};
     case TensorType::kQ5_K:
@@ -70,6 +84,8 @@ void FillMatrix(TensorType type, Random& random, std::span<std::byte> bytes) {
       const float value = scale.scale * (1.0f + 0.5f * Uniform(random));
       Put(bytes, block + scale.at, FloatToHalf(value));
     }
+    constexpr uint8_t kExponent = 120;  // 2^-8 for quants up to 12
+    if (type == TensorType::kMXFP4) Put(bytes, block, kExponent);
   }
 }
 

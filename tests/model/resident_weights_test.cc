@@ -203,6 +203,27 @@ TEST(ResidentWeights, TheNumericsIdHasTheModelsNumbersToo) {
   EXPECT_EQ(id.ToString().size(), 16u);
 }
 
+// A type that gets a kernel changes the bits, and so the ids, of models that have it: of no other.
+TEST(ResidentWeights, TheNumericsIdHasTheVersionOfItsTypesRules) {
+  const ScratchDir dir;
+  const std::string path = dir.File("model.gguf");
+  const auto version_of = [&](TensorType type) {
+    WriteRandomModel(SmallModel("llama"), type, path);
+    return OrDie(ModelSpec::From(*OrDie(ModelFile::Open(path)), path)).numerics_version;
+  };
+  for (const TensorType type : {TensorType::kF16, TensorType::kQ8_0, TensorType::kQ4_K}) {
+    EXPECT_EQ(version_of(type), 1u) << Name(type);
+  }
+  for (const TensorType type : {TensorType::kQ5_0, TensorType::kQ2_K, TensorType::kMXFP4}) {
+    EXPECT_EQ(version_of(type), 2u) << Name(type);
+  }
+  ModelSpec spec =
+      OrDie(ModelSpec::From(*OrDie(ModelFile::Open(TestFile("models/llama"))), "llama"));
+  const NumericsId before = NumericsId::Of(spec, 7, "cpu", "f16");
+  spec.numerics_version = 2;
+  EXPECT_NE(NumericsId::Of(spec, 7, "cpu", "f16"), before);
+}
+
 TEST(ResidentWeights, ProgressEndsAtTheTotal) {
   const ScratchDir dir;
   const std::string path = dir.File("model.gguf");
@@ -235,14 +256,13 @@ TEST(ResidentWeights, ATypeThatCannotBeDecodedIsRefusedByName) {
   const ScratchDir dir;
   const Hyperparameters model = SmallModel("mistral");
   const std::string path = dir.File("model.gguf");
-  WriteRandomModel(model, TensorType::kQ8_0, path);
-  // IQ4_NL has blocks of 32 in 18 bytes, as Q4_0 has; the type of a tensor is all that tells.
-  WriteRandomModel(model, TensorType::kQ4_0, path);
+  // IQ3_S has blocks of 256 in 110 bytes, as Q3_K has; the type of a tensor is all that tells.
+  WriteRandomModel(model, TensorType::kQ3_K, path);
   std::string bytes = Contents(path);
   const std::string name = "blk.1.attn_q.weight";
   const size_t at = bytes.find(name);
   ASSERT_NE(at, std::string::npos);
-  bytes[at + name.size() + 4 + 2 * 8] = 20;  // after the number of dimensions and two of them
+  bytes[at + name.size() + 4 + 2 * 8] = 21;  // after the number of dimensions and two of them
   const std::string changed = dir.Write("changed.gguf", bytes);
   const auto file = OrDie(ModelFile::Open(changed));
   const auto pool = OrDie(ThreadPool::Create(1));
@@ -250,7 +270,7 @@ TEST(ResidentWeights, ATypeThatCannotBeDecodedIsRefusedByName) {
       ResidentWeights::Load(*file, OrDie(ModelSpec::From(*file, changed)), changed, *pool, nullptr)
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
-  EXPECT_THAT(std::string(Message(status)), HasSubstr("tensor blk.1.attn_q.weight is IQ4_NL"));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("tensor blk.1.attn_q.weight is IQ3_S"));
 }
 
 uint64_t KibibytesOf(const std::string& key) {

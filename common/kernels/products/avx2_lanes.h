@@ -23,6 +23,29 @@ static inline __m256 LoadHalves(const std::byte* halves, int h) {
   return _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(halves + 16 * h)));
 }
 
+// The same of bfloat16 numbers.
+static inline __m256 LoadBfloat16(const std::byte* halves, int h) {
+  const __m128i bits = _mm_load_si128(reinterpret_cast<const __m128i*>(halves + 16 * h));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
+// Bit `kFrom` of each byte to bit `kTo`, the others zero. Shifts are of 16 bits, as there are none
+// of 8; what comes over from the byte beside is masked.
+template <int kFrom, int kTo>
+static inline __m256i MoveBit(__m256i bytes) {
+  if constexpr (kFrom < kTo) bytes = _mm256_slli_epi16(bytes, kTo - kFrom);
+  if constexpr (kFrom > kTo) bytes = _mm256_srli_epi16(bytes, kFrom - kTo);
+  return _mm256_and_si256(bytes, _mm256_set1_epi8(1 << kTo));
+}
+
+// What the low nibble of each byte stands for.
+template <const int8_t (&kValues)[16]>
+static inline __m256i Values(__m256i bytes) {
+  const __m256i values =
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kValues)));
+  return _mm256_shuffle_epi8(values, _mm256_and_si256(bytes, _mm256_set1_epi8(15)));
+}
+
 // The dword at `at` in all lanes: four int8, or two int16, of a row.
 static inline __m256i BroadcastDword(const void* at) {
   int dword;

@@ -23,6 +23,35 @@ static inline __m512 LoadHalves(const std::byte* halves) {
   return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(halves)));
 }
 
+// The same of bfloat16 numbers.
+static inline __m512 LoadBfloat16(const std::byte* halves) {
+  const __m256i bits = _mm256_load_si256(reinterpret_cast<const __m256i*>(halves));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+// Bits kFrom and up of each byte to bits kTo and up; what comes over from the byte beside, as
+// shifts are of 16 bits, is for the caller to mask.
+template <int kFrom, int kTo>
+static inline __m512i MoveBits(__m512i bytes) {
+  if constexpr (kFrom < kTo) return _mm512_slli_epi16(bytes, kTo - kFrom);
+  if constexpr (kFrom > kTo) return _mm512_srli_epi16(bytes, kFrom - kTo);
+  return bytes;
+}
+
+// Of each bit, mask ? a : b.
+static inline __m512i Select(__m512i mask, __m512i a, __m512i b) {
+  return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
+}
+
+// What the low nibble of each byte stands for, and kOffset more.
+template <const int8_t (&kValues)[16], int kOffset>
+static inline __m512i Values(__m512i bytes) {
+  const __m128i values = _mm_add_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kValues)),
+                                      _mm_set1_epi8(static_cast<char>(kOffset)));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values),
+                             _mm512_and_si512(bytes, _mm512_set1_epi8(15)));
+}
+
 // The dword at `at` in all lanes: four int8, or two int16, of a row.
 static inline __m512i BroadcastDword(const void* at) {
   int dword;

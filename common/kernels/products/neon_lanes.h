@@ -25,6 +25,12 @@ static inline float32x4_t LoadHalves(const std::byte* halves, int g) {
       vreinterpret_f16_u16(vld1_u16(reinterpret_cast<const uint16_t*>(halves) + 4 * g)));
 }
 
+// The same of bfloat16 numbers.
+static inline float32x4_t LoadBfloat16(const std::byte* halves, int g) {
+  const uint16x4_t bits = vld1_u16(reinterpret_cast<const uint16_t*>(halves) + 4 * g);
+  return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(bits), 16));
+}
+
 // Asm, because GCC sees that a function of nothing but prefetches changes nothing, and drops the
 // call.
 static inline void Fetch(const std::byte* at) {

@@ -106,4 +106,11 @@ static inline void MultiplyTiles(size_t panel_size, const std::byte* panels, uin
   }
 }
 
+// A PanelProduct with a name that other files see.
+#define OUTRIDER_DEFINE_PRODUCT(name, ...)                                        \
+  void name(const std::byte* panels, uint32_t panel_count, uint32_t output_count, \
+            const ActivationRows& x, float* out, size_t out_stride) {             \
+    return __VA_ARGS__(panels, panel_count, output_count, x, out, out_stride);    \
+  }
+
 }  // namespace outrider

@@ -76,10 +76,28 @@ PanelProduct* KernelFor(const ProductKernels& kernels, TensorType type) {
       return kernels.q8_0;
     case TensorType::kQ4_0:
       return kernels.q4_0;
+    case TensorType::kQ4_1:
+      return kernels.q4_1;
+    case TensorType::kQ5_0:
+      return kernels.q5_0;
+    case TensorType::kQ5_1:
+      return kernels.q5_1;
+    case TensorType::kIQ4_NL:
+      return kernels.iq4_nl;
+    case TensorType::kMXFP4:
+      return kernels.mxfp4;
     case TensorType::kQ4_K:
       return kernels.q4_k;
+    case TensorType::kQ5_K:
+      return kernels.q5_k;
     case TensorType::kQ6_K:
       return kernels.q6_k;
+    case TensorType::kQ2_K:
+      return kernels.q2_k;
+    case TensorType::kQ3_K:
+      return kernels.q3_k;
+    case TensorType::kIQ4_XS:
+      return kernels.iq4_xs;
     default:
       return kernels.f32;  // as which every other type is decoded
   }

@@ -1,4 +1,4 @@
-// Q8_0 and Q4_0 with AMX, and the table.
+// The types in blocks of 32 with AMX, and the table.
 //
 // A tile multiplication takes 16 rows of 32 activations and a block of 32 x 16 weights to 16 x 16
 // integers; vectors then scale those and add them to the results. Tiles speak to vectors through
@@ -14,7 +14,7 @@
 // Registers, of 32: results 16, and 16 for scales and integers on their way.
 #include "common/kernels/products/products_amx.h"
 #include "common/kernels/products/amx_tiles.h"
-#include "common/kernels/products/avx512_lanes.h"
+#include "common/kernels/products/avx512_block_lanes.h"
 #include "common/kernels/products/product_tables.h"
 #include "common/kernels/products/products_avx512.h"
 
@@ -23,17 +23,40 @@ namespace {
 
 // Weights are tiles as they lie in the panel.
 struct Q8_0Tiles {
-  static constexpr QuantPanel kPanel = kQ8_0Panel;
+  using Lines = Q8_0Lines;
   static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q8_0;
   static constexpr bool kUnpacks = false;
 
   static inline void Unpack(const std::byte*, std::byte*) {}
 };
 
+// Bytes that are the offset above what they stand for.
+template <typename LinesOfType, PanelProduct* ProductKernels::*kFewRowsOfType>
+struct OffsetTiles {
+  using Lines = LinesOfType;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = kFewRowsOfType;
+  static constexpr bool kUnpacks = true;
+
+  static inline void Unpack(const std::byte* lines, std::byte* tile) {
+    const __m512i offset = _mm512_set1_epi8(Lines::kOffset);
+#pragma GCC unroll 8  // so that the shifts are constants
+    for (int t = 0; t < 8; ++t) {
+      const __m512i bytes = Lines::Load(lines, t);
+      _mm512_store_si512(tile + t * kLineBytes, _mm512_sub_epi8(bytes, offset));
+    }
+  }
+};
+
+using Q4_1Tiles = OffsetTiles<Q4_1Lines, &ProductKernels::q4_1>;
+using Q5_0Tiles = OffsetTiles<Q5_0Lines, &ProductKernels::q5_0>;
+using Q5_1Tiles = OffsetTiles<Q5_1Lines, &ProductKernels::q5_1>;
+using IQ4_NLTiles = OffsetTiles<ValueLines<kIQ4_NLPanel, kIq4Values, 0>, &ProductKernels::iq4_nl>;
+using MXFP4Tiles = OffsetTiles<ValueLines<kMXFP4Panel, kMxfp4Values, 0>, &ProductKernels::mxfp4>;
+
 // A nibble q becomes the byte q - 8 in one instruction: q - 8 has the lowest three bits of q, and
 // the complement of its fourth in all others.
 struct Q4_0Tiles {
-  static constexpr QuantPanel kPanel = kQ4_0Panel;
+  using Lines = Q4_0Lines;
   static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q4_0;
   static constexpr bool kUnpacks = true;
 
@@ -67,7 +90,7 @@ struct TileMemory {
 
 template <typename Type>
 struct TileKernel {
-  static constexpr QuantPanel kPanel = Type::kPanel;
+  static constexpr QuantPanel kPanel = Type::Lines::kPanel;
   static constexpr size_t kBlockBytes = kPanel.lines * kLineBytes;
   static constexpr uint32_t kFetchBlocks = kFetchAhead / kBlockBytes;
 
@@ -136,12 +159,20 @@ struct TileKernel {
     for (int p = 0; p < kPanels; ++p) {
       const std::byte* const halves = tile.panels + p * tile.panel_size +
                                       HalvesOffset(kPanel, tile.x.inputs) +
-                                      size_t{b} * kHalvesBytes;
-      const __m512 scale = LoadHalves(halves);
+                                      size_t{b} * (kPanel.halves * kHalvesBytes);
+      const __m512 scale = LoadScale<typename Type::Lines>(halves);
       for (int r = 0; r < kRows; ++r) {
         const __m512 dot = _mm512_cvtepi32_ps(_mm512_load_si512(memory[p].dots[b % kRing][r]));
         const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(row_scales[r]));
         y[p][r] = _mm512_fmadd_ps(dot, both, y[p][r]);
+        if constexpr (kPanel.halves == 2) {
+          const __m512i sum = _mm512_dpwssd_epi32(
+              _mm512_setzero_si512(), _mm512_set1_epi16(1),
+              BroadcastDword(tile.x.sums + r * tile.x.sum_stride + size_t{b} * 2));
+          const __m512 minimum =
+              _mm512_mul_ps(LoadHalves(halves + kHalvesBytes), _mm512_set1_ps(row_scales[r]));
+          y[p][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), minimum, y[p][r]);
+        }
       }
     }
   }
@@ -212,7 +243,7 @@ void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_cou
   PanelProduct* const few_rows = kAvx512Products.*Type::kFewRows;
   if (x.row_count < kAmxRowsMin)
     return few_rows(panels, panel_count, output_count, x, out, out_stride);
-  const size_t panel_size = PanelSize(Type::kPanel, x.inputs);
+  const size_t panel_size = PanelSize(Type::Lines::kPanel, x.inputs);
   const uint32_t step = x.row_count <= kPairRowsMax ? 2 : 1;
   uint32_t configured_rows = 0;
   for (uint32_t p = 0; p < panel_count;) {
@@ -257,8 +288,17 @@ const ProductKernels kAmxProducts = {
     .bf16 = avx512::MultiplyBF16,
     .q8_0 = Multiply<Q8_0Tiles>,
     .q4_0 = Multiply<Q4_0Tiles>,
+    .q4_1 = Multiply<Q4_1Tiles>,
+    .q5_0 = Multiply<Q5_0Tiles>,
+    .q5_1 = Multiply<Q5_1Tiles>,
+    .iq4_nl = Multiply<IQ4_NLTiles>,
+    .mxfp4 = Multiply<MXFP4Tiles>,
     .q4_k = amx::MultiplyQ4_K,
+    .q5_k = amx::MultiplyQ5_K,
     .q6_k = amx::MultiplyQ6_K,
+    .q2_k = amx::MultiplyQ2_K,
+    .q3_k = amx::MultiplyQ3_K,
+    .iq4_xs = amx::MultiplyIQ4_XS,
 };
 
 }  // namespace outrider

@@ -6,6 +6,10 @@
 namespace outrider::amx {
 
 PanelProduct MultiplyQ4_K;
+PanelProduct MultiplyQ5_K;
 PanelProduct MultiplyQ6_K;
+PanelProduct MultiplyQ2_K;
+PanelProduct MultiplyQ3_K;
+PanelProduct MultiplyIQ4_XS;
 
 }  // namespace outrider::amx

@@ -1,14 +1,18 @@
-// Q4_K and Q6_K with AMX.
+// The types in super-blocks of 256 with AMX.
 //
 // The integer scale of a sub-block is multiplied into its weights, so that a whole super-block of
-// 256 is one sum and is scaled as floats once. The products need more than a byte and are split
-// over two planes, each multiplied as a tile of its own:
+// 256 is one sum and is scaled as floats once. The products can need more than a byte and are then
+// split over two planes, each multiplied as a tile of its own:
 //
-//   Q4_K   scale = 8 * upper + lower, three bits each: planes upper * q and lower * q, <= 7 * 15.
-//          A 16-bit multiplication makes two of them at once, as no product leaves its byte.
-//          i = 8 * (sum over the upper plane) + (sum over the lower)
-//   Q6_K   scale * q, q in 0..63, is 16 bits: its upper byte, signed, and its lower, unsigned.
-//          i = 256 * (sum over the upper plane) + (sum over the lower) - 32 * sum of scale * sum(x)
+//   Q4_K Q5_K         scale = 8 * upper + lower, three bits each: planes upper * q and lower * q, <=
+//                     7 * 31. A 16-bit multiplication makes two of them at once, as no product
+//                     leaves its byte.
+//                     i = 8 * (sum over the upper plane) + (sum over the lower)
+//   Q2_K              scale * q <= 15 * 3 needs the lower plane only.
+//   Q6_K Q3_K IQ4_XS  scale * q, q without a sign, is 16 bits: its upper byte, signed, and its
+//                     lower, unsigned.
+//                     i = 256 * (sum over the upper plane) + (sum over the lower)
+//                         - offset * sum of scale * sum(x)
 //
 // Unpacking costs 4 to 9 vector instructions for 64 weights, whatever the rows; up to 32 rows share
 // it. As in products_amx.cc the stages keep a distance: a super-block is unpacked while the one
@@ -44,71 +48,106 @@ struct Dots {
   alignas(64) int32_t lower[kRowsMax][16];
 };
 
-struct Q4_K {
-  static constexpr QuantPanel kPanel = kQ4_KPanel;
-  static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q4_k;
-  static constexpr bool kLowerIsSigned = true;
+// Scales or minima of neighbouring sub-blocks as int16, to be multiplied with sums of activations.
+template <int kWidth>
+struct Factors {
+  __m512i of[128 / kWidth];
+};
+
+// The sum over sub-blocks of a factor and the sum of the activations there.
+static inline __m512i SideSum(const Factors<16>& factors, const int16_t* sums) {
+  __m512i side = _mm512_setzero_si512();
+  for (int t = 0; t < 8; ++t) {
+    side = _mm512_dpwssd_epi32(side, factors.of[t], BroadcastDword(sums + 2 * t));
+  }
+  return side;
+}
+
+static inline __m512i SideSum(const Factors<32>& factors, const int16_t* sums) {
+  // Sums of 16 activations to sums of 32, in order: at most 4064.
+  const __m128i of32 = _mm_hadd_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(sums)),
+                                      _mm_loadu_si128(reinterpret_cast<const __m128i*>(sums + 8)));
+  const __m512i pairs = _mm512_broadcast_i32x4(of32);
+  __m512i side = _mm512_dpwssd_epi32(_mm512_setzero_si512(), factors.of[0],
+                                     _mm512_shuffle_epi32(pairs, _MM_PERM_AAAA));
+  side = _mm512_dpwssd_epi32(side, factors.of[1], _mm512_shuffle_epi32(pairs, _MM_PERM_BBBB));
+  side = _mm512_dpwssd_epi32(side, factors.of[2], _mm512_shuffle_epi32(pairs, _MM_PERM_CCCC));
+  return _mm512_dpwssd_epi32(side, factors.of[3], _mm512_shuffle_epi32(pairs, _MM_PERM_DDDD));
+}
+
+// Scales without a sign, that split into three bits and three.
+template <typename LinesOfType, PanelProduct* ProductKernels::*kFewRowsOfType>
+struct SplitScales {
+  using Lines = LinesOfType;
+  using Bytes = Fours<Lines::kWidth>;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = kFewRowsOfType;
+  static constexpr bool kTwoPlanes = Lines::kWidth == 32;  // else scales are of four bits
+  static constexpr bool kUpperIsSigned = false;
 
   template <int j>
-  static inline void UnpackSubBlock(const std::byte* lines, const std::byte* ahead,
-                                    const Q4_KScales& packed, Planes& planes) {
-    const __m512i three = _mm512_set1_epi8(7);
-    const __m512i scales = j < 4 ? packed.scales_low : packed.scales_high;
-    const __m512i lower = TwiceByte(_mm512_and_si512(scales, three), j % 4);
-    const __m512i upper = TwiceByte(_mm512_and_si512(_mm512_srli_epi16(scales, 3), three), j % 4);
+  static inline void UnpackTwoHalves(const std::byte* lines, const std::byte* ahead,
+                                     const Bytes& packed, Planes& planes) {
     __m512i q[8];
-    FetchEighth<kPanel, j>(ahead);
-    FetchEighthFar<kPanel, j>(lines);
-    LoadQ4_KNibbles<j>(lines, q);
-    for (int t = 0; t < 8; ++t) {
-      const size_t at = (8 * j + t) * kLineBytes;
-      _mm512_store_si512(planes.upper + at, _mm512_mullo_epi16(q[t], upper));
-      _mm512_store_si512(planes.lower + at, _mm512_mullo_epi16(q[t], lower));
+    FetchEighth<Lines::kPanel, j>(ahead);
+    FetchEighthFar<Lines::kPanel, j>(lines);
+    Lines::template Load<j>(lines, q);
+    if constexpr (kTwoPlanes) {
+      const __m512i three = _mm512_set1_epi8(7);
+      const __m512i scales = packed.of[j / 4];
+      const __m512i lower = TwiceByte(_mm512_and_si512(scales, three), j % 4);
+      const __m512i upper = TwiceByte(_mm512_and_si512(_mm512_srli_epi16(scales, 3), three), j % 4);
+      for (int t = 0; t < 8; ++t) {
+        const size_t at = (8 * j + t) * kLineBytes;
+        _mm512_store_si512(planes.upper + at, _mm512_mullo_epi16(q[t], upper));
+        _mm512_store_si512(planes.lower + at, _mm512_mullo_epi16(q[t], lower));
+      }
+    } else {
+      const __m512i scale[2] = {TwiceByte(packed.of[j / 2], 2 * (j % 2)),
+                                TwiceByte(packed.of[j / 2], 2 * (j % 2) + 1)};
+      for (int t = 0; t < 8; ++t) {
+        const size_t at = (8 * j + t) * kLineBytes;
+        _mm512_store_si512(planes.lower + at, _mm512_mullo_epi16(q[t], scale[t / 4]));
+      }
     }
   }
 
-  static inline void Unpack(const std::byte* lines, const std::byte* ahead, Planes& planes) {
-    const Q4_KScales packed = LoadQ4_KScales(lines);
-    UnpackSubBlock<0>(lines, ahead, packed, planes);
-    UnpackSubBlock<1>(lines, ahead, packed, planes);
-    UnpackSubBlock<2>(lines, ahead, packed, planes);
-    UnpackSubBlock<3>(lines, ahead, packed, planes);
-    UnpackSubBlock<4>(lines, ahead, packed, planes);
-    UnpackSubBlock<5>(lines, ahead, packed, planes);
-    UnpackSubBlock<6>(lines, ahead, packed, planes);
-    UnpackSubBlock<7>(lines, ahead, packed, planes);
+  static inline void Unpack(const std::byte* lines, const std::byte* halves, const std::byte* ahead,
+                            Planes& planes) {
+    Bytes packed;
+    Bytes minima;
+    Lines::LoadScales(lines, halves, packed, minima);
+    UnpackTwoHalves<0>(lines, ahead, packed, planes);
+    UnpackTwoHalves<1>(lines, ahead, packed, planes);
+    UnpackTwoHalves<2>(lines, ahead, packed, planes);
+    UnpackTwoHalves<3>(lines, ahead, packed, planes);
+    UnpackTwoHalves<4>(lines, ahead, packed, planes);
+    UnpackTwoHalves<5>(lines, ahead, packed, planes);
+    UnpackTwoHalves<6>(lines, ahead, packed, planes);
+    UnpackTwoHalves<7>(lines, ahead, packed, planes);
   }
 
   // Adds super-block b to the results of every row, which lie in `y`.
   static inline void Scale(const ActivationRows& x, uint32_t b, const std::byte* lines,
                            const std::byte* halves, const Dots& dots, float (*y)[16]) {
-    const Q4_KScales packed = LoadQ4_KScales(lines);
-    // Two neighbouring minima, negative and as int16.
+    Bytes packed;
+    Bytes minima;
+    Lines::LoadScales(lines, halves, packed, minima);
+    // Negative: it is -k that is scaled.
     const __m512i zero = _mm512_setzero_si512();
-    const __m512i low_pair = _mm512_set4_epi32(0x800d800c, 0x80098008, 0x80058004, 0x80018000);
-    const __m512i high_pair = _mm512_set4_epi32(0x800f800e, 0x800b800a, 0x80078006, 0x80038002);
-    const __m512i mins[4] = {
-        _mm512_sub_epi16(zero, _mm512_shuffle_epi8(packed.mins_low, low_pair)),
-        _mm512_sub_epi16(zero, _mm512_shuffle_epi8(packed.mins_low, high_pair)),
-        _mm512_sub_epi16(zero, _mm512_shuffle_epi8(packed.mins_high, low_pair)),
-        _mm512_sub_epi16(zero, _mm512_shuffle_epi8(packed.mins_high, high_pair))};
+    Factors<Lines::kWidth> minus;
+    for (int t = 0; t < 128 / Lines::kWidth; ++t) {
+      minus.of[t] = _mm512_sub_epi16(zero, TwoBytes(minima.of[t / 2], 2 * (t % 2)));
+    }
     const __m512 d = LoadHalves(halves);
     const __m512 dmin = LoadHalves(halves + kHalvesBytes);
     const int16_t* const sums = x.sums + size_t{b} * 16;
     const float* const scales = x.scales + b * x.scale_stride;
     for (uint32_t r = 0; r < x.row_count; ++r) {
-      // Sums of 16 activations to sums of 32, in order: at most 4064.
-      const int16_t* const row_sums = sums + r * x.sum_stride;
-      const __m128i of32 =
-          _mm_hadd_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row_sums)),
-                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(row_sums + 8)));
-      const __m512i pairs = _mm512_broadcast_i32x4(of32);
-      __m512i min = _mm512_dpwssd_epi32(zero, mins[0], _mm512_shuffle_epi32(pairs, _MM_PERM_AAAA));
-      min = _mm512_dpwssd_epi32(min, mins[1], _mm512_shuffle_epi32(pairs, _MM_PERM_BBBB));
-      min = _mm512_dpwssd_epi32(min, mins[2], _mm512_shuffle_epi32(pairs, _MM_PERM_CCCC));
-      min = _mm512_dpwssd_epi32(min, mins[3], _mm512_shuffle_epi32(pairs, _MM_PERM_DDDD));
-      const __m512i dot = _mm512_add_epi32(_mm512_slli_epi32(_mm512_load_si512(dots.upper[r]), 3),
-                                           _mm512_load_si512(dots.lower[r]));
+      const __m512i min = SideSum(minus, sums + r * x.sum_stride);
+      __m512i dot = _mm512_load_si512(dots.lower[r]);
+      if constexpr (kTwoPlanes) {
+        dot = _mm512_add_epi32(_mm512_slli_epi32(_mm512_load_si512(dots.upper[r]), 3), dot);
+      }
       const __m512 row_scale = _mm512_set1_ps(scales[r]);
       __m512 sum = _mm512_load_ps(y[r]);
       sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(d, row_scale), sum);
@@ -118,28 +157,34 @@ struct Q4_K {
   }
 };
 
-struct Q6_K {
-  static constexpr QuantPanel kPanel = kQ6_KPanel;
-  static constexpr PanelProduct* ProductKernels::*kFewRows = &ProductKernels::q6_k;
-  static constexpr bool kLowerIsSigned = false;
+// Scales with a sign.
+template <typename LinesOfType, PanelProduct* ProductKernels::*kFewRowsOfType>
+struct SplitProducts {
+  using Lines = LinesOfType;
+  using Bytes = Fours<Lines::kWidth>;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = kFewRowsOfType;
+  static constexpr bool kTwoPlanes = true;
+  static constexpr bool kUpperIsSigned = true;
 
-  // Elements 32j..32j+31: sub-blocks 2j and 2j + 1.
+  // Elements 32j..32j+31: one sub-block, or two.
   template <int j>
-  static inline void UnpackTwoSubBlocks(const std::byte* lines, const std::byte* ahead,
-                                        Planes& planes) {
-    const __m512i scales = LoadLine(lines + (kQ6_KScaleLine + j / 2) * kLineBytes);
+  static inline void UnpackTwoHalves(const std::byte* lines, const std::byte* ahead,
+                                     const Bytes& packed, Planes& planes) {
+    constexpr bool kOne = Lines::kWidth == 32;
+    constexpr int kFirst = kOne ? j % 4 : 2 * (j % 2);
+    const __m512i scales = packed.of[kOne ? j / 4 : j / 2];
     // The scale as every other byte, the rest zero, so that vpmaddubsw multiplies either the even
     // or the odd quants: |63 * -128| = 8064.
     const __m512i even_bytes = _mm512_set1_epi16(0x00ff);
     const __m512i spread = _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),
-                                           _mm512_set1_epi8(2 * (j % 2)));
+                                           _mm512_set1_epi8(kFirst));
     __m512i q[8];
-    FetchEighth<kPanel, j>(ahead);
-    FetchEighthFar<kPanel, j>(lines);
-    LoadQ6_KQuants<j>(lines, q);
+    FetchEighth<Lines::kPanel, j>(ahead);
+    FetchEighthFar<Lines::kPanel, j>(lines);
+    Lines::template Load<j>(lines, q);
     for (int half = 0; half < 2; ++half) {
       const __m512i scale =
-          _mm512_shuffle_epi8(scales, _mm512_add_epi8(spread, _mm512_set1_epi8(half)));
+          _mm512_shuffle_epi8(scales, _mm512_add_epi8(spread, _mm512_set1_epi8(kOne ? 0 : half)));
       const __m512i even_scale = _mm512_and_si512(scale, even_bytes);
       const __m512i odd_scale = _mm512_andnot_si512(even_bytes, scale);
       for (int t = 4 * half; t < 4 * half + 4; ++t) {
@@ -147,61 +192,63 @@ struct Q6_K {
         // and their lower bytes to the other, each to the place of its quant.
         const __m512i even = _mm512_maddubs_epi16(q[t], even_scale);
         const __m512i odd = _mm512_maddubs_epi16(q[t], odd_scale);
-        constexpr int kSelect = 0xca;  // even_bytes ? second : third
         const size_t at = (8 * j + t) * kLineBytes;
-        _mm512_store_si512(
-            planes.upper + at,
-            _mm512_ternarylogic_epi32(even_bytes, _mm512_srli_epi16(even, 8), odd, kSelect));
-        _mm512_store_si512(
-            planes.lower + at,
-            _mm512_ternarylogic_epi32(even_bytes, even, _mm512_slli_epi16(odd, 8), kSelect));
+        _mm512_store_si512(planes.upper + at, Select(even_bytes, _mm512_srli_epi16(even, 8), odd));
+        _mm512_store_si512(planes.lower + at, Select(even_bytes, even, _mm512_slli_epi16(odd, 8)));
       }
     }
   }
 
-  static inline void Unpack(const std::byte* lines, const std::byte* ahead, Planes& planes) {
-    UnpackTwoSubBlocks<0>(lines, ahead, planes);
-    UnpackTwoSubBlocks<1>(lines, ahead, planes);
-    UnpackTwoSubBlocks<2>(lines, ahead, planes);
-    UnpackTwoSubBlocks<3>(lines, ahead, planes);
-    UnpackTwoSubBlocks<4>(lines, ahead, planes);
-    UnpackTwoSubBlocks<5>(lines, ahead, planes);
-    UnpackTwoSubBlocks<6>(lines, ahead, planes);
-    UnpackTwoSubBlocks<7>(lines, ahead, planes);
+  static inline void Unpack(const std::byte* lines, const std::byte* halves, const std::byte* ahead,
+                            Planes& planes) {
+    Bytes packed;
+    Bytes none;
+    Lines::LoadScales(lines, halves, packed, none);
+    UnpackTwoHalves<0>(lines, ahead, packed, planes);
+    UnpackTwoHalves<1>(lines, ahead, packed, planes);
+    UnpackTwoHalves<2>(lines, ahead, packed, planes);
+    UnpackTwoHalves<3>(lines, ahead, packed, planes);
+    UnpackTwoHalves<4>(lines, ahead, packed, planes);
+    UnpackTwoHalves<5>(lines, ahead, packed, planes);
+    UnpackTwoHalves<6>(lines, ahead, packed, planes);
+    UnpackTwoHalves<7>(lines, ahead, packed, planes);
   }
 
   static inline void Scale(const ActivationRows& x, uint32_t b, const std::byte* lines,
                            const std::byte* halves, const Dots& dots, float (*y)[16]) {
-    // Scales of two neighbouring sub-blocks as int16.
-    __m512i scale_pairs[8];
-    const __m512i low_pair = _mm512_set4_epi32(0x0d800c80, 0x09800880, 0x05800480, 0x01800080);
-    const __m512i high_pair = _mm512_set4_epi32(0x0f800e80, 0x0b800a80, 0x07800680, 0x03800280);
-    for (int t = 0; t < 4; ++t) {
-      const __m512i four = LoadLine(lines + (kQ6_KScaleLine + t) * kLineBytes);
-      scale_pairs[2 * t] = _mm512_srai_epi16(_mm512_shuffle_epi8(four, low_pair), 8);
-      scale_pairs[2 * t + 1] = _mm512_srai_epi16(_mm512_shuffle_epi8(four, high_pair), 8);
+    constexpr int kOffsetBits = __builtin_ctz(Lines::kOffset);
+    static_assert(Lines::kOffset == 1 << kOffsetBits);
+    Bytes packed;
+    Bytes none;
+    Lines::LoadScales(lines, halves, packed, none);
+    Factors<Lines::kWidth> factors;
+    for (int t = 0; t < 128 / Lines::kWidth; ++t) {
+      factors.of[t] = TwoSignedBytes(packed.of[t / 2], 2 * (t % 2));
     }
     const __m512 d = LoadHalves(halves);
     const int16_t* const sums = x.sums + size_t{b} * 16;
     const float* const scales = x.scales + b * x.scale_stride;
     for (uint32_t r = 0; r < x.row_count; ++r) {
-      const int16_t* const row_sums = sums + r * x.sum_stride;
-      __m512i offset = _mm512_setzero_si512();
-      for (int t = 0; t < 8; ++t) {
-        offset = _mm512_dpwssd_epi32(offset, scale_pairs[t], BroadcastDword(row_sums + 2 * t));
-      }
+      const __m512i offset = SideSum(factors, sums + r * x.sum_stride);
       const __m512i products = _mm512_add_epi32(
           _mm512_slli_epi32(_mm512_load_si512(dots.upper[r]), 8), _mm512_load_si512(dots.lower[r]));
-      const __m512i dot = _mm512_sub_epi32(products, _mm512_slli_epi32(offset, 5));
+      const __m512i dot = _mm512_sub_epi32(products, _mm512_slli_epi32(offset, kOffsetBits));
       const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(scales[r]));
       _mm512_store_ps(y[r], _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, _mm512_load_ps(y[r])));
     }
   }
 };
 
+using Q4_K = SplitScales<Q4_KLines, &ProductKernels::q4_k>;
+using Q5_K = SplitScales<Q5_KLines, &ProductKernels::q5_k>;
+using Q2_K = SplitScales<Q2_KLines, &ProductKernels::q2_k>;
+using Q6_K = SplitProducts<Q6_KLines, &ProductKernels::q6_k>;
+using Q3_K = SplitProducts<Q3_KLines, &ProductKernels::q3_k>;
+using IQ4_XS = SplitProducts<IQ4_XSLines, &ProductKernels::iq4_xs>;
+
 template <typename Type>
 struct SuperBlockTiles {
-  static constexpr QuantPanel kPanel = Type::kPanel;
+  static constexpr QuantPanel kPanel = Type::Lines::kPanel;
   static constexpr size_t kBlockBytes = kPanel.lines * kLineBytes;
 
   static TileConfig Config(uint32_t rows) {
@@ -223,12 +270,12 @@ struct SuperBlockTiles {
   static inline void MultiplyGroup(const ActivationRows& x, uint32_t b, int p) {
     LoadTile<kA + kGroup>(x.quants + kGroup * kTileRows * x.quant_stride + size_t{b} * 256 + 64 * p,
                           x.quant_stride);
-    MultiplySignedSigned<kUpper + 2 * kGroup, kA + kGroup, kB>();
-    if constexpr (Type::kLowerIsSigned) {
-      MultiplySignedSigned<kLower + 2 * kGroup, kA + kGroup, kB + 1>();
-    } else {
-      MultiplySignedUnsigned<kLower + 2 * kGroup, kA + kGroup, kB + 1>();
+    if constexpr (Type::kTwoPlanes && Type::kUpperIsSigned) {
+      MultiplySignedSigned<kUpper + 2 * kGroup, kA + kGroup, kB>();
+    } else if constexpr (Type::kTwoPlanes) {
+      MultiplySignedUnsigned<kUpper + 2 * kGroup, kA + kGroup, kB>();
     }
+    MultiplySignedUnsigned<kLower + 2 * kGroup, kA + kGroup, kB + 1>();
   }
 
   template <int kGroups>
@@ -241,15 +288,15 @@ struct SuperBlockTiles {
       ZeroTile<kLower + 2>();
     }
     for (int p = 0; p < 4; ++p) {
-      LoadTile<kB>(planes.upper + p * 16 * kLineBytes, kLineBytes);
+      if constexpr (Type::kTwoPlanes) LoadTile<kB>(planes.upper + p * 16 * kLineBytes, kLineBytes);
       LoadTile<kB + 1>(planes.lower + p * 16 * kLineBytes, kLineBytes);
       MultiplyGroup<0>(x, b, p);
       if constexpr (kGroups == 2) MultiplyGroup<1>(x, b, p);
     }
-    StoreTile<kUpper>(dots.upper, kLineBytes);
+    if constexpr (Type::kTwoPlanes) StoreTile<kUpper>(dots.upper, kLineBytes);
     StoreTile<kLower>(dots.lower, kLineBytes);
     if constexpr (kGroups == 2) {
-      StoreTile<kUpper + 2>(dots.upper[kTileRows], kLineBytes);
+      if constexpr (Type::kTwoPlanes) StoreTile<kUpper + 2>(dots.upper[kTileRows], kLineBytes);
       StoreTile<kLower + 2>(dots.lower[kTileRows], kLineBytes);
     }
   }
@@ -269,7 +316,8 @@ struct SuperBlockTiles {
         const std::byte* const ahead =
             step + 1 < block_count ? lines + kBlockBytes : tile.next_panels;
         Fetch(halves + size_t{step + 4} * (kPanel.halves * kHalvesBytes));
-        Type::Unpack(lines, ahead, planes[step % 2]);
+        Type::Unpack(lines, halves + size_t{step} * (kPanel.halves * kHalvesBytes), ahead,
+                     planes[step % 2]);
       }
       if (step >= 1 && step - 1 < block_count) {
         MultiplyBlock<kGroups>(x, step - 1, planes[(step - 1) % 2], dots[(step - 1) % 2]);
@@ -294,7 +342,7 @@ void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_cou
   if (x.row_count < kAmxRowsMin) {
     return few_rows(panels, panel_count, output_count, x, out, out_stride);
   }
-  const size_t panel_size = PanelSize(Type::kPanel, x.inputs);
+  const size_t panel_size = PanelSize(Type::Lines::kPanel, x.inputs);
   uint32_t configured_rows = 0;
   for (uint32_t p = 0; p < panel_count; ++p) {
     const uint32_t next = p + 1 < panel_count ? p + 1 : p;
@@ -331,15 +379,12 @@ void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_cou
 
 namespace amx {
 
-void MultiplyQ4_K(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride) {
-  Multiply<Q4_K>(panels, panel_count, output_count, x, out, out_stride);
-}
-
-void MultiplyQ6_K(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride) {
-  Multiply<Q6_K>(panels, panel_count, output_count, x, out, out_stride);
-}
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ4_K, Multiply<Q4_K>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ5_K, Multiply<Q5_K>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ6_K, Multiply<Q6_K>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ2_K, Multiply<Q2_K>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ3_K, Multiply<Q3_K>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyIQ4_XS, Multiply<IQ4_XS>)
 
 }  // namespace amx
 }  // namespace outrider

@@ -1,9 +1,10 @@
-// Q8_0 and Q4_0 with AVX2, and the table.
+// The types in blocks of 32 with AVX2, and the table.
 //
 // vpmaddubsw multiplies unsigned by signed bytes and adds two neighbours into int16, with
 // saturation that the bounds below rule out. vpmaddwd then adds the two pairs of a dword into
 // int32.
 #include "common/kernels/products/products_avx2.h"
+#include "common/formats/tensors/nibble_values.h"
 #include "common/kernels/products/avx2_lanes.h"
 #include "common/kernels/products/product_tables.h"
 
@@ -13,10 +14,11 @@ namespace {
 // Registers, of 16, with four rows: eight sums (a row has two halves of the panel), the weights of
 // a line two or four, a broadcast activation; the results wait in memory.
 
-// Nibbles q are the unsigned side; -8 times the sum of the activations is added afterwards. A pair
-// is at most 2 * 15 * 127 = 3810, so all eight of a block add up in int16: 30,480.
-struct Q4_0 {
-  static constexpr QuantPanel kPanel = kQ4_0Panel;
+// Nibbles q are the unsigned side; for Q4_0 -8 times the sum of the activations is added afterwards.
+// A pair is at most 2 * 15 * 127 = 3810, so all eight of a block add up in int16: 30,480.
+template <const QuantPanel& kShape, int kOffset>
+struct FourBits {
+  static constexpr QuantPanel kPanel = kShape;
 
   template <int kRows>
   static inline void Dots(const std::byte* lines, const int8_t* const (&quants)[kRows],
@@ -41,19 +43,94 @@ struct Q4_0 {
       }
     }
     const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i minus_eight = _mm256_set1_epi16(-8);
     for (int r = 0; r < kRows; ++r) {
-      const __m256i offset = _mm256_madd_epi16(BroadcastDword(sums[r]), minus_eight);
-      dots[r][0] = _mm256_add_epi32(_mm256_madd_epi16(dots[r][0], ones), offset);
-      dots[r][1] = _mm256_add_epi32(_mm256_madd_epi16(dots[r][1], ones), offset);
+      dots[r][0] = _mm256_madd_epi16(dots[r][0], ones);
+      dots[r][1] = _mm256_madd_epi16(dots[r][1], ones);
+      if constexpr (kOffset != 0) {
+        const __m256i offset =
+            _mm256_madd_epi16(BroadcastDword(sums[r]), _mm256_set1_epi16(-kOffset));
+        dots[r][0] = _mm256_add_epi32(dots[r][0], offset);
+        dots[r][1] = _mm256_add_epi32(dots[r][1], offset);
+      }
     }
+  }
+};
+
+// The same with a fifth bit. A pair is at most 2 * 31 * 127 = 7874, so four of a block add up in
+// int16: 31,496. Those are the low nibbles', then the high ones'.
+template <const QuantPanel& kShape, int kOffset>
+struct FiveBits {
+  static constexpr QuantPanel kPanel = kShape;
+
+  template <int kHigh, int kRows>
+  static inline void AddNibbles(const std::byte* lines, const int8_t* const (&quants)[kRows],
+                                __m256i (&dots)[kRows][2]) {
+    __m256i pairs[kRows][2];
+    AddLine<kHigh, 0>(lines, quants, pairs);
+    AddLine<kHigh, 1>(lines, quants, pairs);
+    AddLine<kHigh, 2>(lines, quants, pairs);
+    AddLine<kHigh, 3>(lines, quants, pairs);
+    const __m256i ones = _mm256_set1_epi16(1);
+    for (int r = 0; r < kRows; ++r) {
+      dots[r][0] = _mm256_add_epi32(dots[r][0], _mm256_madd_epi16(pairs[r][0], ones));
+      dots[r][1] = _mm256_add_epi32(dots[r][1], _mm256_madd_epi16(pairs[r][1], ones));
+    }
+  }
+
+  template <int kHigh, int t, int kRows>
+  static inline void AddLine(const std::byte* lines, const int8_t* const (&quants)[kRows],
+                             __m256i (&pairs)[kRows][2]) {
+    const __m256i low = _mm256_set1_epi8(15);
+    for (int h = 0; h < 2; ++h) {
+      const __m256i line = LoadLine(lines + (kQ5_0NibbleLine + t) * kLineBytes, h);
+      const __m256i nibbles = _mm256_and_si256(_mm256_srli_epi16(line, 4 * kHigh), low);
+      const __m256i w = _mm256_or_si256(nibbles, MoveBit<4 * kHigh + t, 4>(LoadLine(lines, h)));
+      for (int r = 0; r < kRows; ++r) {
+        const __m256i pair =
+            _mm256_maddubs_epi16(w, BroadcastDword(quants[r] + 16 * kHigh + 4 * t));
+        pairs[r][h] = t == 0 ? pair : _mm256_add_epi16(pairs[r][h], pair);
+      }
+    }
+  }
+
+  template <int kRows>
+  static inline void Dots(const std::byte* lines, const int8_t* const (&quants)[kRows],
+                          const int16_t* const (&sums)[kRows], __m256i (&dots)[kRows][2]) {
+    for (int r = 0; r < kRows; ++r) {
+      dots[r][0] = kOffset == 0
+                       ? _mm256_setzero_si256()
+                       : _mm256_madd_epi16(BroadcastDword(sums[r]), _mm256_set1_epi16(-kOffset));
+      dots[r][1] = dots[r][0];
+    }
+    AddNibbles<0>(lines, quants, dots);
+    AddNibbles<1>(lines, quants, dots);
+  }
+};
+
+struct Q8_0Lines {
+  static constexpr QuantPanel kPanel = kQ8_0Panel;
+
+  static inline __m256i Load(const std::byte* lines, int t, int h) {
+    return LoadLine(lines + t * kLineBytes, h);
+  }
+};
+
+// Nibbles that are looked up.
+template <const QuantPanel& kShape, const int8_t (&kValues)[16]>
+struct ValueLines {
+  static constexpr QuantPanel kPanel = kShape;
+
+  static inline __m256i Load(const std::byte* lines, int t, int h) {
+    const __m256i line = LoadLine(lines + t % 4 * kLineBytes, h);
+    return Values<kValues>(t < 4 ? line : _mm256_srli_epi16(line, 4));
   }
 };
 
 // |w|, up to 128, is the unsigned side and the activation takes over w's sign. A pair is at most
 // 2 * 128 * 127 = 32,512; two would not fit, so each is widened.
-struct Q8_0 {
-  static constexpr QuantPanel kPanel = kQ8_0Panel;
+template <typename Lines>
+struct SignedBytes {
+  static constexpr QuantPanel kPanel = Lines::kPanel;
 
   template <int kRows>
   static inline void Dots(const std::byte* lines, const int8_t* const (&quants)[kRows],
@@ -62,7 +139,7 @@ struct Q8_0 {
     for (int r = 0; r < kRows; ++r) dots[r][0] = dots[r][1] = _mm256_setzero_si256();
     for (int t = 0; t < 8; ++t) {
       for (int h = 0; h < 2; ++h) {
-        const __m256i w = LoadLine(lines + t * kLineBytes, h);
+        const __m256i w = Lines::Load(lines, t, h);
         const __m256i magnitude = _mm256_abs_epi8(w);
         for (int r = 0; r < kRows; ++r) {
           const __m256i x = _mm256_sign_epi8(BroadcastDword(quants[r] + 4 * t), w);
@@ -102,8 +179,8 @@ struct BlockKernel {
       const float* const scales = tile.x.scales + b * tile.x.scale_stride;
       __m256i dots[kRows][2];
       Type::Dots(tile.panels + b * kBlockBytes, quants, sums, dots);
-      const __m256 scale0 = LoadHalves(halves, 0);
-      const __m256 scale1 = LoadHalves(halves, 1);
+      const __m256 scale0 = LoadScale(halves, 0);
+      const __m256 scale1 = LoadScale(halves, 1);
       for (int r = 0; r < kRows; ++r) {
         const __m256 row_scale = _mm256_set1_ps(scales[r]);
         y[r][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r][0]), _mm256_mul_ps(scale0, row_scale),
@@ -111,14 +188,34 @@ struct BlockKernel {
         y[r][1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r][1]), _mm256_mul_ps(scale1, row_scale),
                                   y[r][1]);
       }
+      if constexpr (kPanel.halves == 2) AddMinima(halves + kHalvesBytes, sums, scales, y);
       for (int r = 0; r < kRows; ++r) {
         quants[r] += 32;
         sums[r] += 2;
       }
-      halves += kHalvesBytes;
+      halves += kPanel.halves * kHalvesBytes;
       ahead += kBlockBytes;
     }
     StoreResults(y, tile);
+  }
+
+  static inline __m256 LoadScale(const std::byte* halves, int h) {
+    return kPanel.exponents ? LoadBfloat16(halves, h) : LoadHalves(halves, h);
+  }
+
+  // y += float(sum of the row's 32) * (m * the row's scale)
+  template <int kRows>
+  static inline void AddMinima(const std::byte* minima, const int16_t* const (&sums)[kRows],
+                               const float* scales, __m256 (&y)[kRows][2]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    const __m256 minimum0 = LoadHalves(minima, 0);
+    const __m256 minimum1 = LoadHalves(minima, 1);
+    for (int r = 0; r < kRows; ++r) {
+      const __m256 sum = _mm256_cvtepi32_ps(_mm256_madd_epi16(BroadcastDword(sums[r]), ones));
+      const __m256 row_scale = _mm256_set1_ps(scales[r]);
+      y[r][0] = _mm256_fmadd_ps(sum, _mm256_mul_ps(minimum0, row_scale), y[r][0]);
+      y[r][1] = _mm256_fmadd_ps(sum, _mm256_mul_ps(minimum1, row_scale), y[r][1]);
+    }
   }
 };
 
@@ -135,10 +232,19 @@ const ProductKernels kAvx2Products = {
     .f32 = avx2::MultiplyF32,
     .f16 = avx2::MultiplyF16,
     .bf16 = avx2::MultiplyBF16,
-    .q8_0 = Multiply<Q8_0>,
-    .q4_0 = Multiply<Q4_0>,
+    .q8_0 = Multiply<SignedBytes<Q8_0Lines>>,
+    .q4_0 = Multiply<FourBits<kQ4_0Panel, 8>>,
+    .q4_1 = Multiply<FourBits<kQ4_1Panel, 0>>,
+    .q5_0 = Multiply<FiveBits<kQ5_0Panel, 16>>,
+    .q5_1 = Multiply<FiveBits<kQ5_1Panel, 0>>,
+    .iq4_nl = Multiply<SignedBytes<ValueLines<kIQ4_NLPanel, kIq4Values>>>,
+    .mxfp4 = Multiply<SignedBytes<ValueLines<kMXFP4Panel, kMxfp4Values>>>,
     .q4_k = avx2::MultiplyQ4_K,
+    .q5_k = avx2::MultiplyQ5_K,
     .q6_k = avx2::MultiplyQ6_K,
+    .q2_k = avx2::MultiplyQ2_K,
+    .q3_k = avx2::MultiplyQ3_K,
+    .iq4_xs = avx2::MultiplyIQ4_XS,
 };
 
 }  // namespace outrider

@@ -1,39 +1,19 @@
-// Q8_0 and Q4_0 with AVX-512 VNNI, and the table.
+// The types in blocks of 32 with AVX-512 VNNI, and the table.
 //
-// vpdpbusd multiplies unsigned by signed bytes. The weights are made the unsigned side by adding
-// 128 or 8; the integer accumulator starts at -128 or -8 times the sum of the activations, so that
-// the block's integer comes out exact and signed.
+// vpdpbusd multiplies unsigned by signed bytes. Weights that can be negative are made the unsigned
+// side by adding 128, 16, 12 or 8; the integer accumulator starts at minus that times the sum of the
+// activations, so that the block's integer comes out exact and signed.
 //
 // vpdpbusd answers after five or six cycles and two start in each, so a dozen sums have to take
 // turns: up to eight rows and two panels make sixteen. The weights of a step are unpacked as it
 // comes, and where there are more than eight results they stay in memory until the end of a block:
 // sums and results together would fill the 32 registers.
 #include "common/kernels/products/products_avx512.h"
-#include "common/kernels/products/avx512_lanes.h"
+#include "common/kernels/products/avx512_block_lanes.h"
 #include "common/kernels/products/product_tables.h"
 
 namespace outrider {
 namespace {
-
-// The 32 weights of a block of 16 outputs as unsigned bytes: those of step t are k = 4t..4t+3.
-struct Q4_0Lines {
-  static constexpr QuantPanel kPanel = kQ4_0Panel;
-  static constexpr int kOffset = 8;
-
-  static inline __m512i Load(const std::byte* lines, int t) {
-    const __m512i line = LoadLine(lines + t % 4 * kLineBytes);
-    return _mm512_and_si512(t < 4 ? line : _mm512_srli_epi16(line, 4), _mm512_set1_epi8(15));
-  }
-};
-
-struct Q8_0Lines {
-  static constexpr QuantPanel kPanel = kQ8_0Panel;
-  static constexpr int kOffset = 128;
-
-  static inline __m512i Load(const std::byte* lines, int t) {
-    return _mm512_xor_si512(LoadLine(lines + t * kLineBytes), _mm512_set1_epi8(-128));
-  }
-};
 
 // Tells GCC that the results are elsewhere, so that it neither holds them in registers nor copies
 // them about while the sums need those.
@@ -55,6 +35,7 @@ struct BlockKernel {
     const size_t halves_offset = HalvesOffset(kPanel, tile.x.inputs);
     const uint32_t fetch_blocks = kFetchAhead / kBlockBytes;
     const __m512i offsets = _mm512_set1_epi16(-Lines::kOffset);
+    const __m512i ones = _mm512_set1_epi16(1);
 
     __m512 y[kPanels][kRows];
     for (int p = 0; p < kPanels; ++p) {
@@ -71,8 +52,11 @@ struct BlockKernel {
       const int16_t* const sums = tile.x.sums + size_t{b} * 2;
       __m512i dot[kPanels][kRows];
       for (int r = 0; r < kRows; ++r) {
-        dot[0][r] = _mm512_dpwssd_epi32(_mm512_setzero_si512(), offsets,
-                                        BroadcastDword(sums + r * tile.x.sum_stride));
+        dot[0][r] = _mm512_setzero_si512();
+        if constexpr (Lines::kOffset != 0) {
+          dot[0][r] =
+              _mm512_dpwssd_epi32(dot[0][r], offsets, BroadcastDword(sums + r * tile.x.sum_stride));
+        }
         for (int p = 1; p < kPanels; ++p) dot[p][r] = dot[0][r];
       }
 #pragma GCC unroll 8  // else it stays a loop, and an address is computed for every step
@@ -88,12 +72,20 @@ struct BlockKernel {
       }
       if constexpr (kRows * kPanels > 8) KeepInMemory(y);
       for (int p = 0; p < kPanels; ++p) {
-        const __m512 scale = LoadHalves(tile.panels + p * tile.panel_size + halves_offset +
-                                        size_t{b} * kHalvesBytes);
+        const std::byte* const halves = tile.panels + p * tile.panel_size + halves_offset +
+                                        size_t{b} * (kPanel.halves * kHalvesBytes);
+        const __m512 scale = LoadScale<Lines>(halves);
         for (int r = 0; r < kRows; ++r) {
           const __m512 row_scale = _mm512_set1_ps(tile.x.scales[b * tile.x.scale_stride + r]);
           y[p][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[p][r]), _mm512_mul_ps(scale, row_scale),
                                     y[p][r]);
+          if constexpr (kPanel.halves == 2) {
+            const __m512i sum = _mm512_dpwssd_epi32(_mm512_setzero_si512(), ones,
+                                                    BroadcastDword(sums + r * tile.x.sum_stride));
+            const __m512 minimum = LoadHalves(halves + kHalvesBytes);
+            y[p][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(minimum, row_scale),
+                                      y[p][r]);
+          }
         }
       }
       if constexpr (kRows * kPanels > 8) KeepInMemory(y);
@@ -117,8 +109,17 @@ const ProductKernels kAvx512Products = {
     .bf16 = avx512::MultiplyBF16,
     .q8_0 = Multiply<Q8_0Lines>,
     .q4_0 = Multiply<Q4_0Lines>,
+    .q4_1 = Multiply<Q4_1Lines>,
+    .q5_0 = Multiply<Q5_0Lines>,
+    .q5_1 = Multiply<Q5_1Lines>,
+    .iq4_nl = Multiply<IQ4_NLLines>,
+    .mxfp4 = Multiply<MXFP4Lines>,
     .q4_k = avx512::MultiplyQ4_K,
+    .q5_k = avx512::MultiplyQ5_K,
     .q6_k = avx512::MultiplyQ6_K,
+    .q2_k = avx512::MultiplyQ2_K,
+    .q3_k = avx512::MultiplyQ3_K,
+    .iq4_xs = avx512::MultiplyIQ4_XS,
 };
 
 }  // namespace outrider

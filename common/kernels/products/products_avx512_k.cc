@@ -1,5 +1,5 @@
-// Q4_K and Q6_K with AVX-512 VNNI. Everything is an exact integer until a super-block of 256 is
-// done: vpdpbusd over a sub-block, vpmulld by its integer scale.
+// The types in super-blocks of 256 with AVX-512 VNNI. Everything is an exact integer until a
+// super-block is done: vpdpbusd over a sub-block, vpmulld by its integer scale.
 //
 // Registers, of 32: 8 for weights, an integer and a result per row. With two panels their
 // super-blocks take turns, so only the results double.
@@ -21,23 +21,24 @@ static inline RowBlock BlockOf(const ActivationRows& x, int r, uint32_t b) {
           .scale = x.scales[b * x.scale_stride + r]};
 }
 
-struct Q4_K {
-  static constexpr QuantPanel kPanel = kQ4_KPanel;
+// A sub-block's dots start at minus the offset times the sum of the activations.
+template <typename Lines>
+struct SuperBlock {
+  using Bytes = Fours<Lines::kWidth>;
 
+  // Elements 32j..32j+31 are one sub-block.
   template <int j, int kRows>
-  static inline void AddSubBlock(const std::byte* lines, const std::byte* ahead,
-                                 const Q4_KScales& packed, const RowBlock (&x)[kRows],
-                                 __m512i (&dots)[kRows], __m512i (&mins)[kRows]) {
-    __m512i w[8];
-    FetchEighth<kPanel, j>(ahead);
-    FetchEighthFar<kPanel, j>(lines);
-    LoadQ4_KNibbles<j>(lines, w);
-    const __m512i scales = j < 4 ? packed.scales_low : packed.scales_high;
-    const __m512i byte = _mm512_set1_epi32(255);
-    const __m512i scale = _mm512_and_si512(_mm512_srli_epi32(scales, 8 * (j % 4)), byte);
-    const __m512i min = TwiceByte(j < 4 ? packed.mins_low : packed.mins_high, j % 4);
+  static inline void AddOne(const __m512i (&w)[8], const Bytes& scales, const RowBlock (&x)[kRows],
+                            __m512i (&dots)[kRows]) {
+    const __m512i scale = SignedByteOf<j % 4>(scales.of[j / 4]);
+    const __m512i offset = _mm512_set1_epi16(-Lines::kOffset);
     __m512i dot[kRows];
-    for (int r = 0; r < kRows; ++r) dot[r] = _mm512_setzero_si512();
+    for (int r = 0; r < kRows; ++r) {
+      dot[r] = _mm512_setzero_si512();
+      if constexpr (Lines::kOffset != 0) {
+        dot[r] = _mm512_dpwssd_epi32(dot[r], offset, BroadcastDword(x[r].sums + 2 * j));
+      }
+    }
     for (int t = 0; t < 8; ++t) {
       for (int r = 0; r < kRows; ++r) {
         dot[r] = _mm512_dpbusd_epi32(dot[r], w[t], BroadcastDword(x[r].quants + 32 * j + 4 * t));
@@ -45,60 +46,25 @@ struct Q4_K {
     }
     for (int r = 0; r < kRows; ++r) {
       dots[r] = _mm512_add_epi32(dots[r], _mm512_mullo_epi32(dot[r], scale));
-      mins[r] = _mm512_dpwssd_epi32(mins[r], min, BroadcastDword(x[r].sums + 2 * j));
     }
   }
 
-  template <int kRows>
-  static inline void AddBlock(const std::byte* lines, const std::byte* halves,
-                              const std::byte* ahead, const RowBlock (&x)[kRows],
-                              __m512 (&y)[kRows]) {
-    __m512i dots[kRows];
-    __m512i mins[kRows];
-    for (int r = 0; r < kRows; ++r) dots[r] = mins[r] = _mm512_setzero_si512();
-    const Q4_KScales packed = LoadQ4_KScales(lines);
-    AddSubBlock<0>(lines, ahead, packed, x, dots, mins);
-    AddSubBlock<1>(lines, ahead, packed, x, dots, mins);
-    AddSubBlock<2>(lines, ahead, packed, x, dots, mins);
-    AddSubBlock<3>(lines, ahead, packed, x, dots, mins);
-    AddSubBlock<4>(lines, ahead, packed, x, dots, mins);
-    AddSubBlock<5>(lines, ahead, packed, x, dots, mins);
-    AddSubBlock<6>(lines, ahead, packed, x, dots, mins);
-    AddSubBlock<7>(lines, ahead, packed, x, dots, mins);
-    const __m512 d = LoadHalves(halves);
-    const __m512 dmin = LoadHalves(halves + kHalvesBytes);
-    for (int r = 0; r < kRows; ++r) {
-      const __m512 row_scale = _mm512_set1_ps(x[r].scale);
-      // Negated as an integer, as NUMERICS.md has it: a fused subtraction would add -0 for a 0.
-      const __m512i minus = _mm512_sub_epi32(_mm512_setzero_si512(), mins[r]);
-      y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), _mm512_mul_ps(d, row_scale), y[r]);
-      y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(minus), _mm512_mul_ps(dmin, row_scale), y[r]);
-    }
-  }
-};
-
-struct Q6_K {
-  static constexpr QuantPanel kPanel = kQ6_KPanel;
-
-  // Quants are 0..63 here; sub-block dots start at -32 times the sum of the activations. That picks
-  // the even or the odd of two neighbouring sums.
+  // They are two: the offset picks the even or the odd of two neighbouring sums.
   template <int j, int kRows>
-  static inline void AddTwoSubBlocks(const std::byte* lines, const std::byte* ahead,
-                                     const RowBlock (&x)[kRows], __m512i (&dots)[kRows]) {
-    __m512i w[8];
-    FetchEighth<kPanel, j>(ahead);
-    FetchEighthFar<kPanel, j>(lines);
-    LoadQ6_KQuants<j>(lines, w);
-    const __m512i scales = LoadLine(lines + (kQ6_KScaleLine + j / 2) * kLineBytes);
-    // Signed byte 2 (j % 2) of every dword, and the one after it: up to the top, and down again.
-    const __m512i scale0 = _mm512_srai_epi32(_mm512_slli_epi32(scales, 24 - 16 * (j % 2)), 24);
-    const __m512i scale1 = _mm512_srai_epi32(_mm512_slli_epi32(scales, 16 - 16 * (j % 2)), 24);
-    const __m512i even = _mm512_set1_epi32(-32 & 0xffff);
-    const __m512i odd = _mm512_set1_epi32(-32 * 65536);
+  static inline void AddTwo(const __m512i (&w)[8], const Bytes& scales, const RowBlock (&x)[kRows],
+                            __m512i (&dots)[kRows]) {
+    const __m512i scale0 = SignedByteOf<2 * (j % 2)>(scales.of[j / 2]);
+    const __m512i scale1 = SignedByteOf<2 * (j % 2) + 1>(scales.of[j / 2]);
+    const __m512i even = _mm512_set1_epi32(-Lines::kOffset & 0xffff);
+    const __m512i odd = _mm512_set1_epi32(-Lines::kOffset * 65536);
     for (int r = 0; r < kRows; ++r) {
-      const __m512i sums = BroadcastDword(x[r].sums + 2 * j);
-      __m512i dot0 = _mm512_dpwssd_epi32(_mm512_setzero_si512(), even, sums);
-      __m512i dot1 = _mm512_dpwssd_epi32(_mm512_setzero_si512(), odd, sums);
+      __m512i dot0 = _mm512_setzero_si512();
+      __m512i dot1 = _mm512_setzero_si512();
+      if constexpr (Lines::kOffset != 0) {
+        const __m512i sums = BroadcastDword(x[r].sums + 2 * j);
+        dot0 = _mm512_dpwssd_epi32(dot0, even, sums);
+        dot1 = _mm512_dpwssd_epi32(dot1, odd, sums);
+      }
       const int8_t* const quants = x[r].quants + 32 * j;
       for (int t = 0; t < 4; ++t) {
         dot0 = _mm512_dpbusd_epi32(dot0, w[t], BroadcastDword(quants + 4 * t));
@@ -109,33 +75,65 @@ struct Q6_K {
     }
   }
 
+  template <int j, int kRows>
+  static inline void Add(const std::byte* lines, const std::byte* ahead, const Bytes& scales,
+                         const Bytes& minima, const RowBlock (&x)[kRows], __m512i (&dots)[kRows],
+                         __m512i (&mins)[kRows]) {
+    __m512i w[8];
+    FetchEighth<Lines::kPanel, j>(ahead);
+    FetchEighthFar<Lines::kPanel, j>(lines);
+    Lines::template Load<j>(lines, w);
+    if constexpr (Lines::kWidth == 32) {
+      AddOne<j>(w, scales, x, dots);
+    } else {
+      AddTwo<j>(w, scales, x, dots);
+    }
+    if constexpr (Lines::kMinima) {
+      const __m512i min = Lines::kWidth == 32 ? TwiceByte(minima.of[j / 4], j % 4)
+                                              : TwoBytes(minima.of[j / 2], 2 * (j % 2));
+      for (int r = 0; r < kRows; ++r) {
+        mins[r] = _mm512_dpwssd_epi32(mins[r], min, BroadcastDword(x[r].sums + 2 * j));
+      }
+    }
+  }
+
   template <int kRows>
   static inline void AddBlock(const std::byte* lines, const std::byte* halves,
                               const std::byte* ahead, const RowBlock (&x)[kRows],
                               __m512 (&y)[kRows]) {
     __m512i dots[kRows];
-    for (int r = 0; r < kRows; ++r) dots[r] = _mm512_setzero_si512();
-    AddTwoSubBlocks<0>(lines, ahead, x, dots);
-    AddTwoSubBlocks<1>(lines, ahead, x, dots);
-    AddTwoSubBlocks<2>(lines, ahead, x, dots);
-    AddTwoSubBlocks<3>(lines, ahead, x, dots);
-    AddTwoSubBlocks<4>(lines, ahead, x, dots);
-    AddTwoSubBlocks<5>(lines, ahead, x, dots);
-    AddTwoSubBlocks<6>(lines, ahead, x, dots);
-    AddTwoSubBlocks<7>(lines, ahead, x, dots);
+    __m512i mins[kRows];
+    for (int r = 0; r < kRows; ++r) dots[r] = mins[r] = _mm512_setzero_si512();
+    Bytes scales;
+    Bytes minima;
+    Lines::LoadScales(lines, halves, scales, minima);
+    Add<0>(lines, ahead, scales, minima, x, dots, mins);
+    Add<1>(lines, ahead, scales, minima, x, dots, mins);
+    Add<2>(lines, ahead, scales, minima, x, dots, mins);
+    Add<3>(lines, ahead, scales, minima, x, dots, mins);
+    Add<4>(lines, ahead, scales, minima, x, dots, mins);
+    Add<5>(lines, ahead, scales, minima, x, dots, mins);
+    Add<6>(lines, ahead, scales, minima, x, dots, mins);
+    Add<7>(lines, ahead, scales, minima, x, dots, mins);
     const __m512 d = LoadHalves(halves);
     for (int r = 0; r < kRows; ++r) {
-      const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(x[r].scale));
-      y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), scale, y[r]);
+      const __m512 row_scale = _mm512_set1_ps(x[r].scale);
+      y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), _mm512_mul_ps(d, row_scale), y[r]);
+      if constexpr (Lines::kMinima) {
+        // Negated as an integer, as NUMERICS.md has it: a fused subtraction would add -0 for a 0.
+        const __m512i minus = _mm512_sub_epi32(_mm512_setzero_si512(), mins[r]);
+        const __m512 dmin = LoadHalves(halves + kHalvesBytes);
+        y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(minus), _mm512_mul_ps(dmin, row_scale), y[r]);
+      }
     }
   }
 };
 
-template <typename Type>
+template <typename Lines>
 struct SuperBlockKernel {
   static constexpr uint32_t kRowsMax = 8;
   static constexpr uint32_t kPairRowsMax = 4;
-  static constexpr QuantPanel kPanel = Type::kPanel;
+  static constexpr QuantPanel kPanel = Lines::kPanel;
   static constexpr size_t kBlockBytes = kPanel.lines * kLineBytes;
 
   template <int kRows, int kPanels>
@@ -157,28 +155,30 @@ struct SuperBlockKernel {
         const std::byte* const halves = tile.panels + p * tile.panel_size + halves_offset +
                                         size_t{b} * (kPanel.halves * kHalvesBytes);
         Fetch(halves + 2 * kLineBytes);
-        Type::AddBlock(lines, halves, ahead, x, y[p]);
+        SuperBlock<Lines>::AddBlock(lines, halves, ahead, x, y[p]);
       }
     }
     StoreResults(y, tile);
   }
 };
 
+template <typename Lines>
+void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
+              const ActivationRows& x, float* out, size_t out_stride) {
+  MultiplyTiles<SuperBlockKernel<Lines>>(PanelSize(Lines::kPanel, x.inputs), panels, panel_count,
+                                         output_count, x, out, out_stride);
+}
+
 }  // namespace
 
 namespace avx512 {
 
-void MultiplyQ4_K(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride) {
-  MultiplyTiles<SuperBlockKernel<Q4_K>>(PanelSize(kQ4_KPanel, x.inputs), panels, panel_count,
-                                        output_count, x, out, out_stride);
-}
-
-void MultiplyQ6_K(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
-                  const ActivationRows& x, float* out, size_t out_stride) {
-  MultiplyTiles<SuperBlockKernel<Q6_K>>(PanelSize(kQ6_KPanel, x.inputs), panels, panel_count,
-                                        output_count, x, out, out_stride);
-}
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ4_K, Multiply<Q4_KLines>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ5_K, Multiply<Q5_KLines>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ6_K, Multiply<Q6_KLines>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ2_K, Multiply<Q2_KLines>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyQ3_K, Multiply<Q3_KLines>)
+OUTRIDER_DEFINE_PRODUCT(MultiplyIQ4_XS, Multiply<IQ4_XSLines>)
 
 }  // namespace avx512
 }  // namespace outrider

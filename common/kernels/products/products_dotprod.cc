@@ -2,7 +2,6 @@
 // four outputs by four activations, which it picks from a register of sixteen.
 #include "common/kernels/products/neon_quants.h"
 #include "common/kernels/products/product_tables.h"
-#include "common/kernels/products/products_neon.h"
 
 namespace outrider {
 namespace {
@@ -25,14 +24,6 @@ struct Sdot {
 
 }  // namespace
 
-const ProductKernels kDotprodProducts = {
-    .f32 = neon::MultiplyF32,
-    .f16 = neon::MultiplyF16,
-    .bf16 = neon::MultiplyBF16,
-    .q8_0 = MultiplyNeon<Q8_0Neon<Sdot>>,
-    .q4_0 = MultiplyNeon<Q4_0Neon<Sdot>>,
-    .q4_k = MultiplyNeon<Q4_KNeon<Sdot>>,
-    .q6_k = MultiplyNeon<Q6_KNeon<Sdot>>,
-};
+const ProductKernels kDotprodProducts = NeonProducts<Sdot>();
 
 }  // namespace outrider

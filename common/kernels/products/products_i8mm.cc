@@ -3,7 +3,6 @@
 // sdot.
 #include "common/kernels/products/neon_quants.h"
 #include "common/kernels/products/product_tables.h"
-#include "common/kernels/products/products_neon.h"
 
 namespace outrider {
 namespace {
@@ -49,14 +48,6 @@ struct Smmla {
 
 }  // namespace
 
-const ProductKernels kI8mmProducts = {
-    .f32 = neon::MultiplyF32,
-    .f16 = neon::MultiplyF16,
-    .bf16 = neon::MultiplyBF16,
-    .q8_0 = MultiplyNeon<Q8_0Neon<Smmla>>,
-    .q4_0 = MultiplyNeon<Q4_0Neon<Smmla>>,
-    .q4_k = MultiplyNeon<Q4_KNeon<Smmla>>,
-    .q6_k = MultiplyNeon<Q6_KNeon<Smmla>>,
-};
+const ProductKernels kI8mmProducts = NeonProducts<Smmla>();
 
 }  // namespace outrider

@@ -72,8 +72,17 @@ inline constexpr PanelType kPanelTypes[] = {
     {"BF16", &ProductKernels::bf16, nullptr, 2},
     {"Q8_0", &ProductKernels::q8_0, &kQ8_0Panel, 0},
     {"Q4_0", &ProductKernels::q4_0, &kQ4_0Panel, 0},
+    {"Q4_1", &ProductKernels::q4_1, &kQ4_1Panel, 0},
+    {"Q5_0", &ProductKernels::q5_0, &kQ5_0Panel, 0},
+    {"Q5_1", &ProductKernels::q5_1, &kQ5_1Panel, 0},
+    {"IQ4_NL", &ProductKernels::iq4_nl, &kIQ4_NLPanel, 0},
+    {"MXFP4", &ProductKernels::mxfp4, &kMXFP4Panel, 0},
     {"Q4_K", &ProductKernels::q4_k, &kQ4_KPanel, 0},
+    {"Q5_K", &ProductKernels::q5_k, &kQ5_KPanel, 0},
     {"Q6_K", &ProductKernels::q6_k, &kQ6_KPanel, 0},
+    {"Q2_K", &ProductKernels::q2_k, &kQ2_KPanel, 0},
+    {"Q3_K", &ProductKernels::q3_k, &kQ3_KPanel, 0},
+    {"IQ4_XS", &ProductKernels::iq4_xs, &kIQ4_XSPanel, 0},
 };
 
 // 64-byte aligned bytes that end where they end: a vector would let kernels read past it unseen.
@@ -129,8 +138,17 @@ inline void FillQuantPanel(const PanelType& type, uint32_t inputs, Weights weigh
     panel[i] = static_cast<std::byte>(byte);
   }
   for (size_t i = halves_at; i < type.Size(inputs); i += 2) {
-    const uint16_t half = weights == Weights::kAnyScales ? static_cast<uint16_t>(seeded.Next())
-                                                         : OrdinaryHalf(seeded);
+    uint16_t half = weights == Weights::kAnyScales ? static_cast<uint16_t>(seeded.Next())
+                                                   : OrdinaryHalf(seeded);
+    if (type.quants->exponents) {  // powers of two as bfloat16, of which two are subnormal
+      const auto exponent = static_cast<uint16_t>(
+          weights == Weights::kAnyScales ? seeded.Below(256) : 118 + seeded.Below(8));
+      half = static_cast<uint16_t>(exponent < 2 ? 0x20 << exponent : (exponent - 1) << 7);
+    }
+    // The other half of IQ4_XS is bits of scales.
+    const bool bits = type.quants == &kIQ4_XSPanel && (i - halves_at) / kHalvesBytes % 2 == 1;
+    if (bits && weights == Weights::kOneBits) half = 0xffff;
+    if (bits && (weights == Weights::kZeroBits || weights == Weights::kLowest)) half = 0;
     std::memcpy(panel + i, &half, 2);
   }
 }

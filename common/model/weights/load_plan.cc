@@ -254,7 +254,8 @@ LoadPlan<FeedForwardWeights> LoadPlanner::Expert(uint32_t layer, uint32_t expert
 absl::Status CheckRunnable(const ModelTensor& tensor, const std::string& path) {
   if (HasPanels(tensor.type) || CanDequantize(tensor.type)) return absl::OkStatus();
   return Unimplemented(path, ": tensor ", tensor.name, " is ", Name(tensor.type),
-                       ", which is not supported for running; take a file of another type");
+                       ", which is not supported for running; take a file of another type, such as "
+                       "Q4_K_M or IQ4_XS");
 }
 
 }  // namespace outrider
