@@ -15,8 +15,8 @@
 //   Q5_0    5 lines: 1 of fifth bits, byte i of a dword has k = 4t + i in bit t; then as Q4_0
 //   Q5_1    as Q5_0.  Halves: d, m
 //   IQ4_NL  as Q4_0; nibbles are indices into kIq4Values (nibble_values.h)
-//   MXFP4   as Q4_0; nibbles are indices into kMxfp4Values.  Its scale, a power of two that GGUF keeps
-//           as one byte, is a bfloat16 here
+//   MXFP4   as Q4_0; nibbles are indices into kMxfp4Values.  Its scale, a power of two that GGUF
+//           keeps as one byte, is a bfloat16 here
 //   Q4_K    35 lines: 3 of packed 6-bit scales and minima, 32 of nibbles: line 8p + t has
 //           k = 64p + 4t..4t+3 in low nibbles and k + 32 in high ones.  Halves: d, dmin
 //   Q5_K    43 lines: 3 as Q4_K; 8 of fifth bits, line t has k = 32j + 4t.. in bit j; 32 as Q4_K.

@@ -1,6 +1,6 @@
-// The bytes of the types in blocks of 32 in AVX-512 registers, for the VNNI and the AMX kernels: the
-// 32 weights of a block of 16 outputs as unsigned bytes, kOffset above what they stand for. Those of
-// step t are k = 4t..4t+3. Static, as in product_loop.h.
+// The bytes of the types in blocks of 32 in AVX-512 registers, for the VNNI and the AMX kernels:
+// the 32 weights of a block of 16 outputs as unsigned bytes, kOffset above what they stand for.
+// Those of step t are k = 4t..4t+3. Static, as in product_loop.h.
 #pragma once
 
 #include "common/formats/tensors/nibble_values.h"

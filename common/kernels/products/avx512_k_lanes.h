@@ -7,7 +7,8 @@
 //     static constexpr int kOffset;   // bytes are this much above what they stand for
 //     static constexpr bool kMinima;  // sub-blocks have minima
 //
-//     // Byte i of lane n of scales[f] is the scale of output n's sub-block 4f + i, and so are minima.
+//     // Byte i of lane n of scales.of[f] is the scale of output n's sub-block 4f + i; minima
+//     // likewise.
 //     static void LoadScales(const std::byte* lines, const std::byte* halves,
 //                            Fours<kWidth>& scales, Fours<kWidth>& minima);
 //     // Elements 32j..32j+31 as unsigned bytes: vector t has k = 32j + 4t..4t+3.
@@ -230,8 +231,8 @@ struct IQ4_XSLines {
   static constexpr int kOffset = 128;
   static constexpr bool kMinima = false;
 
-  // Lower halves of scales 2i and 2i + 1 are the nibbles of byte i; their upper bit pairs are nibble
-  // i of 16 bits, which are dealt to the bytes of a dword.
+  // Lower halves of scales 2i and 2i + 1 are the nibbles of byte i; their upper bit pairs are
+  // nibble i of 16 bits, which are dealt to the bytes of a dword.
   static inline void LoadScales(const std::byte* lines, const std::byte* halves, Fours<32>& scales,
                                 Fours<32>&) {
     const __m512i low = _mm512_set1_epi8(15);

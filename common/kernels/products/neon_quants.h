@@ -248,8 +248,8 @@ struct IQ4_XSNeon {
   static constexpr int kWidth = 32;
   static constexpr bool kMinima = false;
 
-  // Lower halves of scales 2i and 2i + 1 are the nibbles of byte i; their upper bit pairs are nibble
-  // i of 16 bits, which are dealt to the bytes of a dword.
+  // Lower halves of scales 2i and 2i + 1 are the nibbles of byte i; their upper bit pairs are
+  // nibble i of 16 bits, which are dealt to the bytes of a dword.
   static inline void LoadScales(const std::byte* lines, const std::byte* halves, int g,
                                 uint8x16_t (&scales)[2], uint8x16_t (&)[2]) {
     const uint8x16_t line = LoadLine(lines, g);

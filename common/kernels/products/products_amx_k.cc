@@ -4,8 +4,8 @@
 // 256 is one sum and is scaled as floats once. The products can need more than a byte and are then
 // split over two planes, each multiplied as a tile of its own:
 //
-//   Q4_K Q5_K         scale = 8 * upper + lower, three bits each: planes upper * q and lower * q, <=
-//                     7 * 31. A 16-bit multiplication makes two of them at once, as no product
+//   Q4_K Q5_K         scale = 8 * upper + lower, three bits each: planes upper * q and lower * q,
+//                     <= 7 * 31. A 16-bit multiplication makes two of them at once, as no product
 //                     leaves its byte.
 //                     i = 8 * (sum over the upper plane) + (sum over the lower)
 //   Q2_K              scale * q <= 15 * 3 needs the lower plane only.

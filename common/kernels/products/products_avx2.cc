@@ -14,8 +14,9 @@ namespace {
 // Registers, of 16, with four rows: eight sums (a row has two halves of the panel), the weights of
 // a line two or four, a broadcast activation; the results wait in memory.
 
-// Nibbles q are the unsigned side; for Q4_0 -8 times the sum of the activations is added afterwards.
-// A pair is at most 2 * 15 * 127 = 3810, so all eight of a block add up in int16: 30,480.
+// Nibbles q are the unsigned side; for Q4_0 -8 times the sum of the activations is added
+// afterwards. A pair is at most 2 * 15 * 127 = 3810, so all eight of a block add up in int16:
+// 30,480.
 template <const QuantPanel& kShape, int kOffset>
 struct FourBits {
   static constexpr QuantPanel kPanel = kShape;

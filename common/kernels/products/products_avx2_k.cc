@@ -1,16 +1,16 @@
 // The types in super-blocks of 256 with AVX2: vpmaddubsw into int16 as far as that holds, then
-// vpmaddwd with the integer scale of the sub-block in both of its halves, which scales and widens at
-// once. A type says how its bytes are unpacked:
+// vpmaddwd with the integer scale of the sub-block in both of its halves, which scales and widens
+// at once. A type says how its bytes are unpacked:
 //
 //   struct Type {
 //     static constexpr QuantPanel kPanel;
 //     static constexpr int kWidth;      // elements of a sub-block, 16 or 32
-//     static constexpr int kPairs;      // results of vpmaddubsw, of a sub-block, that an int16 holds
+//     static constexpr int kPairs;      // results of vpmaddubsw, of a sub-block, that fit int16
 //     static constexpr int kOffset;     // bytes q stand for q - 2^kOffset; 0: for themselves
 //     static constexpr bool kMinima;    // sub-blocks have minima
 //     static constexpr bool kSigned;    // bytes are signed
 //
-//     // Byte i of lane n of scales[f] is the scale of output n's sub-block 4f + i, and so are minima.
+//     // Byte i of lane n of scales[f] is the scale of output n's sub-block 4f + i; so for minima.
 //     static void LoadScales(const std::byte* lines, const std::byte* halves, int h,
 //                            __m256i (&scales)[kFours], __m256i (&minima)[kFours]);
 //     // Elements 32j..32j+31: vector t has k = 32j + 4t..4t+3.
@@ -218,8 +218,8 @@ struct IQ4_XS {
   static constexpr bool kMinima = false;
   static constexpr bool kSigned = true;
 
-  // Lower halves of scales 2i and 2i + 1 are the nibbles of byte i; their upper bit pairs are nibble
-  // i of 16 bits, which are dealt to the bytes of a dword.
+  // Lower halves of scales 2i and 2i + 1 are the nibbles of byte i; their upper bit pairs are
+  // nibble i of 16 bits, which are dealt to the bytes of a dword.
   static inline void LoadScales(const std::byte* lines, const std::byte* halves, int h,
                                 __m256i (&scales)[2], __m256i (&)[2]) {
     const __m256i low = _mm256_set1_epi8(15);

@@ -1,8 +1,8 @@
 // The types in blocks of 32 with AVX-512 VNNI, and the table.
 //
 // vpdpbusd multiplies unsigned by signed bytes. Weights that can be negative are made the unsigned
-// side by adding 128, 16, 12 or 8; the integer accumulator starts at minus that times the sum of the
-// activations, so that the block's integer comes out exact and signed.
+// side by adding 128, 16, 12 or 8; the integer accumulator starts at minus that times the sum of
+// the activations, so that the block's integer comes out exact and signed.
 //
 // vpdpbusd answers after five or six cycles and two start in each, so a dozen sums have to take
 // turns: up to eight rows and two panels make sixteen. The weights of a step are unpacked as it
