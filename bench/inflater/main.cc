@@ -129,8 +129,11 @@ int main(int argc, char** argv) {
   app.add_option("--kv-heads", flags.shape.kv_head_count, "Key heads");
   app.add_option("--feed-forward", flags.shape.feed_forward_length, "Its inner dimensions");
   app.add_option("--type", flags.type,
-                 "f32, f16, bf16, q8_0, q4_0 or q4_k; without it tensors keep their types")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"}, CLI::ignore_case));
+                 "f32, f16, bf16, q8_0, q6_k, q5_k, q4_k, q4_0 or iq4_xs; without it tensors keep "
+                 "their types")
+      ->check(
+          CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0", "iq4_xs"},
+                        CLI::ignore_case));
   app.add_flag("--flash", flags.shape.flash,
                "Lay tensors out on 4096-byte boundaries, for streaming from flash");
   app.add_option("--exits", flags.exits, "Exit heads of the model, to grow with it");

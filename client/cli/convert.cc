@@ -59,8 +59,9 @@ void AddConvertCommand(CLI::App& app, CommandBody& chosen) {
       app.add_subcommand("convert", "Write a model as one GGUF file, quantised if wanted");
   command->footer(
       "The output appears under its name when it is complete; an interrupted run leaves nothing.\n"
-      "q4_0 and q4_k are mixes as llama.cpp makes them: norms stay f32, the output matrix is "
-      "q6_k.\n"
+      "The quantised types are mixes as llama.cpp makes them (q4_k is its Q4_K_M, q5_k its "
+      "Q5_K_M): "
+      "norms stay f32, the output matrix is q6_k.\n"
       "  outrider convert ./Qwen2.5-0.5B-Instruct --out qwen.gguf --type q8_0\n"
       "  outrider convert qwen.gguf --out qwen-flash.gguf --type q4_k --flash");
   command->add_option("model", flags->model, "A .gguf file or a Hugging Face directory")
@@ -69,9 +70,13 @@ void AddConvertCommand(CLI::App& app, CommandBody& chosen) {
       ->required()
       ->envname("OUTRIDER_OUT");
   command
-      ->add_option("--type", flags->type,
-                   "f32, f16, bf16, q8_0, q4_0 or q4_k; without it tensors keep their types")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"}, CLI::ignore_case))
+      ->add_option(
+          "--type", flags->type,
+          "f32, f16, bf16, q8_0, q6_k, q5_k, q4_k, q4_0 or iq4_xs; without it tensors keep "
+          "their types")
+      ->check(
+          CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0", "iq4_xs"},
+                        CLI::ignore_case))
       ->envname("OUTRIDER_TYPE");
   command
       ->add_flag(

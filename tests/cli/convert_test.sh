@@ -11,7 +11,7 @@ outrider convert again.gguf --out thrice.gguf >/dev/null
 cmp again.gguf thrice.gguf
 equals F32 "$(type_of again.gguf)"
 
-# Every type; rows of 64 and 172 are too short for the 256-blocks of Q4_K and Q6_K and, 172, for those of 32.
+# Every type; rows of 64 and 172 are too short for the 256-blocks of Q4_K and others and, 172, for those of 32.
 outrider convert stories.gguf --out f16.gguf --type f16 >/dev/null
 equals 'F16 F32' "$(type_of f16.gguf)"
 outrider convert stories.gguf --out bf16.gguf --type BF16 >/dev/null
@@ -21,7 +21,11 @@ equals 'F16 F32 Q8_0' "$(type_of q8_0.gguf)"
 outrider convert stories.gguf --out q4_0.gguf --type q4_0 >/dev/null
 equals 'F16 F32 Q4_0 Q8_0' "$(type_of q4_0.gguf)"
 outrider convert stories.gguf --out q4_k.gguf --type q4_k >/dev/null
-equals 'F16 F32 Q8_0' "$(type_of q4_k.gguf)"
+equals 'F16 F32 Q5_0 Q8_0' "$(type_of q4_k.gguf)"
+outrider convert stories.gguf --out q5_k.gguf --type q5_k >/dev/null
+equals 'F16 F32 Q5_1 Q8_0' "$(type_of q5_k.gguf)"
+outrider convert stories.gguf --out iq4_xs.gguf --type iq4_xs >/dev/null
+equals 'F16 F32 IQ4_NL Q8_0' "$(type_of iq4_xs.gguf)"
 
 # The tokenizer comes along.
 ids=$(outrider tokenize stories.gguf 'Once upon a time')

@@ -35,7 +35,8 @@ TEST(MixedType, VectorsRoutersAndPositionsStayF32) {
 
 TEST(MixedType, TheOutputMatrixGetsSixBits) {
   Hyperparameters numbers = Llama(4);
-  for (const TensorType wanted : {TensorType::kQ4_0, TensorType::kQ4_K}) {
+  for (const TensorType wanted :
+       {TensorType::kQ4_0, TensorType::kQ4_K, TensorType::kQ5_K, TensorType::kIQ4_XS}) {
     EXPECT_EQ(MixedType(Tensor("output.weight", {256, 512}), numbers, wanted), TensorType::kQ6_K);
     EXPECT_EQ(MixedType(Tensor("token_embd.weight", {256, 512}), numbers, wanted), wanted);
   }
@@ -46,28 +47,62 @@ TEST(MixedType, TheOutputMatrixGetsSixBits) {
             TensorType::kQ8_0);
 }
 
-// llama.cpp's rule for Q4_K_M, written out for 32 blocks: 16 of them.
-TEST(MixedType, HalfTheBlocksOfQ4KGetMoreBitsWhereItPays) {
+// llama.cpp's rule for Q4_K_M and Q5_K_M, written out for 32 blocks: 16 of them.
+TEST(MixedType, HalfTheBlocksGetMoreBitsWhereItPays) {
   const Hyperparameters numbers = Llama(32);
-  std::vector<uint32_t> more;
-  for (uint32_t block = 0; block < 32; ++block) {
-    const std::string prefix = "blk." + std::to_string(block);
-    const TensorType down =
-        MixedType(Tensor(prefix + ".ffn_down.weight", {256, 256}), numbers, TensorType::kQ4_K);
-    EXPECT_EQ(MixedType(Tensor(prefix + ".attn_v.weight", {256, 256}), numbers, TensorType::kQ4_K),
-              down);
-    EXPECT_EQ(MixedType(Tensor(prefix + ".ffn_up.weight", {256, 256}), numbers, TensorType::kQ4_K),
-              TensorType::kQ4_K);
-    if (down == TensorType::kQ6_K) more.push_back(block);
+  for (const TensorType wanted : {TensorType::kQ4_K, TensorType::kQ5_K}) {
+    std::vector<uint32_t> more;
+    for (uint32_t block = 0; block < 32; ++block) {
+      const std::string prefix = "blk." + std::to_string(block);
+      const TensorType down =
+          MixedType(Tensor(prefix + ".ffn_down.weight", {256, 256}), numbers, wanted);
+      EXPECT_EQ(MixedType(Tensor(prefix + ".attn_v.weight", {256, 256}), numbers, wanted), down);
+      EXPECT_EQ(MixedType(Tensor(prefix + ".ffn_up.weight", {256, 256}), numbers, wanted), wanted);
+      if (down == TensorType::kQ6_K) more.push_back(block);
+    }
+    EXPECT_EQ(more,
+              (std::vector<uint32_t>{0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31}));
   }
-  EXPECT_EQ(more,
-            (std::vector<uint32_t>{0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31}));
+}
+
+// Without an importance matrix: the first eighth of the down projections, and values that four
+// queries or more share.
+TEST(MixedType, SomeOfIQ4XSGetsFiveBits) {
+  Hyperparameters numbers = Llama(32);
+  const auto type_of = [&](const std::string& name) {
+    return MixedType(Tensor(name, {256, 256}), numbers, TensorType::kIQ4_XS);
+  };
+  EXPECT_EQ(type_of("blk.3.ffn_down.weight"), TensorType::kQ5_K);
+  EXPECT_EQ(type_of("blk.4.ffn_down.weight"), TensorType::kIQ4_XS);
+  numbers.head_count.assign(32, 32);
+  numbers.head_count_kv.assign(32, 16);
+  EXPECT_EQ(type_of("blk.3.attn_v.weight"), TensorType::kIQ4_XS);
+  numbers.head_count_kv.assign(32, 8);
+  EXPECT_EQ(type_of("blk.3.attn_v.weight"), TensorType::kQ5_K);
+  EXPECT_EQ(type_of("blk.3.attn_k.weight"), TensorType::kIQ4_XS);
+}
+
+TEST(MixedType, WhatEightExpertsShareGetsMoreBits) {
+  Hyperparameters numbers = Llama(32);
+  numbers.experts.count = 8;
+  for (const TensorType wanted : {TensorType::kQ4_K, TensorType::kIQ4_XS}) {
+    EXPECT_EQ(MixedType(Tensor("blk.5.attn_k.weight", {256, 256}), numbers, wanted),
+              TensorType::kQ8_0);
+    EXPECT_EQ(MixedType(Tensor("blk.5.attn_output.weight", {256, 256}), numbers, wanted),
+              TensorType::kQ5_K);
+  }
 }
 
 TEST(MixedType, ShortRowsFallBackToATypeThatFits) {
   const Hyperparameters numbers = Llama(4);
   EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {96, 8}), numbers, TensorType::kQ4_K),
+            TensorType::kQ5_0);
+  EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {96, 8}), numbers, TensorType::kQ5_K),
+            TensorType::kQ5_1);
+  EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {96, 8}), numbers, TensorType::kQ6_K),
             TensorType::kQ8_0);
+  EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {96, 8}), numbers, TensorType::kIQ4_XS),
+            TensorType::kIQ4_NL);
   EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {100, 8}), numbers, TensorType::kQ4_K),
             TensorType::kF16);
   EXPECT_EQ(MixedType(Tensor("blk.1.attn_q.weight", {100, 8}), numbers, TensorType::kQ8_0),

@@ -23,11 +23,15 @@
 namespace outrider {
 namespace {
 
-constexpr std::array kBlockTypes = {TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_K,
-                                    TensorType::kQ6_K};
-constexpr std::array kTypes = {TensorType::kF32,  TensorType::kF16,  TensorType::kBF16,
-                               TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_K,
-                               TensorType::kQ6_K};
+constexpr std::array kBlockTypes = {TensorType::kQ8_0,  TensorType::kQ4_0, TensorType::kQ4_1,
+                                    TensorType::kQ5_0,  TensorType::kQ5_1, TensorType::kIQ4_NL,
+                                    TensorType::kQ4_K,  TensorType::kQ5_K, TensorType::kQ6_K,
+                                    TensorType::kIQ4_XS};
+constexpr std::array kTypes = {TensorType::kF32,   TensorType::kF16,  TensorType::kBF16,
+                               TensorType::kQ8_0,  TensorType::kQ4_0, TensorType::kQ4_1,
+                               TensorType::kQ5_0,  TensorType::kQ5_1, TensorType::kIQ4_NL,
+                               TensorType::kQ4_K,  TensorType::kQ5_K, TensorType::kQ6_K,
+                               TensorType::kIQ4_XS};
 
 std::vector<std::byte> MustQuantize(TensorType type, const std::vector<float>& values) {
   std::vector<std::byte> blocks(RowBytes(type, values.size()));
@@ -166,6 +170,15 @@ TEST(Quantize, IsTheSameEverywhere) {
   EXPECT_EQ(hash(TensorType::kQ6_K, "bell"), "532a0af4b16fc133");
   EXPECT_EQ(hash(TensorType::kQ6_K, "outliers"), "227a67e7bae07ef6");
   EXPECT_EQ(hash(TensorType::kQ6_K, "negative"), "75227fac9bdcdb2d");
+  EXPECT_EQ(hash(TensorType::kQ4_1, "outliers"), "807e5426822a2619");
+  EXPECT_EQ(hash(TensorType::kQ5_0, "outliers"), "80f38f13814a14d7");
+  EXPECT_EQ(hash(TensorType::kQ5_1, "outliers"), "167426c3d0788838");
+  EXPECT_EQ(hash(TensorType::kQ5_K, "bell"), "8ff9be8ed9608452");
+  EXPECT_EQ(hash(TensorType::kQ5_K, "outliers"), "da3e598d74bf652c");
+  EXPECT_EQ(hash(TensorType::kIQ4_NL, "bell"), "3d5b2f19ad2c4856");
+  EXPECT_EQ(hash(TensorType::kIQ4_NL, "outliers"), "85b3c744bb315c44");
+  EXPECT_EQ(hash(TensorType::kIQ4_XS, "bell"), "21a4a8e0162cfbe9");
+  EXPECT_EQ(hash(TensorType::kIQ4_XS, "outliers"), "2db80f7780c517a9");
 }
 
 TEST(Quantize, TreatsEachBlockByItself) {
@@ -207,7 +220,8 @@ TEST(Quantize, KnowsTypesThatCanBeReadBack) {
   const absl::Status status = Quantize(TensorType::kQ2_K, std::vector<float>(256), blocks);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Message(status),
-            "cannot make Q2_K of floats; choose one of F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K");
+            "cannot make Q2_K of floats; choose one of F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 "
+            "Q4_K Q5_K Q6_K IQ4_NL IQ4_XS");
 }
 
 TEST(Quantize, OfNothingIsNothing) {
@@ -260,6 +274,44 @@ TEST(Quantize, Q4_0IsOffByHalfAStepAndByOneAtTheFarEnd) {
       EXPECT_TRUE(std::fabs(back[i] - values[i]) <= bound)
           << values[i] << " came back as " << back[i] << ", bound " << bound;
     }
+  }
+}
+
+TEST(Quantize, FiveBitsAndMinimaAreOffByHalfAStep) {
+  for (const float sigma : {1e-3f, 1.0f, 1e3f}) {
+    const std::vector<float> values = Normal(7, 4096, sigma);
+    for (const auto& [type, steps] : std::map<TensorType, float>{
+             {TensorType::kQ4_1, 15}, {TensorType::kQ5_1, 31}, {TensorType::kQ5_0, 16}}) {
+      const std::vector<float> back = RoundTrip(type, values);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const std::span<const float> block = std::span(values).subspan(i / 32 * 32, 32);
+        const auto [low, high] = std::ranges::minmax(block);
+        const bool symmetric = type == TensorType::kQ5_0;
+        const float d = (symmetric ? Largest(block) : high - low) / steps;
+        // The far end of Q5_0 is cut from 16 to 15.
+        const bool far_end = symmetric && std::fabs(values[i]) > 15.5f * d;
+        const float minimum = symmetric ? 0 : std::max(std::fabs(low) * 0x1p-11f, 0x1p-25f);
+        const float bound =
+            d * (far_end ? 1.0f : 0.5f) + StepError(d, steps) + minimum + d * steps * 0x1p-21f;
+        EXPECT_TRUE(std::fabs(back[i] - values[i]) <= bound)
+            << Name(type) << ": " << values[i] << " came back as " << back[i] << ", bound "
+            << bound;
+      }
+    }
+  }
+}
+
+// What a bit more, or a better fitting set of values, is worth: on weights as they are.
+TEST(Quantize, MoreBitsLoseLess) {
+  const std::map<std::string, std::vector<float>> inputs = Inputs();
+  for (const char* input : {"bell", "outliers", "peaked"}) {
+    const std::vector<float>& values = inputs.at(input);
+    const auto error = [&](TensorType type) { return RmsError(RoundTrip(type, values), values); };
+    EXPECT_TRUE(error(TensorType::kQ5_0) <= 0.55 * error(TensorType::kQ4_0)) << input;
+    EXPECT_TRUE(error(TensorType::kQ5_1) <= 0.55 * error(TensorType::kQ4_1)) << input;
+    EXPECT_TRUE(error(TensorType::kQ5_K) <= 0.55 * error(TensorType::kQ4_K)) << input;
+    EXPECT_TRUE(error(TensorType::kIQ4_NL) <= 0.95 * error(TensorType::kQ4_0)) << input;
+    EXPECT_TRUE(error(TensorType::kIQ4_XS) <= 1.05 * error(TensorType::kIQ4_NL)) << input;
   }
 }
 
@@ -390,9 +442,11 @@ TEST(Quantize, ZerosStayZerosWithoutASign) {
 
 TEST(Quantize, AConstantBlockStaysConstant) {
   const std::map<TensorType, float> steps = {
-      {TensorType::kF32, 0},        {TensorType::kF16, 0},  {TensorType::kBF16, 0},
-      {TensorType::kQ8_0, 127},     {TensorType::kQ4_0, 8}, {TensorType::kQ4_K, 63 * 15},
-      {TensorType::kQ6_K, 32 * 128}};
+      {TensorType::kF32, 0},          {TensorType::kF16, 0},        {TensorType::kBF16, 0},
+      {TensorType::kQ8_0, 127},       {TensorType::kQ4_0, 8},       {TensorType::kQ4_K, 63 * 15},
+      {TensorType::kQ6_K, 32 * 128},  {TensorType::kQ4_1, 1},       {TensorType::kQ5_0, 16},
+      {TensorType::kQ5_1, 1},         {TensorType::kQ5_K, 63 * 31}, {TensorType::kIQ4_NL, 127},
+      {TensorType::kIQ4_XS, 32 * 127}};
   for (const TensorType type : kTypes) {
     for (const float constant : {1.0f, -1.0f, 0.3f, -0.01f, 12345.0f}) {
       const std::vector<float> back = RoundTrip(type, std::vector<float>(256, constant));
@@ -414,8 +468,11 @@ TEST(Quantize, OneOutlierAmongZerosSurvives) {
         std::vector<float> values(256);
         values[at] = outlier;
         const std::vector<float> back = RoundTrip(type, values);
+        // Of IQ4's values none is zero: the smallest is a 127th of the largest.
+        const bool no_zero = type == TensorType::kIQ4_NL || type == TensorType::kIQ4_XS;
+        const float tolerance = 1000 * (no_zero ? 1 / 127.0f + 0x1p-9f : 0x1p-9f);
         for (size_t i = 0; i < back.size(); ++i) {
-          ASSERT_NEAR(back[i], values[i], 1000 * 0x1p-9f) << Name(type) << " " << at << " " << i;
+          ASSERT_NEAR(back[i], values[i], tolerance) << Name(type) << " " << at << " " << i;
         }
       }
     }

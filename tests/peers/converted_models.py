@@ -24,11 +24,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOKENIZER_FROM = ROOT / "tests/data/models/llama"  # any byte-level BPE of a few hundred tokens
 PROMPT = list(range(5, 29))
 
-KINDS = ["", "f32", "f16", "bf16", "q8_0", "q4_k", "q4_0"]
+KINDS = ["", "f32", "f16", "bf16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0", "iq4_xs"]
 # 1 - cosine similarity of the logits with those of transformers, at most: float32 sums in another order, and 11 and 8
 # significant bits in the weights. None for the quantised types, which are held against llama.cpp's own.
 TOLERANCE = {"": 1e-6, "f32": 1e-6, "f16": 1e-5, "bf16": 2e-4}
-LLAMA_CPP_FILE_TYPE = {"q8_0": 7, "q4_k": 15, "q4_0": 2}
+LLAMA_CPP_FILE_TYPE = {"q8_0": 7, "q6_k": 18, "q5_k": 17, "q4_k": 15, "q4_0": 2, "iq4_xs": 30}
 
 
 def configurations(vocabulary):

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <numbers>
 #include <numeric>
@@ -25,6 +26,8 @@
 #include "common/formats/models/hyperparameters.h"
 #include "common/formats/models/quantization_mix.h"
 #include "common/formats/models/tensor_layout.h"
+#include "common/formats/tensors/dequantize.h"
+#include "common/formats/tensors/half.h"
 #include "common/formats/tensors/quantize.h"
 #include "common/formats/tokenizers/tokenizer_files.h"
 
@@ -135,11 +138,33 @@ class RandomWeights {
     return writer.Write(std::as_bytes(std::span(norm)));
   }
 
+  // Of types that are read and not written: any bits, with scales of about the weights' size.
+  void FillBlocks(TensorType type, std::vector<std::byte>& blocks) {
+    const TensorTypeInfo& info = Info(type);
+    for (std::byte& byte : blocks) byte = static_cast<std::byte>(random_() >> 56);
+    const auto put_half = [&](size_t at, float scale) {
+      const uint16_t half = FloatToHalf(scale * kDeviation);
+      std::memcpy(blocks.data() + at, &half, sizeof(half));
+    };
+    for (size_t at = 0; at < blocks.size(); at += info.block_bytes) {
+      if (type == TensorType::kMXFP4) blocks[at] = std::byte{120};
+      if (type == TensorType::kQ3_K) put_half(at + 108, 0.02f);
+      if (type == TensorType::kQ2_K) {
+        put_half(at + 80, 0.06f);
+        put_half(at + 82, 0.09f);
+      }
+    }
+  }
+
   absl::StatusOr<std::span<const std::byte>> Pool(TensorType type) {
     std::vector<std::byte>& pool = pools_[type];
     if (pool.empty()) {
       pool.resize(RowBytes(type, kPoolElements));
-      OUTRIDER_RETURN_IF_ERROR(Quantize(type, values_, pool));
+      if (!CanQuantize(type)) {
+        FillBlocks(type, pool);
+      } else {
+        OUTRIDER_RETURN_IF_ERROR(Quantize(type, values_, pool));
+      }
     }
     return pool;
   }
@@ -158,15 +183,14 @@ absl::Status Run(std::string_view shape_name, std::string_view type_name, const 
   }
   if (shape == nullptr) return InvalidArgument("no shape '", shape_name, "'; there are ", names);
   const std::optional<TensorType> wanted = TensorTypeFromName(type_name);
-  if (!wanted || !CanQuantize(*wanted)) {
+  if (!wanted || !CanDequantize(*wanted)) {
     return InvalidArgument("cannot write '", type_name,
-                           "'; types are f32, f16, bf16, q8_0, q4_0, q4_k");
+                           "'; types are those the README says are read");
   }
 
   const Hyperparameters numbers = Describe(*shape);
   GgufWriter writer;
   AddHyperparameterMetadata(numbers, writer);
-  writer.AddUint32("general.file_type", FileTypeNumber(*wanted));
   AddTokenizerMetadata(MakeTokenizer(shape->vocabulary), writer);
 
   std::vector<std::pair<TensorType, std::vector<uint64_t>>> tensors;
@@ -199,7 +223,7 @@ int main(int argc, char** argv) {
         "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b, or moe-1b, a Qwen 3 of "
         "40\nexperts of which 8 are used; TYPE is f32, f16, "
         "bf16,\n"
-        "q8_0, q4_0 or q4_k (llama.cpp's Q4_K_M mix).\n",
+        "or a quantised type that is read: q4_k, q5_k and iq4_xs make llama.cpp's mixes.\n",
         stderr);
     return 2;
   }

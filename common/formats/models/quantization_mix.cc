@@ -35,21 +35,55 @@ bool IsOutputMatrix(std::string_view name, const Hyperparameters& numbers) {
   return name == "output.weight" || (numbers.tied_embeddings && name == "token_embd.weight");
 }
 
+// Of the first block; models whose blocks differ are rare.
+bool FourQueriesShareAKey(const Hyperparameters& numbers) {
+  return !numbers.head_count.empty() && !numbers.head_count_kv.empty() &&
+         numbers.head_count[0] >= 4 * numbers.head_count_kv[0];
+}
+
 TensorType WantedType(const ModelTensor& tensor, const Hyperparameters& numbers,
                       TensorType wanted) {
   const std::string_view name = tensor.name;
-  const bool four_bits = wanted == TensorType::kQ4_0 || wanted == TensorType::kQ4_K;
-  if (four_bits && IsOutputMatrix(name, numbers)) return TensorType::kQ6_K;
-  if (wanted != TensorType::kQ4_K) return wanted;
+  const bool plain_or_eight_bits = wanted == TensorType::kF32 || wanted == TensorType::kF16 ||
+                                   wanted == TensorType::kBF16 || wanted == TensorType::kQ8_0;
+  if (!plain_or_eight_bits && IsOutputMatrix(name, numbers)) return TensorType::kQ6_K;
+  const bool five_bits = wanted == TensorType::kQ5_K;
+  const bool nonlinear = wanted == TensorType::kIQ4_XS;
+  if (wanted != TensorType::kQ4_K && !five_bits && !nonlinear) return wanted;
 
-  const bool value_projection = Contains(name, "attn_v.") || Contains(name, "attn_qkv.");
-  if (numbers.experts.count == 8 && (value_projection || Contains(name, "attn_k."))) {
-    return TensorType::kQ8_0;  // shared by eight experts: few bytes, felt everywhere
+  const bool value_projection = Contains(name, "attn_v.");
+  if (numbers.experts.count == 8) {  // shared by eight experts: few bytes, felt everywhere
+    if (value_projection || Contains(name, "attn_k.")) return TensorType::kQ8_0;
+    if (Contains(name, "attn_output.") && !five_bits) return TensorType::kQ5_K;
   }
+  const bool down_projection = Contains(name, "ffn_down");
   const std::optional<uint32_t> block = BlockIndex(name);
-  const bool sensitive = value_projection || Contains(name, "ffn_down");
+  if (nonlinear) {
+    const bool early = block && *block < numbers.block_count / 8;
+    const bool more_bits =
+        (value_projection && FourQueriesShareAKey(numbers)) || (down_projection && early);
+    return more_bits ? TensorType::kQ5_K : wanted;
+  }
+  if (Contains(name, "attn_qkv.")) return five_bits ? TensorType::kQ6_K : TensorType::kQ5_K;
+  const bool sensitive = value_projection || down_projection;
   if (block && sensitive && DeservesMoreBits(*block, numbers.block_count)) return TensorType::kQ6_K;
-  return TensorType::kQ4_K;
+  return wanted;
+}
+
+// What takes its place where rows are no whole super-blocks.
+TensorType FallbackOf(TensorType type) {
+  switch (type) {
+    case TensorType::kQ4_K:
+      return TensorType::kQ5_0;
+    case TensorType::kQ5_K:
+      return TensorType::kQ5_1;
+    case TensorType::kQ6_K:
+      return TensorType::kQ8_0;
+    case TensorType::kIQ4_XS:
+      return TensorType::kIQ4_NL;
+    default:
+      return type;
+  }
 }
 
 }  // namespace
@@ -68,7 +102,7 @@ TensorType MixedType(const ModelTensor& tensor, const Hyperparameters& numbers, 
     return tensor.dims[0] % Info(candidate).block_elements == 0;
   };
   if (fits(type)) return type;
-  return fits(TensorType::kQ8_0) ? TensorType::kQ8_0 : TensorType::kF16;
+  return fits(FallbackOf(type)) ? FallbackOf(type) : TensorType::kF16;
 }
 
 uint32_t FileTypeNumber(TensorType wanted) {
@@ -83,10 +117,16 @@ uint32_t FileTypeNumber(TensorType wanted) {
       return 7;
     case TensorType::kQ4_K:
       return 15;  // Q4_K_M
+    case TensorType::kQ5_K:
+      return 17;  // Q5_K_M
+    case TensorType::kQ6_K:
+      return 18;
+    case TensorType::kIQ4_XS:
+      return 30;
     case TensorType::kBF16:
       return 32;
     default:
-      OUTRIDER_CHECK(false, "callers convert to the six types above only");
+      OUTRIDER_CHECK(false, "callers convert to the types above only");
   }
 }
 

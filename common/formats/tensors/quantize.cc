@@ -85,6 +85,74 @@ void EncodeQ4_0(const float* __restrict x, uint8_t* __restrict b) {
   for (int i = 0; i < 16; ++i) b[2 + i] = static_cast<uint8_t>(q[i] | q[16 + i] << 4);
 }
 
+// A word of fifth bits and the nibbles of x * inverse + offset, rounded down.
+void PutFiveBits(const float* x, float offset, float inverse, uint8_t* bytes) {
+  uint32_t fifth = 0;
+  uint8_t q[kBlock];
+  for (int i = 0; i < kBlock; ++i) {
+    q[i] = static_cast<uint8_t>(std::min(31, static_cast<int>(x[i] * inverse + offset)));
+    fifth |= static_cast<uint32_t>(q[i] >> 4) << i;
+  }
+  PutU16(static_cast<uint16_t>(fifth & 0xffff), bytes);
+  PutU16(static_cast<uint16_t>(fifth >> 16), bytes + 2);
+  for (int i = 0; i < 16; ++i) {
+    bytes[4 + i] = static_cast<uint8_t>((q[i] & 15) | (q[16 + i] & 15) << 4);
+  }
+}
+
+// The element of largest magnitude becomes -16.
+void EncodeQ5_0(const float* __restrict x, uint8_t* __restrict b) {
+  const int32_t largest = LargestMagnitudeBits<kBlock>(x);
+  const float peak = *std::find_if(
+      x, x + kBlock, [largest](float value) { return MagnitudeBits(value) == largest; });
+  const Scale scale = ScaleOf(peak / -16);
+  PutU16(scale.stored, b);
+  PutFiveBits(x, 16.5f, scale.inverse, b + 2);
+}
+
+// The range of the block, evenly: the lowest becomes 0, the highest 15 or 31.
+struct Range {
+  float low;
+  Scale scale;
+};
+
+// A scale that is no normal half is read back as up to twice what it was, and that a range away
+// from the minimum: there the block is in units of what is read back.
+Range RangeOf(const float* x, int highest) {
+  const auto [low, high] = std::minmax_element(x, x + kBlock);
+  Scale scale = ScaleOf((*high - *low) / static_cast<float>(highest));
+  constexpr uint16_t kSmallestNormal = 0x0400;
+  if (scale.stored != 0 && scale.stored < kSmallestNormal) {
+    scale.inverse = 1 / HalfToFloat(scale.stored);
+  }
+  return {*low, scale};
+}
+
+// A minimum that is too small for a half is stored as the zero without a sign.
+void PutMinimum(float low, uint8_t* bytes) {
+  const uint16_t half = FloatToHalf(low);
+  PutU16((half & 0x7fff) == 0 ? 0 : half, bytes);
+}
+
+void EncodeQ4_1(const float* __restrict x, uint8_t* __restrict b) {
+  const Range range = RangeOf(x, 15);
+  PutU16(range.scale.stored, b);
+  PutMinimum(range.low, b + 2);
+  const auto quant = [&](int i) {
+    return std::min(15, static_cast<int>((x[i] - range.low) * range.scale.inverse + 0.5f));
+  };
+  for (int i = 0; i < 16; ++i) b[4 + i] = static_cast<uint8_t>(quant(i) | quant(16 + i) << 4);
+}
+
+void EncodeQ5_1(const float* __restrict x, uint8_t* __restrict b) {
+  const Range range = RangeOf(x, 31);
+  PutU16(range.scale.stored, b);
+  PutMinimum(range.low, b + 2);
+  float above[kBlock];
+  for (int i = 0; i < kBlock; ++i) above[i] = x[i] - range.low;
+  PutFiveBits(above, 0.5f, range.scale.inverse, b + 4);
+}
+
 template <void (*Encode)(const float*, uint8_t*), size_t kElements, size_t kBytes>
 void EachBlock(const float* __restrict x, size_t elements, uint8_t* __restrict blocks) {
   for (size_t i = 0; i < elements / kElements; ++i) Encode(x + i * kElements, blocks + i * kBytes);
@@ -113,6 +181,12 @@ constexpr std::array kEncoders = std::to_array<Encoder>({
     {TensorType::kBF16, kLargestBF16, true, EachBlock<EncodeBF16, 1, 2>},
     {TensorType::kQ8_0, 127 * kLargestHalf, false, EachBlock<EncodeQ8_0, 32, 34>},
     {TensorType::kQ4_0, 8 * kLargestHalf, false, EachBlock<EncodeQ4_0, 32, 18>},
+    {TensorType::kQ4_1, kLargestHalf, false, EachBlock<EncodeQ4_1, 32, 20>},
+    {TensorType::kQ5_0, 16 * kLargestHalf, false, EachBlock<EncodeQ5_0, 32, 22>},
+    {TensorType::kQ5_1, kLargestHalf, false, EachBlock<EncodeQ5_1, 32, 24>},
+    {TensorType::kIQ4_NL, kLargestIQ4_NL, false, EachBlock<QuantizeIQ4_NL, 32, 18>},
+    {TensorType::kIQ4_XS, kLargestIQ4_XS, false, EachBlock<QuantizeIQ4_XS, 256, 136>},
+    {TensorType::kQ5_K, kLargestQ4_K, false, EachBlock<QuantizeQ5_K, 256, 176>},
     {TensorType::kQ4_K, kLargestQ4_K, false, EachBlock<QuantizeQ4_K, 256, 144>},
     {TensorType::kQ6_K, kLargestQ6_K, false, EachBlock<QuantizeQ6_K, 256, 210>},
 });
@@ -154,8 +228,10 @@ bool CanQuantize(TensorType type) {
 absl::Status Quantize(TensorType type, std::span<const float> values, std::span<std::byte> out) {
   const auto* const encoder = std::ranges::find(kEncoders, type, &Encoder::type);
   if (encoder == kEncoders.end()) {
-    return Unimplemented("cannot make ", Name(type),
-                         " of floats; choose one of F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K");
+    return Unimplemented(
+        "cannot make ", Name(type),
+        " of floats; choose one of F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K "
+        "IQ4_NL IQ4_XS");
   }
   OUTRIDER_CHECK(out.size() == RowBytes(type, values.size()), "floats and blocks are as many");
   OUTRIDER_RETURN_IF_ERROR(CheckRange(*encoder, values));

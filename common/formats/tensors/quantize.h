@@ -10,7 +10,8 @@
 
 namespace outrider {
 
-// Whether Quantize() knows `type`: F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K.
+// Whether Quantize() knows `type`: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K IQ4_NL
+// IQ4_XS.
 bool CanQuantize(TensorType type);
 
 // `out` holds exactly RowBytes(type, values.size()) bytes, at any alignment; values.size() must be

@@ -6,14 +6,16 @@
 #include <cstring>
 
 #include "common/formats/tensors/half.h"
+#include "common/formats/tensors/nibble_values.h"
 
 // A super-block is quantised in four steps.
 //
-//   1. Each sub-block by itself: find the real scale (Q4_K: and offset) that lets whole numbers
-//      come closest to its floats. Dividing the range evenly is only a first guess: a grid a little
-//      coarser or finer often fits better. So a handful of grids is tried; each assigns every float
-//      its whole number, for these numbers the best scale is a weighted least-squares fit in closed
-//      form, and the grid whose fit leaves the least error wins.
+//   1. Each sub-block by itself: find the real scale (Q4_K, Q5_K: and offset) that lets whole
+//      numbers (IQ4: its sixteen values) come closest to its floats. Dividing the range evenly is
+//      only a first guess: a grid a little coarser or finer often fits better. So a handful of
+//      grids is tried; each assigns every float its whole number, for these numbers the best scale
+//      is a weighted least-squares fit in closed form, and the grid whose fit leaves the least
+//      error wins.
 //   2. The scales are themselves quantised, to whole multiples of one half-precision step.
 //   3. What was best among the reals need not be best among the multiples: neighbouring ones are
 //      tried, and kept while they help. On bell-shaped weights this takes 1.5 % off the error, and
@@ -87,12 +89,12 @@ void PutHalf(uint16_t half, uint8_t* bytes) {
   bytes[1] = static_cast<uint8_t>(half >> 8);
 }
 
-// ---------------------------------------------------------------------------------------- Q4_K
-// Eight sub-blocks of 32:  x ~ scale * q - offset,  q in 0..15, scale and offset never negative.
+// ---------------------------------------------------------------------------------- Q4_K, Q5_K
+// Eight sub-blocks of 32:  x ~ scale * q - offset,  q in 0..kHighest, 15 or 31, scale and offset
+// never negative.
 
 constexpr int kQ4Elements = 32;
 constexpr int kQ4SubBlocks = 8;
-constexpr float kQ4Highest = 15;
 
 struct ScaleOffset {
   float scale;
@@ -154,12 +156,13 @@ UnitInterval Stretch(const float* x, const Weights& weights, float low, float ra
   return unit;
 }
 
+template <int kHighest>
 Moments MomentsOfGrid(const UnitInterval& unit, const Weights& weights, float levels) {
   Lanes wq{};
   Lanes wqq{};
   Lanes wqu{};
   for (int i = 0; i < kQ4Elements; i += kLaneCount) {
-    const Lanes q = Round(Min(Load(unit.u + i) * levels, All(kQ4Highest)));
+    const Lanes q = Round(Min(Load(unit.u + i) * levels, All(kHighest)));
     const Lanes weighted = Load(weights.of + i) * q;
     wq += weighted;
     wqq += weighted * q;
@@ -190,6 +193,7 @@ Line FitLine(const UnitInterval& unit, const Moments& m, double highest_shift) {
   return {slope, highest_shift, GainOf(unit, m, slope, highest_shift)};
 }
 
+template <int kHighest>
 ScaleOffset FitQ4(const float* x, const Weights& weights) {
   Lanes lows{};  // zero: an offset cannot be negative, so the grid starts at zero or below
   Lanes highs = Load(x);
@@ -203,11 +207,12 @@ ScaleOffset FitQ4(const float* x, const Weights& weights) {
 
   const UnitInterval unit = Stretch(x, weights, low, range);
   const double highest_shift = -static_cast<double>(low) / range;
-  Line best = {1 / kQ4Highest, 0, 0};
-  best.gain = GainOf(unit, MomentsOfGrid(unit, weights, kQ4Highest), best.slope, best.shift);
+  Line best = {1 / static_cast<float>(kHighest), 0, 0};
+  best.gain =
+      GainOf(unit, MomentsOfGrid<kHighest>(unit, weights, kHighest), best.slope, best.shift);
   for (int grid = -5; grid <= 5; ++grid) {
-    const float levels = kQ4Highest + 0.2f * static_cast<float>(grid);
-    const Line line = FitLine(unit, MomentsOfGrid(unit, weights, levels), highest_shift);
+    const float levels = kHighest + 0.2f * static_cast<float>(grid);
+    const Line line = FitLine(unit, MomentsOfGrid<kHighest>(unit, weights, levels), highest_shift);
     if (line.gain > best.gain) best = line;
   }
   return {static_cast<float>(best.slope * range),
@@ -231,12 +236,13 @@ void PackScaleMins(const std::array<StepsQ4, kQ4SubBlocks>& steps, uint8_t* byte
   }
 }
 
+template <int kHighest>
 double ErrorQ4(const float* x, const Weights& weights, float scale, float offset) {
   const Lanes inverse = All(scale == 0 ? 0 : 1 / scale);
   Lanes error{};
   for (int i = 0; i < kQ4Elements; i += kLaneCount) {
     const Lanes steps = (Load(x + i) + offset) * inverse;
-    const Lanes q = Round(Max(Min(steps, All(kQ4Highest)), All(0)));
+    const Lanes q = Round(Max(Min(steps, All(kHighest)), All(0)));
     const Lanes miss = q * scale - offset - Load(x + i);
     error += Load(weights.of + i) * (miss * miss);
   }
@@ -245,11 +251,12 @@ double ErrorQ4(const float* x, const Weights& weights, float scale, float offset
 
 // Walks from neighbour to neighbour, each with less error than the one before, until there is none.
 // A step or two, as a rule; more where the scales are too small for a half and vanish.
+template <int kHighest>
 StepsQ4 BestNearbyQ4(const float* x, const Weights& weights, float scale_step, float offset_step,
                      StepsQ4 best) {
   const auto error_of = [&](StepsQ4 steps) {
-    return ErrorQ4(x, weights, scale_step * static_cast<float>(steps.scale),
-                   offset_step * static_cast<float>(steps.offset));
+    return ErrorQ4<kHighest>(x, weights, scale_step * static_cast<float>(steps.scale),
+                             offset_step * static_cast<float>(steps.offset));
   };
   double least = error_of(best);
   while (true) {
@@ -268,6 +275,7 @@ StepsQ4 BestNearbyQ4(const float* x, const Weights& weights, float scale_step, f
   }
 }
 
+template <int kHighest>
 void RoundQ4(const float* x, float scale, float offset, uint8_t* q) {
   if (scale == 0) {
     std::memset(q, 0, kQ4Elements);
@@ -275,7 +283,7 @@ void RoundQ4(const float* x, float scale, float offset, uint8_t* q) {
   }
   for (int i = 0; i < kQ4Elements; i += kLaneCount) {
     const Lanes steps = (Load(x + i) + offset) / scale;
-    const Lanes rounded = Round(Max(Min(steps, All(kQ4Highest)), All(0)));
+    const Lanes rounded = Round(Max(Min(steps, All(kHighest)), All(0)));
     for (int k = 0; k < kLaneCount; ++k) q[i + k] = static_cast<uint8_t>(rounded[k]);
   }
 }
@@ -362,15 +370,102 @@ void RoundQ6(const float* x, float scale, uint8_t* q) {
   }
 }
 
-}  // namespace
+// ------------------------------------------------------------------------------ IQ4_NL, IQ4_XS
+// Blocks of 32:  x ~ scale * v,  v one of sixteen values, the scale of either sign.
 
-void QuantizeQ4_K(const float* x, uint8_t* block) {
+constexpr int kIq4Elements = 32;
+
+Lanes NearestValue(Lanes x) {
+  Lanes value = All(kIq4Values[0]);
+  for (int i = 0; i < 15; ++i) {
+    const float between = 0.5f * static_cast<float>(kIq4Values[i] + kIq4Values[i + 1]);
+    value = x < between ? value : All(kIq4Values[i + 1]);
+  }
+  return value;
+}
+
+float FitIq4(const float* x) {
+  float peak = 0;  // the element of largest magnitude, with its sign
+  for (int i = 0; i < kIq4Elements; ++i) {
+    if (std::fabs(x[i]) > std::fabs(peak)) peak = x[i];
+  }
+  if (peak == 0) return 0;
+
+  // In units of the peak, and weighted by the square.
+  alignas(16) float u[kIq4Elements];
+  alignas(16) float weight[kIq4Elements];
+  for (int i = 0; i < kIq4Elements; ++i) {
+    u[i] = x[i] / peak;
+    weight[i] = u[i] * u[i];
+  }
+  double best_slope = 0;
+  double best_gain = 0;
+  for (int grid = -7; grid <= 7; ++grid) {
+    const float levels = static_cast<float>(kIq4Values[0] + grid);  // the peak goes to the lowest
+    Lanes wvv{};
+    Lanes wvu{};
+    for (int i = 0; i < kIq4Elements; i += kLaneCount) {
+      const Lanes value = NearestValue(Load(u + i) * levels);
+      const Lanes weighted = Load(weight + i) * value;
+      wvv += weighted * value;
+      wvu += weighted * Load(u + i);
+    }
+    const double slope = Sum(wvu) / Sum(wvv);  // not zero: no value is, and the peak weighs 1
+    const double gain = slope * Sum(wvu);
+    if (gain > best_gain) {
+      best_gain = gain;
+      best_slope = slope;
+    }
+  }
+  return static_cast<float>(best_slope * peak);
+}
+
+double ErrorIq4(const float* x, float scale) {
+  const Lanes inverse = All(scale == 0 ? 0 : 1 / scale);
+  Lanes error{};
+  for (int i = 0; i < kIq4Elements; i += kLaneCount) {
+    const Lanes value = NearestValue(Load(x + i) * inverse);
+    const Lanes weighted_miss = Load(x + i) * (value * scale - Load(x + i));
+    error += weighted_miss * weighted_miss;
+  }
+  return Sum(error);
+}
+
+int BestNearbyIq4(const float* x, float step, int best) {
+  const int from = best;
+  double least = ErrorIq4(x, step * static_cast<float>(from));
+  for (int scale = std::max(from - 1, -32); scale <= std::min(from + 1, 31); ++scale) {
+    const double error = ErrorIq4(x, step * static_cast<float>(scale));
+    if (error < least) {
+      least = error;
+      best = scale;
+    }
+  }
+  return best;
+}
+
+// Which of the values, in nibbles: 16 bytes.
+void PutIq4Nibbles(const float* x, float scale, uint8_t* nibbles) {
+  constexpr uint8_t kSmallestAboveZero = 8;  // with a scale of zero it decodes to no -0
+  uint8_t index[kIq4Elements];
+  for (int i = 0; i < kIq4Elements; ++i) {
+    const float wanted = scale == 0 ? 0 : x[i] / scale;
+    const auto value = static_cast<int8_t>(NearestValue(All(wanted))[0]);
+    index[i] = static_cast<uint8_t>(std::ranges::find(kIq4Values, value) - kIq4Values);
+    if (scale == 0) index[i] = kSmallestAboveZero;
+  }
+  for (int i = 0; i < 16; ++i) nibbles[i] = static_cast<uint8_t>(index[i] | index[16 + i] << 4);
+}
+
+// Both types' scales and quants: the first 16 bytes of the block, and q.
+template <int kHighest>
+void QuantizeWithOffsets(const float* x, uint8_t* block, uint8_t (&q)[256]) {
   std::array<Weights, kQ4SubBlocks> weights;
   std::array<ScaleOffset, kQ4SubBlocks> fits;
   ScaleOffset largest = {0, 0};
   for (int j = 0; j < kQ4SubBlocks; ++j) {
     weights[j] = WeighQ4(x + j * kQ4Elements);
-    fits[j] = FitQ4(x + j * kQ4Elements, weights[j]);
+    fits[j] = FitQ4<kHighest>(x + j * kQ4Elements, weights[j]);
     largest.scale = std::max(largest.scale, fits[j].scale);
     largest.offset = std::max(largest.offset, fits[j].offset);
   }
@@ -379,25 +474,47 @@ void QuantizeQ4_K(const float* x, uint8_t* block) {
   const float scale_step = StepFor(largest.scale, 63, scale_half);
   const float offset_step = StepFor(largest.offset, 63, offset_half);
   std::array<StepsQ4, kQ4SubBlocks> steps;
-  uint8_t q[256];
   for (int j = 0; j < kQ4SubBlocks; ++j) {
     const float* const sub_block = x + j * kQ4Elements;
-    steps[j] = BestNearbyQ4(
+    steps[j] = BestNearbyQ4<kHighest>(
         sub_block, weights[j], scale_step, offset_step,
         {StepsIn(fits[j].scale, scale_step, 0, 63), StepsIn(fits[j].offset, offset_step, 0, 63)});
-    RoundQ4(sub_block, scale_step * static_cast<float>(steps[j].scale),
-            offset_step * static_cast<float>(steps[j].offset), q + j * kQ4Elements);
+    RoundQ4<kHighest>(sub_block, scale_step * static_cast<float>(steps[j].scale),
+                      offset_step * static_cast<float>(steps[j].offset), q + j * kQ4Elements);
   }
   PutHalf(scale_half, block);
   PutHalf(offset_half, block + 2);
   PackScaleMins(steps, block + 4);
+}
+
+// The lower four bits of q: 32 bytes hold two sub-blocks.
+void PutNibbles(const uint8_t (&q)[256], uint8_t* nibbles) {
   for (int pair = 0; pair < 4; ++pair) {
     const uint8_t* const low = q + 64 * pair;
     const uint8_t* const high = low + 32;
     for (int i = 0; i < 32; ++i) {
-      block[16 + 32 * pair + i] = static_cast<uint8_t>(low[i] | high[i] << 4);
+      nibbles[32 * pair + i] = static_cast<uint8_t>((low[i] & 15) | (high[i] & 15) << 4);
     }
   }
+}
+
+}  // namespace
+
+void QuantizeQ4_K(const float* x, uint8_t* block) {
+  uint8_t q[256];
+  QuantizeWithOffsets<15>(x, block, q);
+  PutNibbles(q, block + 16);
+}
+
+void QuantizeQ5_K(const float* x, uint8_t* block) {
+  uint8_t q[256];
+  QuantizeWithOffsets<31>(x, block, q);
+  for (int i = 0; i < 32; ++i) {
+    int fifth = 0;
+    for (int j = 0; j < 8; ++j) fifth |= q[32 * j + i] >> 4 << j;
+    block[16 + i] = static_cast<uint8_t>(fifth);
+  }
+  PutNibbles(q, block + 48);
 }
 
 void QuantizeQ6_K(const float* x, uint8_t* block) {
@@ -430,6 +547,36 @@ void QuantizeQ6_K(const float* x, uint8_t* block) {
           static_cast<uint8_t>(q0 >> 4 | q1 >> 4 << 2 | q2 >> 4 << 4 | q3 >> 4 << 6);
     }
   }
+}
+
+void QuantizeIQ4_NL(const float* x, uint8_t* block) {
+  uint16_t half;
+  const float scale = StepFor(FitIq4(x), 1, half);
+  PutHalf(half, block);
+  PutIq4Nibbles(x, scale, block + 2);
+}
+
+void QuantizeIQ4_XS(const float* x, uint8_t* block) {
+  std::array<float, 8> fits;
+  float largest = 0;
+  for (int j = 0; j < 8; ++j) {
+    fits[j] = FitIq4(x + j * kIq4Elements);
+    if (std::fabs(fits[j]) > std::fabs(largest)) largest = fits[j];
+  }
+  uint16_t half;
+  const float step = StepFor(largest, -32, half);
+  uint16_t upper = 0;
+  std::memset(block + 4, 0, 4);
+  for (int j = 0; j < 8; ++j) {
+    const float* const sub_block = x + j * kIq4Elements;
+    const int scale = BestNearbyIq4(sub_block, step, StepsIn(fits[j], step, -32, 31));
+    const int stored = scale + 32;
+    block[4 + j / 2] = static_cast<uint8_t>(block[4 + j / 2] | (stored & 15) << 4 * (j % 2));
+    upper = static_cast<uint16_t>(upper | stored >> 4 << 2 * j);
+    PutIq4Nibbles(sub_block, step * static_cast<float>(scale), block + 8 + 16 * j);
+  }
+  PutHalf(half, block);
+  PutHalf(upper, block + 2);
 }
 
 }  // namespace outrider
