@@ -37,10 +37,16 @@ void PrintLine(const std::string& what, uint64_t bytes, const std::string& why =
               why.empty() ? "" : "  ", why.c_str());
 }
 
+std::string ExpertsText(const MemoryPlan& plan) {
+  const uint32_t count = plan.needs.weights.experts.count;
+  if (count == 0) return "";
+  return Concat("; ", plan.stream.expert_place_count, " of ", count, " experts at a time");
+}
+
 std::string PinnedText(const MemoryPlan& plan) {
   return Concat(plan.stream.pinned_layer_count, " of ", plan.needs.weights.layer_count(),
                 " layers stay", plan.stream.pins_head ? ", the head, " : ", ",
-                plan.stream.slot_count, " slots for the others");
+                plan.stream.slot_count, " slots for the others", ExpertsText(plan));
 }
 
 void PrintMemory(const MemoryPlan& plan) {

@@ -11,27 +11,37 @@ namespace {
 
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 
+StreamOptions Least(const StreamShape& weights, bool pins_head) {
+  return {
+      .slot_count = 2, .pins_head = pins_head, .expert_place_count = weights.experts.place_least};
+}
+
 // As many layers are pinned as fit into `budget_bytes`. Nothing: not even none.
 std::optional<StreamOptions> Fit(const StreamShape& weights, bool pins_head,
                                  uint64_t budget_bytes) {
-  StreamOptions options = {.slot_count = 2, .pins_head = pins_head};
+  StreamOptions options = Least(weights, pins_head);
   const auto fits = [&](uint32_t pinned) {
     options.pinned_layer_count = pinned;
     return MemoryBytes(weights, options) <= budget_bytes;
   };
   // What one more takes depends on which are pinned then, so the largest that fits is looked for from
   // above. (Layers of one size would allow to halve; there are a few dozens.)
-  for (uint32_t pinned = weights.layer_count(); pinned > 0; --pinned) {
-    if (fits(pinned)) return options;
+  uint32_t pinned = weights.layer_count();
+  while (!fits(pinned)) {
+    if (pinned-- == 0) return std::nullopt;
   }
-  if (fits(0)) return options;
-  return std::nullopt;
+  if (const ExpertShape& experts = weights.experts; experts.count > 0) {
+    const uint64_t left = budget_bytes - MemoryBytes(weights, options);
+    options.expert_place_count = static_cast<uint32_t>(
+        std::min<uint64_t>(experts.count, options.expert_place_count + left / experts.place_bytes));
+  }
+  return options;
 }
 
 uint64_t LeastBytes(const MemoryNeeds& needs) {
   uint64_t least = UINT64_MAX;
   for (const bool pins_head : {true, false}) {
-    least = std::min(least, MemoryBytes(needs.weights, {.slot_count = 2, .pins_head = pins_head}));
+    least = std::min(least, MemoryBytes(needs.weights, Least(needs.weights, pins_head)));
   }
   return needs.FixedBytes() + least;
 }

@@ -10,7 +10,9 @@
 // other is computed, so that a read never waits for more than what is computed. A third would hold what
 // is read while nothing is computed (while the draft runs), once a pass at the most, and a layer that
 // is pinned in its place is not read at all.
-// What is left pins layers, and the head before them or not, whichever leaves least to be read.
+// What is left pins layers, and the head before them or not, whichever leaves least to be read; and of
+// a model with experts what is left then is for more of them: a layer is read by every pass, an expert
+// by those that choose it.
 //
 // A pure function of numbers: the same here, in `outrider plan` and in a test.
 //

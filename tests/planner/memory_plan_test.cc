@@ -91,5 +91,32 @@ TEST(MemoryPlan, TheHeadIsStreamedWhereItMustBe) {
   EXPECT_TRUE(PlanMemory(needs, least.least_bytes + 61 * kMiB)->stream.pins_head);
 }
 
+// Of 640 experts a row uses 80. Layers are read by every pass and come first; then as many experts as fit.
+TEST(MemoryPlan, ExpertsHaveWhatLayersLeave) {
+  MemoryNeeds needs = Needs(10 * kMiB);
+  needs.weights.layer_bytes.assign(10, 8 * kMiB);
+  needs.weights.layer_file_bytes = needs.weights.layer_bytes;
+  needs.weights.experts = {.count = 640,
+                           .used_count = 80,
+                           .place_least = 16,
+                           .place_bytes = 2 * kMiB,
+                           .file_bytes = 640 * 2 * kMiB};
+  const uint64_t least_bytes = PlanMemory(needs, 8192 * kMiB)->least_bytes;
+  const MemoryPlan least = *PlanMemory(needs, least_bytes);
+  EXPECT_EQ(least.stream.expert_place_count, 16u);
+  EXPECT_EQ(least.stream.pinned_layer_count, 0u);
+  uint64_t bytes_before = UINT64_MAX;
+  for (uint64_t budget = least_bytes; budget < least_bytes + 1600 * kMiB; budget += 37 * kMiB) {
+    const MemoryPlan plan = *PlanMemory(needs, budget);
+    ASSERT_LE(Planned(needs, plan.stream), budget);
+    ASSERT_LE(plan.bytes_per_pass, bytes_before);
+    bytes_before = plan.bytes_per_pass;
+    if (plan.stream.expert_place_count > 16 + 4) {
+      ASSERT_EQ(plan.stream.pinned_layer_count, 10u);
+    }
+  }
+  EXPECT_EQ(bytes_before, 0u);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -238,7 +238,7 @@ TEST(Controller, BeginsWhereItWasBestBefore) {
   EXPECT_FALSE(first.findings().at_server);  // it is only tried
   Session::Times sooner = times;
   sooner.verdict_ms = 60;
-  first.Decide(sooner, AutoController::kTrialAtServer);
+  first.Decide(sooner, AutoController::kTrialAtServer / 2);
   ASSERT_EQ(first.way(), Way::kAtServer);
   EXPECT_TRUE(first.findings().at_server);
 
@@ -279,7 +279,13 @@ TEST(Controller, TriesAServerThatIsLaterForAWhileAndMoreAndMoreRarely) {
   }
   ASSERT_GE(trials.size(), 3u);
   EXPECT_LE(trials.size(), 6u);
-  for (const int length : trials) EXPECT_EQ(length, int{AutoController::kTrialAtServer});
+  for (const int length : trials) EXPECT_LE(length, int{AutoController::kTrialAtServer});
+  // Far behind, not even that.
+  Far much_later = {.server_ms = 300};
+  int length = 0;
+  for (int i = 0; i < 500; ++i) length += much_later.Decide() == Way::kAtServer;
+  EXPECT_GT(length, 0);
+  EXPECT_LT(length, int{AutoController::kTrialAtServer} / 2);
 }
 
 TEST(Controller, AsksNothingOfAServerWhosePassesFollowOneAnother) {

@@ -25,10 +25,13 @@ constexpr uint32_t kRest = 512;
 constexpr uint32_t kRestMax = 2048;
 // What a pass has to take more or less for drafting to be tried at once.
 constexpr double kChange = 0.25;
-// Of a pass, what goes by between two of them for the server's draft to be worth a trial; of a
-// trial, the verdicts that are still those of before, or half made of them.
+// Of a pass, what goes by between two of them for the server's draft to be worth a trial; the verdicts
+// until it is tried first, which tell how fast text comes without it; of a trial, those that are still
+// of before, or half made of them, and those after which it is known which way it goes.
 constexpr double kIdle = 0.15;
+constexpr uint32_t kFirstTrial = 12;
 constexpr uint32_t kArrival = 16;
+constexpr uint32_t kLikely = kArrival + 4;
 
 // The border as it is for what is on the side of `below` or not.
 double Border(double at, bool below) {
@@ -42,7 +45,7 @@ bool DraftsHere(AutoController::Way way) {
 }  // namespace
 
 AutoController::AutoController(const ControlSetup& setup)
-    : server_rest_(kSettling),
+    : server_rest_(kFirstTrial),
       failed_rest_(kRest),
       setup_(setup),
       size_(setup.target_is_here, setup.before),
@@ -59,7 +62,8 @@ AutoController::AutoController(const ControlSetup& setup)
 Findings AutoController::findings() const {
   return {.pass_nodes = size_.nodes(),
           .hints = hints_.wanted(),
-          .at_server = way_ == Way::kAtServer && verdicts_ >= kTrialAtServer};
+          .at_server = way_ == Way::kAtServer && (verdicts_ >= kTrialAtServer ||
+                                                  (verdicts_ >= kLikely && IsSoonerAtServer()))};
 }
 
 void AutoController::Decided(const DraftView& draft) {
@@ -137,13 +141,20 @@ AutoController::Way AutoController::JudgedAtServer(const CostModel& costs) {
   if (verdicts_ <= kTrialAtServer) {
     tokens_ += costs.tokens_per_pass();
     ms_ += costs.tokens_per_pass() / costs.tokens_per_ms();
+    // What is far behind need not be tried to the end.
+    const double chance = kDeviations / std::sqrt(verdicts_ - kArrival);
+    if ((1 + chance) * tokens_ < rate_elsewhere_ * ms_) return LeaveServer(failed_rest_);
     if (verdicts_ < kTrialAtServer) return way_;
     alone_ms_ = costs.recent_pass_ms();
-    return tokens_ > (1 + kGainMin) * rate_elsewhere_ * ms_ ? way_ : LeaveServer(failed_rest_);
+    return IsSoonerAtServer() ? way_ : LeaveServer(failed_rest_);
   }
   if (alone_ms_ == 0) alone_ms_ = costs.recent_pass_ms();  // it was here from the beginning
   const bool has_changed = std::abs(costs.recent_pass_ms() - alone_ms_) > kChange * alone_ms_;
   return verdicts_ < failed_rest_ && !has_changed ? way_ : LeaveServer(2 * kSettling);
+}
+
+bool AutoController::IsSoonerAtServer() const {
+  return tokens_ > (1 + kGainMin) * rate_elsewhere_ * ms_;
 }
 
 // What was tried and is not to be had again so soon is rarer from now on, whichever side it was.

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "common/base/buffer.h"
+#include "common/kernels/weight_matrix.h"
 #include "common/model/weights/load_plan.h"
 #include "common/model/weights/streaming/flash_reads.h"
 #include "common/model/weights/streaming/streaming_weights.h"
@@ -44,6 +45,28 @@ void AddKept(const LoadPlan<Weights>& plan, StreamShape& shape) {
   }
 }
 
+void AddExperts(const LoadPlanner& planner, const ModelSpec& spec, StreamShape& shape) {
+  ExpertShape& experts = shape.experts;
+  for (uint32_t n = 0; n < spec.layer_count(); ++n) {
+    const auto& router = spec.layers[n].feed_forward.router;
+    if (!router) continue;
+    // The router stays, as floats at the most.
+    shape.kept_bytes += RoundUp(router->expert_count, kPanelOutputs) * spec.embedding_length * 4;
+    experts.used_count += router->used_count;
+    experts.place_least = std::max(experts.place_least, 2 * router->used_count);
+    for (uint32_t e = 0; e < router->expert_count; ++e) {
+      const LoadPlan<FeedForwardWeights> plan = planner.Expert(n, e);
+      experts.place_bytes = std::max<uint64_t>(experts.place_bytes, plan.slot_bytes);
+      experts.file_bytes += FileBytes(plan);
+      AddKept(plan, shape);
+      shape.kept_bytes += sizeof(plan) + plan.matrices.size() * sizeof(MatrixPart);
+      ++experts.count;
+    }
+  }
+  experts.place_bytes = RoundUp(experts.place_bytes, kVectorAlignment);
+  experts.place_least = std::min(experts.place_least, experts.count);
+}
+
 uint64_t RowsLookedUp(const ModelFile& model) {
   uint64_t row_bytes = 0;
   for (const std::string_view name : {"token_embd.weight", "position_embd.weight"}) {
@@ -70,6 +93,7 @@ StreamShape ShapeOf(const ModelFile& model, const ModelSpec& spec) {
   shape.head_bytes = RoundUp(head.slot_bytes, kVectorAlignment);
   shape.head_file_bytes = FileBytes(head);
   AddKept(head, shape);
+  AddExperts(planner, spec, shape);
   shape.kept_bytes += RowsLookedUp(model);
   return shape;
 }
@@ -97,6 +121,8 @@ uint64_t MemoryBytes(const StreamShape& shape, const StreamOptions& options) {
   }
   add(shape.head_bytes, options.pins_head);
   bytes += std::min<uint64_t>(options.slot_count, streamed_count) * slot_bytes;
+  bytes += std::min<uint64_t>(options.expert_place_count, shape.experts.count) *
+           shape.experts.place_bytes;
   return bytes + 2 * PageBuffer::PageSize();  // slots and what is pinned end with whole pages
 }
 
@@ -106,6 +132,10 @@ uint64_t BytesPerPass(const StreamShape& shape, const StreamOptions& options) {
   const uint32_t pinned = std::min(options.pinned_layer_count, count);
   for (uint32_t n = 0; n < count; ++n) {
     if (!IsPinnedLayer(n, pinned, count)) bytes += shape.layer_file_bytes[n];
+  }
+  if (const ExpertShape& experts = shape.experts; experts.count > 0) {
+    const uint64_t absent = experts.count - std::min(options.expert_place_count, experts.count);
+    bytes += experts.file_bytes / experts.count * experts.used_count * absent / experts.count;
   }
   return bytes;
 }
