@@ -29,6 +29,7 @@
 #include "server/operations/admin_port.h"
 #include "server/operations/operations.h"
 #include "server/security/gatekeeper.h"
+#include "server/security/served_certificates.h"
 
 namespace outrider {
 namespace {
@@ -64,26 +65,14 @@ void ReadKeysAgain(Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
   }
 }
 
-// gRPC reads them when they change, and what is wrong with one it keeps to itself: it shakes hands with
-// nobody until there is a good one.
-void LookAtCertificates(const ServerFlags& flags, EventLog& log) {
-  if (flags.security.transport.certificate.empty()) return;
-  const absl::Status status = CheckTransport(flags.security.transport, flags.listen);
-  if (status.ok()) {
-    return log.Say("certificates", {}, "certificates that have changed are served from now on");
-  }
-  const std::string why(Message(status));
-  log.Say("certificates_bad", {{"why", why}},
-          Concat("whoever comes anew is refused until certificates are good: ", why));
-}
-
-void AwaitEnd(const ServerFlags& flags, Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
+void AwaitEnd(Gatekeeper& gate, ServedCertificates& certificates, VerifierDriver& driver,
+              EventLog& log) {
   const sigset_t signals = AllSignals();
   for (int signal = 0;;) {
     sigwait(&signals, &signal);
     if (signal != SIGHUP) return;
     ReadKeysAgain(gate, driver, log);
-    LookAtCertificates(flags, log);
+    certificates.LookNow();
   }
 }
 
@@ -213,6 +202,8 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
   machine.Describe(description);
 
   EventLog& log = operations.log();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServedCertificates> certificates,
+                            ServedCertificates::Open(flags.security.transport, log));
   VerifierDriver driver(machine, target, draft ? draft->NewDrafter() : nullptr,
                         operations.SessionLog());
   DecodeService service(driver, description, *gate, operations.entrance());
@@ -225,7 +216,7 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
                         .connections = ConnectionLimits(flags.limits, log),
                         .message_bytes = flags.limits.message_bytes,
                         .transport_bytes = flags.limits.transport_bytes},
-                       flags.security.transport, service, operations.entrance()));
+                       certificates->flags(), service, operations.entrance()));
   const ReadyState ready(*listener, operations.admin(),
                          {description.model_name(), description.numerics_id()}, driver);
   SayServing(flags, target.info(), description, listener->address(), log);
@@ -234,7 +225,7 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
             "note: on this device a pass rounds differently beside others and with other "
             "--threads, so a session's tokens may differ where two are all but equally likely");
   }
-  AwaitEnd(flags, *gate, driver, log);
+  AwaitEnd(*gate, *certificates, driver, log);
   ready.Set(false);
   Drain(driver, EndingSignals(), flags.drain_seconds, log);
   return absl::OkStatus();

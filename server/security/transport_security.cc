@@ -1,12 +1,12 @@
 #include "server/security/transport_security.h"
 
-#include <cstdio>
-
+#include "common/base/mapped_file.h"
 #include "common/base/network_address.h"
 #include "common/base/status.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
+#include "openssl/bio.h"
 #include "openssl/pem.h"
 #include "openssl/x509.h"
 
@@ -15,9 +15,10 @@ namespace {
 
 // Whoever changes them and looks sees the new ones.
 constexpr unsigned kReadAgainSeconds = 1;
+constexpr size_t kTextBytesMax = 1 << 20;
 
-struct FileCloser {
-  void operator()(FILE* file) const { std::fclose(file); }
+struct BioFree {
+  void operator()(BIO* bio) const { BIO_free(bio); }
 };
 struct CertificateFree {
   void operator()(X509* certificate) const { X509_free(certificate); }
@@ -25,14 +26,23 @@ struct CertificateFree {
 struct KeyFree {
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 };
-using File = std::unique_ptr<FILE, FileCloser>;
+using Bio = std::unique_ptr<BIO, BioFree>;
 using Certificate = std::unique_ptr<X509, CertificateFree>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, KeyFree>;
 
-absl::StatusOr<File> Open(const std::string& path) {
-  File file(std::fopen(path.c_str(), "re"));
-  if (file == nullptr) return NotFound(path, ": cannot be read");
-  return file;
+// A file's text and its name, which errors begin with.
+struct Pem {
+  const std::string& text;
+  const std::string& path;
+
+  Bio Open() const { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
+};
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) return NotFound(path, ": cannot be read");
+  if (text->size() > kTextBytesMax) return InvalidArgument(path, ": is too large to be in PEM");
+  return text;
 }
 
 // A server starts without anybody at its terminal: OpenSSL is not to ask there.
@@ -40,9 +50,9 @@ int NoPassPhrase(char*, int, int, void*) {
   return -1;
 }
 
-absl::StatusOr<Certificate> ReadCertificate(const std::string& path) {
-  OUTRIDER_ASSIGN_OR_RETURN(const File file, Open(path));
-  Certificate certificate(PEM_read_X509(file.get(), nullptr, NoPassPhrase, nullptr));
+absl::StatusOr<Certificate> ParseCertificate(const Pem& pem) {
+  const std::string& path = pem.path;
+  Certificate certificate(PEM_read_bio_X509(pem.Open().get(), nullptr, NoPassPhrase, nullptr));
   if (certificate == nullptr) return InvalidArgument(path, ": begins with no certificate in PEM");
   if (X509_cmp_current_time(X509_get0_notBefore(certificate.get())) > 0) {
     return FailedPrecondition(path,
@@ -54,31 +64,40 @@ absl::StatusOr<Certificate> ReadCertificate(const std::string& path) {
   return certificate;
 }
 
-absl::Status CheckPair(const TransportFlags& flags) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Certificate certificate, ReadCertificate(flags.certificate));
-  OUTRIDER_ASSIGN_OR_RETURN(const File file, Open(flags.key));
-  const PrivateKey key(PEM_read_PrivateKey(file.get(), nullptr, NoPassPhrase, nullptr));
+absl::Status CheckPair(const Pem& certificate_pem, const Pem& key_pem) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Certificate certificate, ParseCertificate(certificate_pem));
+  const PrivateKey key(
+      PEM_read_bio_PrivateKey(key_pem.Open().get(), nullptr, NoPassPhrase, nullptr));
   if (key == nullptr) {
     return InvalidArgument(
-        flags.key, ": begins with no private key in PEM that can be read without a pass phrase");
+        key_pem.path, ": begins with no private key in PEM that can be read without a pass phrase");
   }
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return InvalidArgument(flags.key, ": is not the key of the certificate in ", flags.certificate);
+    return InvalidArgument(key_pem.path, ": is not the key of the certificate in ",
+                           certificate_pem.path);
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
+absl::StatusOr<TransportTexts> ReadTransport(const TransportFlags& flags) {
+  TransportTexts texts;
+  OUTRIDER_ASSIGN_OR_RETURN(texts.certificate, ReadText(flags.certificate));
+  OUTRIDER_ASSIGN_OR_RETURN(texts.key, ReadText(flags.key));
+  OUTRIDER_RETURN_IF_ERROR(
+      CheckPair({texts.certificate, flags.certificate}, {texts.key, flags.key}));
+  if (flags.client_ca.empty()) return texts;
+  OUTRIDER_ASSIGN_OR_RETURN(texts.client_ca, ReadText(flags.client_ca));
+  OUTRIDER_RETURN_IF_ERROR(ParseCertificate({texts.client_ca, flags.client_ca}).status());
+  return texts;
+}
+
 absl::Status CheckTransport(const TransportFlags& flags, const std::string& address) {
   if (flags.certificate.empty() != flags.key.empty()) {
     return InvalidArgument("--tls-cert and --tls-key go together: a certificate and its key");
   }
-  if (!flags.certificate.empty()) {
-    OUTRIDER_RETURN_IF_ERROR(CheckPair(flags));
-    if (flags.client_ca.empty()) return absl::OkStatus();
-    return ReadCertificate(flags.client_ca).status();
-  }
+  if (!flags.certificate.empty()) return ReadTransport(flags).status();
   if (!flags.client_ca.empty()) {
     return InvalidArgument("--tls-client-ca asks callers for certificates, which needs --tls-cert");
   }

@@ -1,7 +1,7 @@
 // What is between a server and its callers on the wire: TLS, with their certificates too if it is
 // asked for, or nothing, which is for this machine alone unless somebody insists.
 //
-// Certificates are read again while the server runs, when their files change.
+// What changes while a server runs is served_certificates.h's.
 //
 // Errors: one sentence, which names the file: what cannot be read, is no certificate or key, do not
 //         belong together, is not valid yet or any more.
@@ -25,6 +25,18 @@ struct TransportFlags {
   std::string client_ca;  // who vouches for callers; empty: they need no certificate
   bool insecure = false;  // without TLS on addresses that others reach
 };
+
+// What stands in the files of flags that ask for TLS.
+struct TransportTexts {
+  std::string certificate;
+  std::string key;
+  std::string client_ca;  // empty: there is none
+
+  bool operator==(const TransportTexts&) const = default;
+};
+
+// That were checked: what cannot be used is an error.
+absl::StatusOr<TransportTexts> ReadTransport(const TransportFlags& flags);
 
 // Before anything listens at `address`.
 absl::Status CheckTransport(const TransportFlags& flags, const std::string& address);
