@@ -55,6 +55,16 @@ kill -TERM "$server_pid"
 wait "$server_pid" || fail "the server ended with $?"
 fails 1 'cannot reach a verifier' there --draft stories.gguf --prompt 'Once' --max-tokens 4
 
+# So it is while it loads its model, however much of that is left.
+"$server" --model stories.gguf --listen 127.0.0.1:0 2>loading.txt &
+server_pid=$!
+until kill -0 "$server_pid" && (( 0x$(awk '/^SigBlk/ { print $2 }' /proc/$server_pid/status) & 1 << 14 )); do :; done # SIGTERM is its own to take
+kill -STOP "$server_pid"
+kill -TERM "$server_pid"
+kill -CONT "$server_pid"
+wait "$server_pid" || fail "a server that was loading ended with $?"
+contains "$(cat loading.txt)" 'ended before the model was loaded'
+
 # A flag is as good from the environment; 0.0.0.0 is every address of this machine, and a chat is the same chat.
 OUTRIDER_MODEL=$DATA/models/llama OUTRIDER_LISTEN=0.0.0.0:0 OUTRIDER_INSECURE=true OUTRIDER_CONTEXT=100 OUTRIDER_SESSIONS=3 OUTRIDER_PASS_NODES=5 \
   OUTRIDER_THREADS=1 OUTRIDER_ISA=scalar OUTRIDER_DRAIN_SECONDS=7 start
