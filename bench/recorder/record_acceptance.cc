@@ -109,8 +109,8 @@ class AskedExits final : private ExitSink {
 };
 
 // That the one choice of this walk is the target's. An exit's calibration is of outcomes: it counts
-// on drafted nodes, and says next to nothing of a root that has none. What the exit's own scale makes
-// of its scores is of every choice, and the simulator multiplies it down a walk.
+// on drafted nodes, and says next to nothing of a root that has none. What the exit's own scale
+// makes of its scores is of every choice, and the simulator multiplies it down a walk.
 double ProbabilityOfChoice(const ExitGuess& guess) {
   return static_cast<double>(UncalibratedProbabilityOf(guess.evidence));
 }

@@ -1,8 +1,8 @@
-// The verifier that runs: the driver with its threads, and decoded messages of several devices, in any
-// order and at any time, while streams break, end and are slow to write. Whatever comes, the parts of the
-// machine agree with one another, the target is asked for nothing but what the committed tokens allow
-// (the scripted one stops the process otherwise), the driver answers when it is asked how it is, and
-// drains when it is told to.
+// The verifier that runs: the driver with its threads, and decoded messages of several devices, in
+// any order and at any time, while streams break, end and are slow to write. Whatever comes, the
+// parts of the machine agree with one another, the target is asked for nothing but what the
+// committed tokens allow (the scripted one stops the process otherwise), the driver answers when it
+// is asked how it is, and drains when it is told to.
 //
 // The input is read as a list of events, as verifier_fuzz.cc's is; when each of them meets the
 // machine, its threads say, so an input need not do the same again.

@@ -4,11 +4,12 @@
 //   shares.sessions[3].by_window[10]     // of the target's time in the eleventh second
 //
 // A fair share is an equal part of what its key gets, and every key gets an equal part. It is what
-// a session is owed that always wants more; who wants less leaves the rest to the others. And so does
-// who can use less: a session has one pass a run, and a key of few sessions may not be able to use its
-// equal part, however often it asks. What it can use is a pass of each in every run, as large as the
-// largest sessions' are in the mean; `usable` is its part if the target is divided fairly among keys
-// that can use so much: nobody could have more, unless somebody had less who has no more than he.
+// a session is owed that always wants more; who wants less leaves the rest to the others. And so
+// does who can use less: a session has one pass a run, and a key of few sessions may not be able to
+// use its equal part, however often it asks. What it can use is a pass of each in every run, as
+// large as the largest sessions' are in the mean; `usable` is its part if the target is divided
+// fairly among keys that can use so much: nobody could have more, unless somebody had less who has
+// no more than he.
 #pragma once
 
 #include <cstddef>
