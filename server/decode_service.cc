@@ -35,8 +35,9 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
                            public VerifierDriver::Stream {
  public:
   DecodeStream(VerifierDriver& driver, VerifierDriver::StreamNumber number,
-               grpc::CallbackServerContext& context)
-      : driver_(driver), number_(number), context_(context) {}
+               grpc::CallbackServerContext& context,
+               std::shared_ptr<ConnectionBook::Entry> connection)
+      : driver_(driver), number_(number), context_(context), connection_(std::move(connection)) {}
 
   void Read() override { StartRead(&up_); }
   void Send(const v1::ServerMessage& message) override { StartWrite(&message); }
@@ -48,6 +49,7 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
  private:
   void OnReadDone(bool ok) override {
     if (ok) {
+      connection_->ExplainMessage(up_.ByteSizeLong());
       driver_.Received(number_, up_);
     } else {
       driver_.Broken(number_);
@@ -56,6 +58,7 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
 
   void OnWriteDone(bool ok) override {
     if (ok) {
+      connection_->ExplainMessage(0);
       driver_.Written(number_);
     } else {
       driver_.Broken(number_);
@@ -70,6 +73,7 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
   VerifierDriver& driver_;
   const VerifierDriver::StreamNumber number_;
   grpc::CallbackServerContext& context_;
+  const std::shared_ptr<ConnectionBook::Entry> connection_;
   v1::ClientMessage up_;  // untouched from Read() to OnReadDone()
 };
 
@@ -78,8 +82,12 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
 class DecodeService::Implementation final : public v1::Verifier::CallbackService {
  public:
   Implementation(VerifierDriver& driver, v1::DescribeResponse description, const Gatekeeper& gate,
-                 EntranceLog& entrance)
-      : driver_(driver), description_(std::move(description)), gate_(gate), entrance_(entrance) {}
+                 const ConnectionBook& book, EntranceLog& entrance)
+      : driver_(driver),
+        description_(std::move(description)),
+        gate_(gate),
+        book_(book),
+        entrance_(entrance) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const v1::DescribeRequest* /*request*/,
@@ -94,7 +102,7 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
   grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>* Decode(
       grpc::CallbackServerContext* context) override {
     const VerifierDriver::StreamNumber number = driver_.NextNumber();
-    auto stream = std::make_unique<DecodeStream>(driver_, number, *context);
+    auto stream = std::make_unique<DecodeStream>(driver_, number, *context, ConnectionOf(*context));
     DecodeStream* const reactor = stream.get();
     const absl::Status status = Open(*context, number, std::move(stream));
     if (!status.ok()) return new RefusedCall<DecodeReactor>(status);
@@ -105,10 +113,13 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
       grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
     const absl::Status known = LetIn(*context, [](const Gatekeeper::Caller&) {});
     if (!known.ok()) return new RefusedCall<GenerateReactor>(known);
+    const std::shared_ptr<ConnectionBook::Entry> connection = ConnectionOf(*context);
+    connection->ExplainMessage(request->ByteSizeLong());
     auto generation = Generation::Create(*request, RandomBits(), description_.drafts());
     if (!generation.ok()) return new RefusedCall<GenerateReactor>(generation.status());
     const VerifierDriver::StreamNumber number = driver_.NextNumber();
-    auto call = std::make_unique<GenerateCall>(driver_, number, *context, *std::move(generation));
+    auto call = std::make_unique<GenerateCall>(driver_, number, *context, connection,
+                                               *std::move(generation));
     GenerateCall* const reactor = call.get();
     const absl::Status status = Open(*context, number, std::move(call));
     if (!status.ok()) return new RefusedCall<GenerateReactor>(status);
@@ -136,23 +147,32 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
     const std::string_view authorization =
         has_key ? std::string_view(found->second.data(), found->second.size()) : "";
     absl::Status status = gate_.LetIn(authorization, tell);
-    if (!status.ok()) {
+    if (status.ok()) {
+      ConnectionOf(context)->LetIn();
+    } else {
       entrance_.Refused(has_key ? Refusal::kUnknownKey : Refusal::kNoKey, "",
                         OriginOf(context.peer()));
     }
     return status;
   }
 
+  std::shared_ptr<ConnectionBook::Entry> ConnectionOf(
+      const grpc::CallbackServerContext& context) const {
+    return book_.Find(PeerOf(context.peer()));
+  }
+
   VerifierDriver& driver_;
   const v1::DescribeResponse description_;
   const Gatekeeper& gate_;
+  const ConnectionBook& book_;
   EntranceLog& entrance_;
 };
 
 DecodeService::DecodeService(VerifierDriver& driver, v1::DescribeResponse description,
-                             const Gatekeeper& gate, EntranceLog& entrance)
+                             const Gatekeeper& gate, const ConnectionBook& book,
+                             EntranceLog& entrance)
     : implementation_(
-          std::make_unique<Implementation>(driver, std::move(description), gate, entrance)) {}
+          std::make_unique<Implementation>(driver, std::move(description), gate, book, entrance)) {}
 
 DecodeService::~DecodeService() = default;
 

@@ -11,6 +11,7 @@
 
 #include "common/verification/verifier_driver.h"
 #include "proto/outrider/v1/verifier.pb.h"
+#include "server/connection_book.h"
 #include "server/operations/entrance_log.h"
 #include "server/security/gatekeeper.h"
 
@@ -24,7 +25,7 @@ class DecodeService {
  public:
   // `description` answers every Describe. The others outlive it.
   DecodeService(VerifierDriver& driver, v1::DescribeResponse description, const Gatekeeper& gate,
-                EntranceLog& entrance);
+                const ConnectionBook& book, EntranceLog& entrance);
   ~DecodeService();
 
   grpc::Service& grpc();

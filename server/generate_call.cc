@@ -45,6 +45,7 @@ void GenerateCall::SayNext() {
 
 // One that fails is told of by OnCancel(), too.
 void GenerateCall::OnWriteDone(bool /*ok*/) {
+  connection_->ExplainMessage(0);
   driver_.Written(number_);
 }
 

@@ -10,6 +10,7 @@
 //          driver owns it from Open() on.
 #pragma once
 
+#include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +19,7 @@
 #include "common/verification/verifier_driver.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/outrider/v1/verifier.pb.h"
+#include "server/connection_book.h"
 
 namespace outrider {
 
@@ -26,8 +28,13 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
  public:
   // The driver outlives it.
   GenerateCall(VerifierDriver& driver, VerifierDriver::StreamNumber number,
-               grpc::CallbackServerContext& context, Generation generation)
-      : driver_(driver), number_(number), context_(context), generation_(std::move(generation)) {}
+               grpc::CallbackServerContext& context,
+               std::shared_ptr<ConnectionBook::Entry> connection, Generation generation)
+      : driver_(driver),
+        number_(number),
+        context_(context),
+        connection_(std::move(connection)),
+        generation_(std::move(generation)) {}
 
   // VerifierDriver::Stream
   void Read() override;
@@ -45,6 +52,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   VerifierDriver& driver_;
   const VerifierDriver::StreamNumber number_;
   grpc::CallbackServerContext& context_;
+  const std::shared_ptr<ConnectionBook::Entry> connection_;
 
   Mutex mu_;
   Generation generation_ ABSL_GUARDED_BY(mu_);

@@ -26,18 +26,18 @@ constexpr int kHeaderBytesMax = 8 << 10;
 // A connection has so long to begin with.
 constexpr int kHandshakeMs = 10000;
 constexpr int kPingStrikesMax = 2;
-// A device that has gone without a word is noticed after both.
-constexpr int kKeepaliveMs = 20000;
-constexpr int kKeepaliveTimeoutMs = 10000;
 constexpr int kPingIntervalMinMs = 5000;
+
+int Milliseconds(Duration duration) {
+  return static_cast<int>(
+      std::min<int64_t>(INT_MAX, std::chrono::round<std::chrono::milliseconds>(duration).count()));
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& address,
-                                                           const Limits& limits,
-                                                           const TransportFlags& transport,
-                                                           DecodeService& service,
-                                                           EntranceLog& entrance) {
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(
+    const std::string& address, const Limits& limits, const TransportFlags& transport,
+    DecodeService& service, ConnectionBook& book, EntranceLog& entrance) {
   OUTRIDER_ASSIGN_OR_RETURN(NetworkAddress where, NetworkAddress::Parse(address));
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters is in the statuses
@@ -49,15 +49,12 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& ad
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
           CredentialsFor(transport));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(limits.keepalive));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(limits.keepalive / 2));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // as often as it takes
-  builder.AddChannelArgument(
-      GRPC_ARG_MAX_CONNECTION_IDLE_MS,
-      static_cast<int>(std::min<int64_t>(
-          INT_MAX,
-          std::chrono::round<std::chrono::milliseconds>(limits.connection_idle_max).count())));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                             Milliseconds(limits.connection_idle_max));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kPingIntervalMinMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kPingStrikesMax);
@@ -75,14 +72,16 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(const std::string& ad
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   OUTRIDER_CHECK(server != nullptr, "a server without ports of its own starts");
   where.port = door->port();
+  FrontDoor::Limits connections = limits.connections;
+  connections.message_bytes = message_bytes;
   door->Open(
-      limits.connections,
+      connections,
       [acceptor](int descriptor) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.fd = descriptor;
         acceptor->HandleNewConnection(&connection);
       },
-      entrance);
+      book, entrance);
   std::unique_ptr<Listener> listener(
       new Listener(std::move(server), std::move(door), where.ToString()));
   listener->SetReady(false);

@@ -30,19 +30,18 @@ class Listener {
   struct Limits {
     uint32_t context_length;  // tokens that a message may have to hold
     uint32_t streams_per_connection_max;
-    Duration connection_idle_max;  // of a connection without a call
-    FrontDoor::Limits connections;
-    uint64_t message_bytes;    // of a message, besides those
-    uint64_t transport_bytes;  // of all that is being read and written
+    Duration connection_idle_max;   // of a connection without a call
+    Duration keepalive;             // after which silence a connection is asked for a sign of life
+    FrontDoor::Limits connections;  // its message_bytes is known here
+    uint64_t message_bytes;         // of a message, besides those
+    uint64_t transport_bytes;       // of all that is being read and written
   };
 
   // `address` is host:port; port 0 takes any free one. InvalidArgument when it is none, Unavailable
-  // when it cannot be had. `transport` was checked. Service and log outlive the listener.
-  static absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
-                                                          const Limits& limits,
-                                                          const TransportFlags& transport,
-                                                          DecodeService& service,
-                                                          EntranceLog& entrance);
+  // when it cannot be had. `transport` was checked. Service, book and log outlive the listener.
+  static absl::StatusOr<std::unique_ptr<Listener>> Listen(
+      const std::string& address, const Limits& limits, const TransportFlags& transport,
+      DecodeService& service, ConnectionBook& book, EntranceLog& entrance);
   ~Listener();  // ends what is left of streams, and waits for that
 
   const std::string& address() const { return address_; }

@@ -22,6 +22,7 @@
 #include "common/verification/machine/verifier_machine.h"
 #include "common/verification/verifier_driver.h"
 #include "server/banner.h"
+#include "server/connection_book.h"
 #include "server/decode_service.h"
 #include "server/draft.h"
 #include "server/front_door.h"
@@ -169,7 +170,9 @@ FrontDoor::Limits ConnectionLimits(const LimitFlags& limits, EventLog& log) {
                ": this process may have no more file descriptors (ulimit -n)"));
   }
   return {.connection_count_max = count,
-          .connection_count_of_origin_max = limits.connection_count_of_origin_max};
+          .connection_count_of_origin_max = limits.connection_count_of_origin_max,
+          .connects_per_second = limits.connects_per_second,
+          .overhead_bytes_per_second = limits.overhead_bytes_per_second};
 }
 
 }  // namespace
@@ -206,17 +209,19 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
                             ServedCertificates::Open(flags.security.transport, log));
   VerifierDriver driver(machine, target, draft ? draft->NewDrafter() : nullptr,
                         operations.SessionLog());
-  DecodeService service(driver, description, *gate, operations.entrance());
+  ConnectionBook book;
+  DecodeService service(driver, description, *gate, book, operations.entrance());
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Listener> listener,
       Listener::Listen(flags.listen,
                        {.context_length = description.context_length(),
                         .streams_per_connection_max = flags.limits.streams_per_connection_max,
                         .connection_idle_max = flags.limits.connection_idle_max,
+                        .keepalive = flags.limits.keepalive,
                         .connections = ConnectionLimits(flags.limits, log),
                         .message_bytes = flags.limits.message_bytes,
                         .transport_bytes = flags.limits.transport_bytes},
-                       certificates->flags(), service, operations.entrance()));
+                       certificates->flags(), service, book, operations.entrance()));
   const ReadyState ready(*listener, operations.admin(),
                          {description.model_name(), description.numerics_id()}, driver);
   SayServing(flags, target.info(), description, listener->address(), log);

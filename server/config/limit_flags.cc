@@ -101,6 +101,11 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
             "for each");
   add.Count("--connections-per-address", flags.connection_count_of_origin_max, 1,
             "Of those, one address's (of IPv6, one network's of 64 bits)");
+  add.Count("--connects-per-second", flags.connects_per_second, 1,
+            "Connections that one address may begin a second, and as many at once; others wait");
+  add.Bytes("--overhead-bytes", flags.overhead_bytes_per_second, 4 << 10, 1 << 30,
+            "What a connection may send a second besides messages (headers, pings, what is no "
+            "call), and several times that at once; whoever sends more is hung up on");
   add.Count("--sketch-nodes", machine.sketch_nodes_max, 1,
             "Drafted tokens that are kept for a session");
   add.Count("--unread-verdicts", machine.unread_verdicts_max, 1,
@@ -111,6 +116,9 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
               "How long a session is kept that has lost its stream");
   add.Seconds("--connection-idle-seconds", flags.connection_idle_max,
               "How long a connection may have no call");
+  add.Seconds("--keepalive-seconds", flags.keepalive,
+              "After how long a silent connection is asked whether anybody is there; without an "
+              "answer in half of that it ends");
   add.Seconds("--first-message-seconds", machine.first_message_max,
               "How long a new stream may say nothing");
   add.Seconds("--silence-seconds", machine.silence_max, "How long a device may say nothing");

@@ -26,8 +26,12 @@ struct LimitFlags {
   // Connections may carry more calls than one device has; a gateway takes several of them.
   uint32_t connection_count_max = 4096;
   uint32_t connection_count_of_origin_max = 256;
+  uint32_t connects_per_second = 50;  // of an address
+  // Of a connection, besides messages (front_door.h).
+  uint64_t overhead_bytes_per_second = 64 << 10;
   uint32_t streams_per_connection_max = 128;
   Duration connection_idle_max = std::chrono::minutes(5);  // without a call
+  Duration keepalive = std::chrono::seconds(20);           // of a connection that is silent
   // Of a message, besides a context's tokens.
   uint64_t message_bytes = kMessageBytes;
   // Of all calls together, for what is being read and written.

@@ -27,6 +27,10 @@ const char* NameOf(Refusal why) {
       return "connections";
     case Refusal::kConnectionsOfAddress:
       return "connections_of_address";
+    case Refusal::kDescriptors:
+      return "descriptors";
+    case Refusal::kTraffic:
+      return "traffic";
     case Refusal::kOpen:
       return "open";
   }

@@ -15,4 +15,9 @@ std::string OriginOf(std::string_view peer);
 // The same of a socket's peer.
 std::string OriginOf(const sockaddr_storage& peer);
 
+// The whole of it, with its port, in one spelling: "192.0.2.7:41234", "[2001:db8::1]:41234". Other
+// names are as they are.
+std::string PeerOf(std::string_view peer);
+std::string PeerOf(const sockaddr_storage& peer);
+
 }  // namespace outrider

@@ -257,16 +257,21 @@ class AtAServer final : public BehindVerifier {
   const std::unique_ptr<Gatekeeper> gate_ = *Gatekeeper::Open("");
   EventLog log_{EventLog::Form::kText};
   EntranceLog entrance_{log_};
-  DecodeService service_{*driver_, {}, *gate_, entrance_};
-  std::unique_ptr<outrider::Listener> listener_ = *outrider::Listener::Listen(
-      "127.0.0.1:0",
-      {.context_length = 4096,
-       .streams_per_connection_max = 100,
-       .connection_idle_max = std::chrono::minutes(1),
-       .connections = {.connection_count_max = 8, .connection_count_of_origin_max = 8},
-       .message_bytes = 64 << 10,
-       .transport_bytes = 64 << 20},
-      {}, service_, entrance_);
+  ConnectionBook book_;
+  DecodeService service_{*driver_, {}, *gate_, book_, entrance_};
+  std::unique_ptr<outrider::Listener> listener_ =
+      *outrider::Listener::Listen("127.0.0.1:0",
+                                  {.context_length = 4096,
+                                   .streams_per_connection_max = 100,
+                                   .connection_idle_max = std::chrono::minutes(1),
+                                   .keepalive = std::chrono::seconds(20),
+                                   .connections = {.connection_count_max = 8,
+                                                   .connection_count_of_origin_max = 8,
+                                                   .connects_per_second = 8,
+                                                   .overhead_bytes_per_second = 64 << 10},
+                                   .message_bytes = 64 << 10,
+                                   .transport_bytes = 64 << 20},
+                                  {}, service_, book_, entrance_);
   std::unique_ptr<RemoteVerifier> verifier_ = *RemoteVerifier::Connect(listener_->address());
 };
 

@@ -2,14 +2,19 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -49,6 +54,39 @@ bool IsHungUp(const FileDescriptor& socket, int wait_ms) {
   }
   return false;
 }
+
+std::string Frame(char type, char flags, char stream, const std::string& content) {
+  std::string frame = {0,
+                       static_cast<char>(content.size() >> 8),
+                       static_cast<char>(content.size()),
+                       type,
+                       flags,
+                       0,
+                       0,
+                       0,
+                       stream};
+  return frame + content;
+}
+
+std::string Field(const std::string& name, const std::string& value) {
+  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
+         static_cast<char>(value.size()) + value;
+}
+
+// Of a call that has a body.
+std::string HeadersOf(const std::string& method) {
+  return Field(":method", "POST") + Field(":scheme", "http") +
+         Field(":path", "/outrider.v1.Verifier/" + method) + Field(":authority", "x") +
+         Field("te", "trailers") + Field("content-type", "application/grpc");
+}
+
+class Ignoring final : public SessionDriver::Observer {
+ public:
+  void OnText(std::string_view) override {}
+  void OnPromptProgress(uint32_t, uint32_t) override {}
+  void OnReport(const absl::Status&) override {}
+  bool Interrupted() override { return false; }
+};
 
 class ConnectionsTest : public testing::Test {
  protected:
@@ -130,6 +168,134 @@ TEST_F(ConnectionsTest, OneWithoutACallIsHungUpOn) {
   EXPECT_TRUE(Reply().ok());
 }
 
+// Before they would have to be counted: of that many none has sent anything yet.
+TEST_F(ConnectionsTest, WhoBeginsThemTooFastWaits) {
+  Start({"--connects-per-second", "2"});
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<FileDescriptor> connections;
+  for (int i = 0; i < 4; ++i) connections.push_back(ConnectTo(server_->port()));
+  EXPECT_TRUE(Becomes("outrider:num_connections", 4)) << "those who wait are there";
+  for (const FileDescriptor& connection : connections) {
+    pollfd polled = {.fd = connection.get(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&polled, 1, 10'000), 1) << "gRPC says something first";
+  }
+  const auto elapsed = std::chrono::steady_clock::now() - begin;
+  EXPECT_GT(elapsed, std::chrono::milliseconds(800)) << "two at once, and two a second";
+  EXPECT_LT(elapsed, std::chrono::seconds(5));
+}
+
+// --- what is sent besides messages ---
+
+// Until the server has had enough of it, or so much has been sent.
+bool IsHungUpWhileSending(const FileDescriptor& socket, const std::string& what, size_t bytes_max) {
+  for (size_t sent = 0; sent < bytes_max; sent += what.size()) {
+    if (send(socket.get(), what.data(), what.size(), MSG_NOSIGNAL) < 0) return true;
+  }
+  return IsHungUp(socket, 1000);
+}
+
+std::string Preface() {
+  return std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + Frame(4, 0, 0, "");
+}
+
+TEST_F(ConnectionsTest, WhoSendsMuchThatIsNoMessageIsHungUpOn) {
+  Start({});
+  const auto before = OrDie(RemoteVerifier::Connect(server_->address(), {}));
+  EXPECT_TRUE(before->Describe().ok());
+  const FileDescriptor stranger = ConnectTo(server_->port());
+  send(stranger.get(), Preface().data(), Preface().size(), MSG_NOSIGNAL);
+  std::string settings;
+  for (int i = 0; i < 100; ++i) settings += Frame(4, 0, 0, "");
+  EXPECT_TRUE(IsHungUpWhileSending(stranger, settings, 64 << 20));
+  EXPECT_TRUE(Becomes("outrider:refusals_total", 1, "\"traffic\""));
+  EXPECT_THAT(server_->AwaitLine(" refused reason=traffic"), HasSubstr("origin=ipv4:127.0.0.1"));
+  EXPECT_TRUE(before->Describe().ok()) << "who was there, at the same address, goes on";
+  EXPECT_FALSE(IsHungUp(ConnectTo(server_->port()), 100)) << "who comes now waits";
+}
+
+// Of what it keeps, gRPC would not have told anybody.
+TEST_F(ConnectionsTest, HeadersWithoutAnEndTakeNoMemory) {
+  Start({});
+  const auto kilobytes = [&] {
+    std::ifstream status(Concat("/proc/", server_->pid(), "/status"));
+    std::string word;
+    while (status >> word && word != "VmRSS:") {
+    }
+    int64_t value = 0;
+    status >> value;
+    return value;
+  };
+  const int64_t before = kilobytes();
+  const FileDescriptor stranger = ConnectTo(server_->port());
+  std::string fields;
+  for (int i = 0; i < 50; ++i) fields += Field(std::string(100, 'x'), std::string(100, 'y'));
+  const std::string begin = Preface() + Frame(1, 0, 1, Field(":method", "POST"));
+  send(stranger.get(), begin.data(), begin.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(IsHungUpWhileSending(stranger, Frame(9, 0, 1, fields), 1 << 30));
+  EXPECT_LT(kilobytes() - before, 64 << 10);
+}
+
+// A device sends little besides messages, however many of those.
+TEST_F(ConnectionsTest, ADeviceIsNotHungUpOn) {
+  Start({"--overhead-bytes", "4096", "--message-memory", "4096"});
+  const auto verifier = OrDie(RemoteVerifier::Connect(server_->address(), {}));
+  for (int i = 0; i < 15; ++i) {
+    SessionOptions options;
+    options.prompt = TheTokenizer().Encode("Once upon a time");
+    options.stops.max_tokens = 200;
+    DraftedSession drafted(options, Damaged(), PolicyKind::kOurs, *verifier);
+    Ignoring shown;
+    const absl::Status status = drafted.driver().Run(Session::Start{}, shown);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(drafted.session().stats().attachments, 1u);
+  }
+  EXPECT_GT(Metric("outrider:message_bytes_total", "\"up\""), 200e3) << "more than besides them";
+  EXPECT_EQ(Metric("outrider:refusals_total", "\"traffic\""), 0);
+}
+
+// --- descriptors ---
+
+size_t DescriptorsOf(pid_t pid) {
+  const std::filesystem::directory_iterator all(Concat("/proc/", pid, "/fd"));
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+void AllowDescriptors(pid_t pid, rlim_t count) {
+  rlimit limit{};
+  ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, nullptr, &limit), 0);
+  limit.rlim_cur = count;
+  ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, nullptr), 0);
+}
+
+TEST_F(ConnectionsTest, AServerWithoutDescriptorsSaysSoAndGoesOnWhenItHasSome) {
+  Start({});
+  const auto before = OrDie(RemoteVerifier::Connect(server_->address(), {}));
+  EXPECT_TRUE(before->Describe().ok());
+  AllowDescriptors(server_->pid(), DescriptorsOf(server_->pid()));
+  const FileDescriptor waiting = ConnectTo(server_->port());
+  EXPECT_THAT(server_->AwaitLine(" refused reason=descriptors"), HasSubstr("Too many open files"));
+  EXPECT_TRUE(before->Describe().ok()) << "who is there goes on";
+  AllowDescriptors(server_->pid(), 1024);
+  pollfd polled = {.fd = waiting.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&polled, 1, 10'000), 1) << "whoever waited is let in";
+  EXPECT_TRUE(Reply().ok());
+}
+
+// --- peers that are not there any more ---
+
+// It has called, and neither says anything again nor answers: as if its cable had been cut.
+TEST_F(ConnectionsTest, APeerThatVanishesWithoutAWordIsNoticed) {
+  Start({"--keepalive-seconds", "2", "--first-message-seconds", "600"});
+  const FileDescriptor vanished = ConnectTo(server_->port());
+  const std::string said = Preface() + Frame(1, 4, 1, HeadersOf("Decode"));
+  send(vanished.get(), said.data(), said.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(Becomes("outrider:num_streams", 1));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(Becomes("outrider:num_streams", 0));
+  EXPECT_TRUE(Becomes("outrider:num_connections", 0));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
 // --- refusals ---
 
 class Refused final : public Verifier::Listener {
@@ -189,24 +355,6 @@ TEST_F(ConnectionsTest, OfAKeyThereAreSoManyStreamsAndWhoIsRefusedIsSeen) {
 
 // --- a caller who reads nothing ---
 
-std::string Frame(char type, char flags, char stream, const std::string& content) {
-  std::string frame = {0,
-                       static_cast<char>(content.size() >> 8),
-                       static_cast<char>(content.size()),
-                       type,
-                       flags,
-                       0,
-                       0,
-                       0,
-                       stream};
-  return frame + content;
-}
-
-std::string Field(const std::string& name, const std::string& value) {
-  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
-         static_cast<char>(value.size()) + value;
-}
-
 // HTTP/2 to the letter, of a caller who lets the server say nothing: its window is of no bytes.
 FileDescriptor CallWithoutAWindow(uint16_t port) {
   v1::GenerateRequest request;
@@ -215,13 +363,9 @@ FileDescriptor CallWithoutAWindow(uint16_t port) {
   const std::string message = request.SerializeAsString();
   const std::string data = {0, 0, 0, static_cast<char>(message.size() >> 8),
                             static_cast<char>(message.size())};
-  const std::string said =
-      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
-      Frame(1, 4, 1,
-            Field(":method", "POST") + Field(":scheme", "http") +
-                Field(":path", "/outrider.v1.Verifier/Generate") + Field(":authority", "x") +
-                Field("te", "trailers") + Field("content-type", "application/grpc")) +
-      Frame(0, 1, 1, data + message);
+  const std::string said = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
+                           Frame(4, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
+                           Frame(1, 4, 1, HeadersOf("Generate")) + Frame(0, 1, 1, data + message);
   FileDescriptor socket = ConnectTo(port);
   EXPECT_EQ(send(socket.get(), said.data(), said.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(said.size()));
