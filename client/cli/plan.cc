@@ -60,7 +60,7 @@ void PrintMemory(const MemoryPlan& plan) {
   PrintLine("the target's keys and values", needs.target.kv_bytes);
   PrintLine("its scratch", needs.target.scratch_bytes);
   PrintLine("its weights", plan.weight_bytes, PinnedText(plan));
-  PrintLine("nothing", plan.budget_bytes - plan.planned_bytes);
+  PrintLine("left over", plan.budget_bytes - plan.planned_bytes);
   std::printf("the least that works: %s\n", HumanBytes(plan.least_bytes).c_str());
   std::printf("a pass reads: %s of flash\n", HumanBytes(plan.bytes_per_pass).c_str());
 }

@@ -30,7 +30,7 @@ for setting in "${settings[@]}"; do
     outrider run --target target.gguf --prompt 'Once upon a time' --max-tokens 40 $setting --verbose "$@" 2>summary.txt
   }
   text=$(run)
-  contains "$text" 'Once upon a time'
+  [ -n "$text" ] || fail "no text: $(cat summary.txt)"
   for budget in "${budgets[@]}"; do
     for policy in ours lever chain auto; do
       equals "$text" "$(run --draft draft.gguf --policy $policy --memory "${budget}MiB")"
@@ -58,7 +58,7 @@ for part in 'the least that works' 'a pass reads' 'this flash' 'expected: ' 'tok
 done
 
 # A trace has what was read, and waited for; what it takes of memory is planned, too.
-run --draft draft.gguf --memory "$((budgets[0] + 16))MiB" --trace trace.json >/dev/null
+run --draft draft.gguf --memory "$((budgets[0] + 40))MiB" --trace trace.json >/dev/null
 for name in flash read wait; do contains "$(cat trace.json)" "\"name\":\"$name\""; done
 
 # A prompt that is read in pieces is the same prompt.
