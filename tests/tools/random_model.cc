@@ -1,4 +1,4 @@
-// Writes a Llama, or a Qwen 3 with experts, of a given shape with random weights: as large and as slow as a real one, which is
+// Writes a Llama, or a Qwen 3 or an OLMoE with experts, of a given shape with random weights: as large and as slow as a real one, which is
 // all that a benchmark of speed or memory and a comparison of arithmetic need. What it says is
 // noise.
 //
@@ -38,6 +38,7 @@ struct Shape {
   std::string_view name;
   uint32_t width, feed_forward, blocks, heads, kv_heads, vocabulary;
   uint32_t experts = 0, used_experts = 0;  // of the same feed-forward length each
+  Architecture architecture = Architecture::kLlama;
 };
 
 constexpr Shape kShapes[] = {
@@ -45,14 +46,17 @@ constexpr Shape kShapes[] = {
     {"100m", 768, 2048, 12, 12, 4, 16384},
     {"1.1b", 2048, 5632, 22, 32, 4, 32000},  // TinyLlama's
     {"7b", 4096, 11008, 32, 32, 32, 32000},  // Llama 2's
-    {"moe-1b", 1024, 512, 16, 16, 4, 32000, 40, 8},
+    {"moe-1b", 1024, 512, 16, 16, 4, 32000, 40, 8, Architecture::kQwen3Moe},
+    // OLMoE's and Qwen 3's 30B-A3B's, at half the width and a third of the depth of the latter.
+    {"olmoe-half", 1024, 512, 16, 16, 16, 32000, 64, 8, Architecture::kOlmoe},
+    {"qwen3moe-half", 1024, 384, 16, 16, 4, 32000, 128, 8, Architecture::kQwen3Moe},
 };
 
 constexpr float kDeviation = 0.02f;  // of a weight; with it activations keep their size
 
 Hyperparameters Describe(const Shape& shape) {
   Hyperparameters numbers;
-  numbers.architecture = Architecture::kLlama;
+  numbers.architecture = shape.architecture;
   numbers.name = Concat("random ", shape.name);
   numbers.context_length = 4096;
   numbers.embedding_length = shape.width;
@@ -64,12 +68,11 @@ Hyperparameters Describe(const Shape& shape) {
   numbers.key_length = numbers.value_length = shape.width / shape.heads;
   numbers.rope = {.style = RopeStyle::kInterleaved, .dimension_count = numbers.key_length};
   if (shape.experts == 0) return numbers;
-  numbers.architecture = Architecture::kQwen3Moe;
   numbers.rope.style = RopeStyle::kHalves;
   numbers.experts = {.count = shape.experts,
                      .used_count = shape.used_experts,
                      .feed_forward_length = shape.feed_forward,
-                     .renormalize = true,
+                     .renormalize = shape.architecture == Architecture::kQwen3Moe,
                      .blocks = std::vector<bool>(shape.blocks, true)};
   return numbers;
 }
@@ -220,10 +223,11 @@ int main(int argc, char** argv) {
   if (argc != 4) {
     std::fputs(
         "usage: random_model SHAPE TYPE OUT.gguf\n\n"
-        "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b, or moe-1b, a Qwen 3 of "
-        "40\nexperts of which 8 are used; TYPE is f32, f16, "
-        "bf16,\n"
-        "or a quantised type that is read: q4_k, q5_k and iq4_xs make llama.cpp's mixes.\n",
+        "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b; or moe-1b, a Qwen 3 of "
+        "40\nexperts of which 8 are used; or olmoe-half or qwen3moe-half, those models at half of "
+        "their "
+        "width.\nTYPE is f32, f16, bf16, or a quantised type that is read: q4_k, q5_k and iq4_xs make "
+        "llama.cpp's\nmixes.\n",
         stderr);
     return 2;
   }
