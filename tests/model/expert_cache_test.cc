@@ -59,11 +59,11 @@ std::vector<uint32_t> LayersInOrderOfEviction(ExpertCache& cache, uint32_t at_la
 // So: 0, 2, then of 1 and 3, which are equal, the one further ahead, and 4.
 TEST(ExpertCache, EdgeMoeEvictsWhatIsSeldomUsedAndFarFromItsTurn) {
   ExpertCache cache(Layers(5, 8), 5, Eviction::kEdgeMoe);
-  AskTimes(cache, {3, 0}, 2);
-  AskTimes(cache, {4, 0}, 5);
   AskTimes(cache, {0, 0}, 3);
   AskTimes(cache, {1, 0}, 8);
   AskTimes(cache, {2, 0}, 9);
+  AskTimes(cache, {3, 0}, 2);
+  AskTimes(cache, {4, 0}, 5);
   EXPECT_THAT(LayersInOrderOfEviction(cache, 2), ElementsAre(0, 2, 1, 3, 4));
 }
 
@@ -72,10 +72,27 @@ TEST(ExpertCache, DenseLayersAreNoTurns) {
   layers[1] = layers[3] = {};
   ExpertCache cache(layers, 3, Eviction::kEdgeMoe);
   // At layer 2, S = 3: layer 4 is 1 away, 0 is 2, 2 is 3. Equal f / d would be 2, 4, 6.
-  AskTimes(cache, {4, 0}, 2);
   AskTimes(cache, {0, 0}, 3);  // 1.5
   AskTimes(cache, {2, 0}, 5);  // 1.67
+  AskTimes(cache, {4, 0}, 2);
   EXPECT_THAT(LayersInOrderOfEviction(cache, 2), ElementsAre(0, 2, 4));
+}
+
+// Many uses, and then none for a hundred passes, are less than some of late.
+TEST(ExpertCache, EdgeMoeForgetsWhatWasPopularOnce) {
+  for (const Eviction eviction : {Eviction::kEdgeMoe, Eviction::kLfu}) {
+    ExpertCache cache(Layers(2, 8), 2, eviction);
+    AskTimes(cache, {0, 0}, 300);
+    Ask(cache, {0, 1});
+    for (int pass = 0; pass < 6000; ++pass) {  // long enough for weights to begin anew
+      cache.Use({1, 0});
+      cache.Use({0, 1});
+      if (pass < 5900) cache.Use({0, 0});
+    }
+    cache.Use({0, 2});
+    cache.Take({0, 2});
+    EXPECT_EQ(cache.PlaceOf({0, 0}).has_value(), eviction == Eviction::kLfu) << Name(eviction);
+  }
 }
 
 TEST(ExpertCache, LruAndLfuDoWhatTheySay) {
@@ -174,7 +191,8 @@ TEST(ExpertGuesses, AreActedUponWhereTheyComeTrueOftenEnough) {
   ExpertGuesses guesses(2);
   const std::vector<WeightKey> chosen = {ExpertKey{0, 1}, ExpertKey{0, 3}};
   EXPECT_FALSE(guesses.IsWorthReading(0));
-  for (int pass = 0; pass < 30; ++pass) {
+  for (int pass = 0; pass < 60; ++pass) {
+    EXPECT_TRUE(guesses.IsWorthAsking(0));
     guesses.Begin();
     guesses.Add({0, 3});
     guesses.Judge(chosen);
@@ -187,7 +205,10 @@ TEST(ExpertGuesses, AreActedUponWhereTheyComeTrueOftenEnough) {
     guesses.Judge(chosen);
   }
   EXPECT_FALSE(guesses.IsWorthReading(0));
-  EXPECT_EQ(guesses.stats().right, 30u);
+  int asked = 0;
+  for (int pass = 0; pass < 80; ++pass) asked += guesses.IsWorthAsking(0) ? 1 : 0;
+  EXPECT_EQ(asked, 10);
+  EXPECT_EQ(guesses.stats().right, 60u);
   EXPECT_EQ(guesses.stats().wrong, 30u);
 }
 

@@ -89,8 +89,8 @@ class WeightStore {
   // Whether Acquire() would not wait.
   virtual bool IsAtHand(ExpertKey) { return true; }
 
-  // A layer's router before its turn, for a guess at what it will choose. Null: no use is made of
-  // guesses.
+  // A layer's router before its turn, for a guess at what it will choose. Null: a guess would be of no
+  // use.
   virtual const Linear* RouterAhead(uint32_t) { return nullptr; }
   // The experts of a layer it may choose, the likeliest first. A hint that may be wrong.
   virtual void Guess(std::span<const WeightKey>) {}

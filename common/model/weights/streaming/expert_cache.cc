@@ -3,6 +3,12 @@
 #include "common/base/check.h"
 
 namespace outrider {
+namespace {
+
+constexpr double kKeptFromPassToPass = 0.95;
+constexpr double kWeightMax = 1e100;
+
+}  // namespace
 
 std::string_view Name(Eviction eviction) {
   switch (eviction) {
@@ -33,9 +39,11 @@ std::optional<uint32_t> ExpertCache::PlaceOf(ExpertKey key) const {
 }
 
 bool ExpertCache::Use(ExpertKey key) {
+  if (turn_[key.layer] < present_turn_) Forget();
   present_turn_ = turn_[key.layer];
   Expert& expert = At(key);
   ++expert.uses;
+  expert.uses_of_late += present_weight_;
   if (!expert.place) {
     ++stats_.misses;
     return false;
@@ -43,6 +51,14 @@ bool ExpertCache::Use(ExpertKey key) {
   ++stats_.hits;
   places_[*expert.place].used_at = ++clock_;
   return true;
+}
+
+// A pass begins: what was used before it counts less.
+void ExpertCache::Forget() {
+  present_weight_ /= kKeptFromPassToPass;
+  if (present_weight_ < kWeightMax) return;
+  for (Expert& expert : experts_) expert.uses_of_late /= present_weight_;
+  present_weight_ = 1;
 }
 
 std::optional<uint32_t> ExpertCache::Take(ExpertKey key) {
@@ -75,13 +91,17 @@ uint32_t ExpertCache::Distance(uint32_t layer) const {
 }
 
 bool ExpertCache::GoesBefore(const Place& a, const Place& b) const {
-  const uint64_t f_a = At(*a.key).uses;
-  const uint64_t f_b = At(*b.key).uses;
-  if (eviction_ == Eviction::kLfu && f_a != f_b) return f_a < f_b;
+  const Expert& expert_a = At(*a.key);
+  const Expert& expert_b = At(*b.key);
+  if (eviction_ == Eviction::kLfu && expert_a.uses != expert_b.uses) {
+    return expert_a.uses < expert_b.uses;
+  }
   if (eviction_ == Eviction::kEdgeMoe) {
-    const uint64_t d_a = Distance(a.key->layer);
-    const uint64_t d_b = Distance(b.key->layer);
-    if (f_a * d_b != f_b * d_a) return f_a * d_b < f_b * d_a;  // f / d, exactly
+    const uint32_t d_a = Distance(a.key->layer);
+    const uint32_t d_b = Distance(b.key->layer);
+    const double a_stays = expert_a.uses_of_late * d_b;  // f / d, times both d
+    const double b_stays = expert_b.uses_of_late * d_a;
+    if (a_stays != b_stays) return a_stays < b_stays;
     if (d_a != d_b) return d_a > d_b;
   }
   return a.used_at < b.used_at;

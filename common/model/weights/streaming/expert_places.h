@@ -81,6 +81,7 @@ class ExpertPlaces {
   // Of the next one, the likeliest first.
   void Guess(std::span<const WeightKey> keys);
 
+  bool IsWorthGuessing(uint32_t layer) { return guesses_.IsWorthAsking(layer); }
   bool IsAtHand(ExpertKey key) const;
   uint32_t leases_max() const;
   Place* Claim(ExpertKey key);

@@ -356,6 +356,10 @@ bool StreamingWeights::IsAtHand(ExpertKey key) {
 }
 
 const Linear* StreamingWeights::RouterAhead(uint32_t layer) {
+  {
+    MutexLock lock(mu_);
+    if (!experts_->IsWorthGuessing(layer)) return nullptr;
+  }
   const Unit& unit = units_[layer];
   if (unit.router) return &unit.router->weights;
   return unit.is_pinned ? &std::get<LayerWeights>(unit.kept.weights).router : nullptr;
