@@ -160,7 +160,7 @@ void FrontDoor::Happened(uint64_t number, uint32_t what) {
   } else {
     // Of one that gRPC has had enough of, too: else he would come again at once.
     Connection& connection = connections_.at(number);
-    if (SendsTooMuch(connection)) HangUpOn(connection);
+    if (!connection.is_hung_up && SendsTooMuch(connection)) HangUpOn(connection);
     if ((what & (EPOLLHUP | EPOLLERR)) != 0) return Leave(number);
   }
   resting_.push_back(number);
@@ -273,7 +273,8 @@ bool FrontDoor::SendsTooMuch(Connection& connection) const {
 }
 
 // gRPC is told as if he had hung up. He comes again, but not at once.
-void FrontDoor::HangUpOn(const Connection& connection) {
+void FrontDoor::HangUpOn(Connection& connection) {
+  connection.is_hung_up = true;
   entrance_->Refused(Refusal::kTraffic, "", connection.origin);
   const double per_second = limits_.connects_per_second;
   Budget& connects = origins_.at(connection.origin).connects;

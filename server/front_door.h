@@ -77,6 +77,7 @@ class FrontDoor {
     std::shared_ptr<ConnectionBook::Entry> entry = {};  // once gRPC has it
     Budget overhead = {};
     int64_t overhead_before = 0;  // bytes, when it was last looked at
+    bool is_hung_up = false;      // by us
   };
   struct Origin {
     uint32_t connection_count = 0;
@@ -94,7 +95,7 @@ class FrontDoor {
   bool MayEnter(const Connection& connection) const;
   void Enter(Connection connection);
   bool SendsTooMuch(Connection& connection) const;
-  void HangUpOn(const Connection& connection);
+  void HangUpOn(Connection& connection);
   void Leave(uint64_t number);
   void WatchAgain(uint64_t number);
   void HandOver();
