@@ -32,7 +32,7 @@ enum class Refusal : uint8_t {
   kConnectionsOfAddress,
   kDescriptors,  // this process may have no more of them; he waits until it may
   kTraffic,      // a connection had too much on it that is no message
-  kOpen,  // for what he said first; faults_total has its kind
+  kOpen,         // for what he said first; faults_total has its kind
 };
 inline constexpr size_t kRefusals = static_cast<size_t>(Refusal::kOpen) + 1;
 

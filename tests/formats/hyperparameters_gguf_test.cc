@@ -278,8 +278,9 @@ TEST(HyperparametersFromGguf, AKeyIsReadOrNeutralOrRefused) {
     return Metadata("llama").Float(key, value).Refusal();
   };
   EXPECT_EQ(refusal("attn_logit_softcapping", 30),
-            Unimplemented(kFile, ": llama.attn_logit_softcapping = 30 is not supported: scores are "
-                                 "capped softly"));
+            Unimplemented(kFile,
+                          ": llama.attn_logit_softcapping = 30 is not supported: scores are "
+                          "capped softly"));
   for (const char* key :
        {"attention.clamp_kqv", "residual_scale", "embedding_scale", "attention.scale",
         "attention.sliding_window_pattern", "rope.freq_base_swa", "rope.scaling.yarn_ext_factor",
@@ -288,8 +289,9 @@ TEST(HyperparametersFromGguf, AKeyIsReadOrNeutralOrRefused) {
     EXPECT_THAT(std::string(Message(refusal(key, 30))), HasSubstr(key));
   }
   EXPECT_EQ(Metadata("llama").Flag("attention.causal", false).Refusal(),
-            Unimplemented(kFile, ": llama.attention.causal = 0 is not supported: every token sees "
-                                 "those after it too"));
+            Unimplemented(kFile,
+                          ": llama.attention.causal = 0 is not supported: every token sees "
+                          "those after it too"));
   EXPECT_EQ(Metadata("gpt2")
                 .Float("attention.layer_norm_epsilon", 1e-5f)
                 .Flag("use_parallel_residual", true)

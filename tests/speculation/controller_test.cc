@@ -253,8 +253,7 @@ TEST(Controller, BeginsWhereItWasBestBefore) {
     return Session(setup).course().placement;
   };
   EXPECT_EQ(begins_at({}), Placement::kSplit);
-  EXPECT_EQ(begins_at({.server_drafts = true, .objective = Objective::kServer}),
-            Placement::kSplit);
+  EXPECT_EQ(begins_at({.server_drafts = true, .objective = Objective::kServer}), Placement::kSplit);
 }
 
 TEST(Controller, BeginsWithoutHintsThatWereOfNoUseBefore) {

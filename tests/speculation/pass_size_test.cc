@@ -122,7 +122,8 @@ TEST(PassSize, IsNotMisledForLongByAPriceOfBefore) {
   ChainSession dear(0.7, OnProcessor, /*nodes=*/1, /*row_ms=*/30);
   dear.Run(40);
   EXPECT_GE(dear.nodes(), 3u);
-  ChainSession free(0.5, [](double rows) { return 20 * rows; }, /*nodes=*/16, /*row_ms=*/0);
+  ChainSession free(
+      0.5, [](double rows) { return 20 * rows; }, /*nodes=*/16, /*row_ms=*/0);
   free.Run(40);
   EXPECT_LE(free.nodes(), 4u);
 }
