@@ -39,7 +39,7 @@ constexpr int kMessagesOfStrangers = 1;
 constexpr int kAtOnce = 16;
 constexpr int kMessages = 4;
 // Who was hung up on for it begins no connection for so long, nor does anybody at his address.
-constexpr double kSecondsOfAbsence = 10;
+constexpr double kSecondsOfAbsence = 4;
 
 // What an event is of: sockets that listen have the lowest numbers, connections those above.
 constexpr uint64_t kStop = 0;

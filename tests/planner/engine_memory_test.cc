@@ -71,7 +71,6 @@ TEST_P(PlannedMemory, OfResidentWeightsIsWhatTheyTake) {
 }
 
 TEST_P(PlannedMemory, OfStreamedWeightsIsWhatTheyTake) {
-  if (spec_.layers[0].feed_forward.router) GTEST_SKIP() << "experts are not streamed";
   const StreamShape shape = ShapeOf(*model_, spec_);
   for (const uint32_t pinned : {0u, 1u, 2u}) {
     for (const bool pins_head : {true, false}) {
@@ -81,6 +80,7 @@ TEST_P(PlannedMemory, OfStreamedWeightsIsWhatTheyTake) {
       const auto weights = OrDie(StreamingWeights::Open(*model_, spec_, path_, options, nullptr));
       EXPECT_GE(MemoryBytes(shape, options), weights->memory_bytes());
       EXPECT_LE(MemoryBytes(shape, options), weights->memory_bytes() + (uint64_t{1} << 20));
+      if (shape.experts.count > 0) continue;  // the store counts what has an order
       EXPECT_LE(BytesPerPass(shape, options), weights->bytes_per_pass());
       EXPECT_GE(BytesPerPass(shape, options) * 11 / 10 + 1, weights->bytes_per_pass() * 9 / 10);
     }

@@ -226,7 +226,8 @@ int main(int argc, char** argv) {
         "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b; or moe-1b, a Qwen 3 of "
         "40\nexperts of which 8 are used; or olmoe-half or qwen3moe-half, those models at half of "
         "their "
-        "width.\nTYPE is f32, f16, bf16, or a quantised type that is read: q4_k, q5_k and iq4_xs make "
+        "width.\nTYPE is f32, f16, bf16, or a quantised type that is read: q4_k, q5_k and iq4_xs "
+        "make "
         "llama.cpp's\nmixes.\n",
         stderr);
     return 2;
