@@ -19,6 +19,7 @@
 namespace outrider {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 // ThreadSanitizer takes more memory for itself than is allowed here.
@@ -112,7 +113,9 @@ TEST_F(StrangerTest, FifteenMegabytesOfEmptyStopStringsAreNotEvenRead) {
   const int64_t before = MemoryOf(server_.pid());
   v1::ClientMessage message = Opening();
   for (int i = 0; i < 7'500'000; ++i) message.mutable_open()->mutable_stops()->add_strings("");
-  EXPECT_EQ(Say(std::move(message)).code(), absl::StatusCode::kResourceExhausted);
+  // gRPC refuses it, or the front door has had enough of it before.
+  EXPECT_THAT(Say(std::move(message)).code(),
+              AnyOf(absl::StatusCode::kResourceExhausted, absl::StatusCode::kUnavailable));
   if (kCountsMemory) {
     EXPECT_LT(MemoryOf(server_.pid()) - before, 64 * 1024);
   }
