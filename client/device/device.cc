@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <utility>
 
 #include "client/device/drafted_conversation.h"
+#include "client/device/flash_turns.h"
 #include "client/device/price_file.h"
 #include "client/device/server_conversation.h"
 #include "client/device/target_conversation.h"
@@ -102,11 +104,13 @@ class LocalDevice final : public Device {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, LoadTarget(progress));
     OUTRIDER_ASSIGN_OR_RETURN(target_, EngineTarget::Create(std::move(engine)));
     model_.reset();  // what is still to be read of it is the engine's
-    if (trace_ != nullptr) traced_.emplace(*target_, *trace_);
+    if (turns_) turn_taking_.emplace(*target_, *turns_);
+    Target& runs = turn_taking_ ? static_cast<Target&>(*turn_taking_) : *target_;
+    if (trace_ != nullptr) traced_.emplace(runs, *trace_);
     const TargetInfo& info = target_->info();
     info_ = {info.model_name, info.numerics_id.ToString(), info.context_length};
     if (options_.draft.model.empty()) return absl::OkStatus();
-    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(info.context_length, kDraftThreads, progress));
+    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraftBeside(info.context_length, progress));
     VerifierConfig config = ConfigFor(info, *tokenizer_);
     config.sketch_nodes_max = options_.draft.sketch_nodes;
     config.shares_processor = info.on_host_processor;
@@ -130,11 +134,14 @@ class LocalDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Conversation>> Converse(
       const ConversationOptions& asked) override {
     if (draft_ == nullptr) return Alone(asked);
-    return Drafted(asked, *draft_, info_.context_length,
-                   std::make_unique<LocalVerifier>(
-                       *driver_, LocalVerifier::Options{.shares_processor =
-                                                            target_->info().on_host_processor}),
-                   {.target_is_here = true});
+    ControlSetup setup = {.target_is_here = true};
+    if (plan_ && plan_->bytes_per_pass > 0) setup.pass_nodes = kFlashPassNodes;
+    return Drafted(
+        asked, *draft_, info_.context_length,
+        std::make_unique<LocalVerifier>(
+            *driver_, LocalVerifier::Options{.shares_processor =
+                                                 target_->info().on_host_processor && !turns_}),
+        setup);
   }
 
  private:
@@ -185,9 +192,21 @@ class LocalDevice final : public Device {
     OUTRIDER_ASSIGN_OR_RETURN(
         FlashEngine flash, LoadFlashEngine(model_, options_.model, TargetOptions(), stream, kernels,
                                            *pool_, progress));
+    if (plan_->bytes_per_pass > 0 && options_.draft.is_model()) {
+      turns_.emplace();
+      flash.weights->LendWaits([this](const std::atomic<bool>& landed) { turns_->Lend(landed); });
+    }
     streamed_ = std::move(flash.weights);
     loaded_ = streamed_->stats();
     return std::move(flash.engine);
+  }
+
+  absl::StatusOr<std::unique_ptr<Draft>> LoadDraftBeside(uint32_t context,
+                                                         const LoadProgress& progress) {
+    if (!turns_) return LoadDraft(context, kDraftThreads, progress);
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::Create(kDraftThreads));
+    return Draft::Load(options_.draft.model, DraftLimits(context), KernelsFor(options_.isa),
+                       std::move(pool), *turns_, progress);
   }
 
   absl::StatusOr<std::unique_ptr<Conversation>> Alone(const ConversationOptions& asked) {
@@ -201,9 +220,12 @@ class LocalDevice final : public Device {
 
   Target& target() {
     if (traced_) return *traced_;
+    if (turn_taking_) return *turn_taking_;
     return *target_;
   }
 
+  // Where passes on flash begin, as nothing is known yet: rows cost little beside what is read.
+  static constexpr uint32_t kFlashPassNodes = 16;
   // The draft works while the target does: it has a processor of its own at most.
   static constexpr uint32_t kDraftThreads = 1;
   // What the process takes besides models and what it has when they are planned: code that has not
@@ -215,7 +237,9 @@ class LocalDevice final : public Device {
   std::shared_ptr<const StreamingWeights> streamed_;  // by that plan
   StreamStats loaded_;                                // of those, when they were loaded
   const std::unique_ptr<ThreadPool> pool_;
+  std::optional<FlashTurns> turns_;  // of a draft beside a target on flash
   std::unique_ptr<EngineTarget> target_;
+  std::optional<TurnTakingTarget> turn_taking_;
   std::optional<TracedTarget> traced_;
   Mutex turn_;                    // at a target that writes alone
   std::unique_ptr<Draft> draft_;  // null: it does

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/engine/cpu_engine.h"
+#include "common/model/model_spec.h"
 #include "common/speculation/drafting/lm_drafter.h"
 #include "common/speculation/drafting/ngram_drafter.h"
 #include "common/tokens/chooser.h"
@@ -57,10 +59,32 @@ absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path,
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<Engine> loaded,
       LoadEngine(engine, *model, path, OptionsFor(limits, *model), kernels, *pool, progress));
-  const auto vocabulary_size = static_cast<int32_t>(loaded->info().vocabulary_size);
+  return Over(limits, std::move(pool), std::move(loaded));
+}
+
+absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path, const Limits& limits,
+                                                   const Kernels& kernels,
+                                                   std::unique_ptr<ThreadPool> pool,
+                                                   FlashTurns& turns,
+                                                   const LoadProgress& progress) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ResidentWeights> weights,
+                            ResidentWeights::Load(*model, spec, path, *pool, progress));
+  const uint64_t content_hash = weights->content_hash();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Engine> engine,
+      CpuEngine::Create(spec, std::make_shared<TurnTakingWeights>(std::move(weights), turns),
+                        content_hash, OptionsFor(limits, *model), kernels, *pool));
+  return Over(limits, std::move(pool), std::move(engine));
+}
+
+std::unique_ptr<Draft> Draft::Over(const Limits& limits, std::unique_ptr<ThreadPool> pool,
+                                   std::unique_ptr<Engine> engine) {
+  const auto vocabulary_size = static_cast<int32_t>(engine->info().vocabulary_size);
   auto draft = std::make_unique<Draft>(limits, vocabulary_size);
   draft->pool_ = std::move(pool);
-  draft->engine_ = std::move(loaded);
+  draft->engine_ = std::move(engine);
   return draft;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "client/device/flash_turns.h"
 #include "common/base/mutex.h"
 #include "common/base/thread_pool.h"
 #include "common/engine/engine.h"
@@ -44,6 +45,12 @@ class Draft {
                                                      const Limits& limits, const Kernels& kernels,
                                                      std::unique_ptr<ThreadPool> pool,
                                                      const LoadProgress& progress);
+  // On this processor, where it computes when `turns`, which outlive it, let it.
+  static absl::StatusOr<std::unique_ptr<Draft>> Load(const std::string& path, const Limits& limits,
+                                                     const Kernels& kernels,
+                                                     std::unique_ptr<ThreadPool> pool,
+                                                     FlashTurns& turns,
+                                                     const LoadProgress& progress);
 
   // For one conversation, which the draft outlives. InvalidArgument for sampling that cannot be,
   // ResourceExhausted when there are as many conversations as there may be.
@@ -56,6 +63,9 @@ class Draft {
   uint64_t content_hash() const { return engine_ == nullptr ? 0 : engine_->info().content_hash; }
 
  private:
+  static std::unique_ptr<Draft> Over(const Limits& limits, std::unique_ptr<ThreadPool> pool,
+                                     std::unique_ptr<Engine> engine);
+
   const Limits limits_;
   int32_t vocabulary_size_;
   std::unique_ptr<ThreadPool> pool_;

@@ -30,7 +30,8 @@
 namespace outrider {
 
 struct FlashEngine {
-  std::shared_ptr<const StreamingWeights> weights;  // the engine's, for who counts what they read
+  // The engine's, for who counts what they read, or takes their waits.
+  std::shared_ptr<StreamingWeights> weights;
   std::unique_ptr<CpuEngine> engine;
 };
 
