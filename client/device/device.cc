@@ -135,7 +135,9 @@ class LocalDevice final : public Device {
       const ConversationOptions& asked) override {
     if (draft_ == nullptr) return Alone(asked);
     ControlSetup setup = {.target_is_here = true};
-    if (plan_ && plan_->bytes_per_pass > 0) setup.pass_nodes = kFlashPassNodes;
+    if (plan_ && plan_->bytes_per_pass > 0) {
+      setup.before = Findings{.pass_nodes = kFlashPassNodes};
+    }
     return Drafted(
         asked, *draft_, info_.context_length,
         std::make_unique<LocalVerifier>(
