@@ -61,7 +61,9 @@ void PrintMemory(const MemoryPlan& plan) {
   PrintLine("its scratch", needs.target.scratch_bytes);
   PrintLine("its weights", plan.weight_bytes, PinnedText(plan));
   PrintLine("left over", plan.budget_bytes - plan.planned_bytes);
-  std::printf("the least that works: %s\n", HumanBytes(plan.least_bytes).c_str());
+  // Rounded up: a budget of so much is to be taken.
+  std::printf("the least that works: %lluMiB\n",
+              static_cast<unsigned long long>((plan.least_bytes + (1 << 20) - 1) >> 20));
   std::printf("a pass reads: %s of flash\n", HumanBytes(plan.bytes_per_pass).c_str());
 }
 

@@ -427,8 +427,8 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
           .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); }});
 }
 
-// Whatever they depend on: the machine and what of it computes, its memory, both models, whether the target is
-// here. Not which server has it: addresses change, and a model is mostly served by machines alike.
+// Whatever they depend on: the machine and what of it computes, its memory, both models, whether
+// the target is here. Not which server has it: addresses change, and a model is mostly served by machines alike.
 uint64_t Device::PriceKey(const Draft& draft) const {
   std::array<char, HOST_NAME_MAX + 1> host = {};
   gethostname(host.data(), host.size() - 1);

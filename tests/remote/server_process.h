@@ -24,6 +24,13 @@
 
 namespace outrider {
 
+// ThreadSanitizer takes more memory for itself than is allowed here.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kCountsMemory = false;
+#else
+inline constexpr bool kCountsMemory = true;
+#endif
+
 class ServerProcess {
  public:
   // Returns when devices can connect. Port 0: any free one. With these flags
@@ -60,6 +67,18 @@ class ServerProcess {
 
   uint16_t port() const { return port_; }
   pid_t pid() const { return pid_; }
+  // Of memory, at most until now, as the kernel counts it.
+  int64_t peak_kilobytes() const {
+    FILE* const file = fopen(Concat("/proc/", pid_, "/status").c_str(), "r");
+    OUTRIDER_CHECK(file != nullptr, "the server is there");
+    int64_t kilobytes = 0;
+    char line[256];
+    while (fgets(line, sizeof(line), file) != nullptr) {
+      if (sscanf(line, "VmHWM: %ld", &kilobytes) == 1) break;
+    }
+    fclose(file);
+    return kilobytes;
+  }
   std::string address() const { return Concat("127.0.0.1:", port_); }
 
   // The first line with this in it that it says, now or later; empty: it ended without.

@@ -22,26 +22,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-// ThreadSanitizer takes more memory for itself than is allowed here.
-#ifdef __SANITIZE_THREAD__
-constexpr bool kCountsMemory = false;
-#else
-constexpr bool kCountsMemory = true;
-#endif
-
-// Kilobytes that are in memory, as the kernel counts them.
-int64_t MemoryOf(pid_t pid) {
-  FILE* const file = fopen(Concat("/proc/", pid, "/status").c_str(), "r");
-  OUTRIDER_CHECK(file != nullptr, "the server is there");
-  int64_t kilobytes = 0;
-  char line[256];
-  while (fgets(line, sizeof(line), file) != nullptr) {
-    if (sscanf(line, "VmHWM: %ld", &kilobytes) == 1) break;
-  }
-  fclose(file);
-  return kilobytes;
-}
-
 // Keeps how a stream ended.
 class Ending final : public Verifier::Listener {
  public:
@@ -110,14 +90,14 @@ class StrangerTest : public testing::Test {
 
 TEST_F(StrangerTest, FifteenMegabytesOfEmptyStopStringsAreNotEvenRead) {
   ExpectItServes();
-  const int64_t before = MemoryOf(server_.pid());
+  const int64_t before = server_.peak_kilobytes();
   v1::ClientMessage message = Opening();
   for (int i = 0; i < 7'500'000; ++i) message.mutable_open()->mutable_stops()->add_strings("");
   // gRPC refuses it, or the front door has had enough of it before.
   EXPECT_THAT(Say(std::move(message)).code(),
               AnyOf(absl::StatusCode::kResourceExhausted, absl::StatusCode::kUnavailable));
   if (kCountsMemory) {
-    EXPECT_LT(MemoryOf(server_.pid()) - before, 64 * 1024);
+    EXPECT_LT(server_.peak_kilobytes() - before, 64 * 1024);
   }
   ExpectItServes();
 }

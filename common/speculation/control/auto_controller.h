@@ -29,8 +29,8 @@
 // has to be tried to know it. Whether drafting gains anything at all is measured: the time of a
 // token, against that of a pass without drafted nodes. And so is what the server makes of it: where
 // its target goes on without growth, or stands idle between passes, it is tried, for kTrialAtServer
-// verdicts at the most, and kept if text came sooner; from one trial that came to nothing to the next it is twice
-// as long. Where it was best before a session begins with it, and looks at what else there is later.
+// verdicts at the most, and kept if text came sooner; from one trial that came to nothing to the
+// next it is twice as long. Where it was best before a session begins with it, and looks at what else there is later.
 //
 // So it is where text is to come soon. Where a server's work is to be little (ControlSetup::objective)
 // its target is never told to go on alone, nor its draft to draft; and nothing is drafted where that

@@ -1,6 +1,6 @@
-// Whether hints are worth their messages: wanted at first, if they were before, and for as long as one verdict in kRare or
-// more finds below its root what a hint had named first. Then they are left out, and tried again now
-// and then: for twice as long each time that it comes to nothing.
+// Whether hints are worth their messages: wanted at first, if they were before, and for as long as
+// one verdict in kRare or more finds below its root what a hint had named first. Then they are left
+// out, and tried again now and then: for twice as long each time that it comes to nothing.
 //
 // A function of what it was told: no clock, no randomness, no allocation.
 #pragma once

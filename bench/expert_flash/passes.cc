@@ -1,41 +1,21 @@
-// Experts from flash: what passes cost with room for some of them, by who is evicted and whether the
-// next layer's are guessed, beside loading all of each layer and beside a cache that knows the future.
-//
-//   expert_flash passes MODEL.gguf TEXT [SHARE] [ROWS] [ROUNDS] [AGREEMENT]
-//   expert_flash routes FILE...
-//
-// passes   Turn by turn, 20 passes of ROWS (1) tokens a turn, ROUNDS (5) turns each, after 64 tokens of
-//          a prompt and four turns that are not counted. SHARE (0.5) of all experts have a place; all
-//          else is in memory. Whatever the logits of the first are, those of the others have to be.
-//          Tokens are words of TEXT. What enters the first layer for one is a random vector of its
-//          own and one that all of them share, AGREEMENT (0.3) of its variance: without it the tokens
-//          of a random model agree about their experts by chance, or where attention drowns what they
-//          are, about all of them; trained models are between (an expert was also the last token's in
-//          36 to 45 %). So who is evicted is judged by `routes`, and what a read costs by `passes`.
-// routes   Routes that others have recorded of trained models ("route_trace v1" of
-//          github.com/Helldez/BigMoeOnEdge: turn,phase,step,layer,slot,expert,...), replayed on the
-//          same cache at several sizes, without reading anything.
-//
-// Both say how often the paper's profile (experts of the two layers before) names the experts of a
-// layer: learnt on the first half, tried on the second.
+#include "bench/expert_flash/passes.h"
+
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "bench/expert_flash/expert_routes.h"
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -52,90 +32,8 @@ namespace outrider {
 namespace {
 
 constexpr uint32_t kThreads = 2;
-constexpr uint32_t kPromptLength = 64;
 constexpr uint32_t kPassesPerTurn = 20;
 constexpr uint32_t kWarmTurns = 4;
-
-// The experts that a pass, or a token, wanted of each layer.
-using Route = std::vector<std::vector<uint32_t>>;
-
-// --- how well the profile guesses ---
-
-// P(expert | an expert of the layer below or of the one below that), summed over those. A dictionary
-// of whole sets, as the paper has for one expert a layer, would never meet a set of eight again.
-class Profile {
- public:
-  Profile(uint32_t layer_count, uint32_t expert_count)
-      : expert_count_(expert_count),
-        together_(size_t{layer_count} * 2 * expert_count * expert_count),
-        uses_(size_t{layer_count} * expert_count) {}
-
-  void Learn(const Route& route) {
-    for (uint32_t layer = 0; layer < route.size(); ++layer) {
-      for (const uint32_t expert : route[layer]) ++uses_[layer * expert_count_ + expert];
-      ForEachBefore(route, layer, [&](uint32_t back, uint32_t before) {
-        for (const uint32_t expert : route[layer]) ++Together(layer, back, before)[expert];
-      });
-    }
-  }
-
-  // How many of a layer's experts are among as many that it names.
-  uint32_t CountRight(const Route& route, uint32_t layer) const {
-    std::vector<float> likely(expert_count_);
-    ForEachBefore(route, layer, [&](uint32_t back, uint32_t before) {
-      const float uses = static_cast<float>(uses_[(layer - back) * expert_count_ + before]) + 1.0f;
-      const std::span<const uint32_t> together = Together(layer, back, before);
-      for (uint32_t e = 0; e < expert_count_; ++e) {
-        likely[e] += static_cast<float>(together[e]) / uses;
-      }
-    });
-    uint32_t right = 0;
-    for (size_t n = 0; n < route[layer].size(); ++n) {
-      const auto best = std::ranges::max_element(likely);
-      const auto expert = static_cast<uint32_t>(best - likely.begin());
-      if (std::ranges::count(route[layer], expert) > 0) ++right;
-      *best = -1;
-    }
-    return right;
-  }
-
- private:
-  template <typename Body>
-  void ForEachBefore(const Route& route, uint32_t layer, const Body& body) const {
-    for (const uint32_t back : {1u, 2u}) {
-      if (layer < back) continue;
-      for (const uint32_t before : route[layer - back]) body(back, before);
-    }
-  }
-  size_t At(uint32_t layer, uint32_t back, uint32_t before) const {
-    return ((size_t{layer} * 2 + back - 1) * expert_count_ + before) * expert_count_;
-  }
-  std::span<uint32_t> Together(uint32_t layer, uint32_t back, uint32_t before) {
-    return std::span(together_).subspan(At(layer, back, before), expert_count_);
-  }
-  std::span<const uint32_t> Together(uint32_t layer, uint32_t back, uint32_t before) const {
-    return std::span(together_).subspan(At(layer, back, before), expert_count_);
-  }
-
-  const uint32_t expert_count_;
-  std::vector<uint32_t> together_;  // by layer, how far back, expert there, expert
-  std::vector<uint32_t> uses_;      // by layer, expert
-};
-
-double ProfileShareRight(std::span<const Route> routes, uint32_t expert_count) {
-  Profile profile(static_cast<uint32_t>(routes.front().size()), expert_count);
-  for (const Route& route : routes.first(routes.size() / 2)) profile.Learn(route);
-  uint64_t right = 0, all = 0;
-  for (const Route& route : routes.subspan(routes.size() / 2)) {
-    for (uint32_t layer = 1; layer < route.size(); ++layer) {
-      right += profile.CountRight(route, layer);
-      all += route[layer].size();
-    }
-  }
-  return static_cast<double>(right) / static_cast<double>(all);
-}
-
-// --- passes ---
 
 // Remembers what passes want.
 class Recording final : public WrappedStore {
@@ -213,15 +111,6 @@ const Way kWays[] = {{"edgemoe, guesses", Eviction::kEdgeMoe, true},
                      {"lru", Eviction::kLru, false},
                      {"lfu", Eviction::kLfu, false},
                      {"all of a layer", Eviction::kEdgeMoe, false, true}};
-
-struct Settings {
-  std::string model;
-  std::string text;
-  double share = 0.5;
-  uint32_t rows = 1;
-  uint32_t rounds = 5;
-  float agreement = 0.3f;
-};
 
 struct Word {
   TokenId token;
@@ -348,16 +237,6 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-std::vector<ExpertKey> UsesOf(std::span<const Route> routes) {
-  std::vector<ExpertKey> uses;
-  for (const Route& route : routes) {
-    for (uint32_t layer = 0; layer < route.size(); ++layer) {
-      for (const uint32_t expert : route[layer]) uses.push_back({layer, expert});
-    }
-  }
-  return uses;
-}
-
 double ShareRepeated(std::span<const Route> routes) {
   uint64_t repeated = 0, all = 0;
   for (size_t i = 1; i < routes.size(); ++i) {
@@ -418,6 +297,8 @@ void Print(const std::vector<std::unique_ptr<Runner>>& runners, const Settings& 
                   static_cast<double>(first.routes().back().size()) / expert_count);
 }
 
+}  // namespace
+
 absl::Status RunPasses(const Settings& settings) {
   const ScopedIeeeMode ieee;
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> file, ModelFile::Open(settings.model));
@@ -475,128 +356,4 @@ absl::Status RunPasses(const Settings& settings) {
   return absl::OkStatus();
 }
 
-// --- routes of others ---
-
-struct Trace {
-  uint32_t layer_count = 0;
-  uint32_t expert_count = 0;
-  std::vector<Route> routes;  // of tokens
-};
-
-absl::StatusOr<uint32_t> NumberAfter(const std::string& line, std::string_view key,
-                                     const std::string& path) {
-  uint32_t number = 0;
-  const size_t at = line.find(key);
-  if (at == std::string::npos ||
-      std::from_chars(line.data() + at + key.size(), line.data() + line.size(), number).ec !=
-          std::errc()) {
-    return InvalidArgument(path, ": is no route_trace: there is no ", key, " in its second line");
-  }
-  return number;
-}
-
-absl::StatusOr<Trace> ReadTrace(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  std::getline(file, line);
-  Trace trace;
-  OUTRIDER_ASSIGN_OR_RETURN(trace.layer_count, NumberAfter(line, "n_layer=", path));
-  OUTRIDER_ASSIGN_OR_RETURN(trace.expert_count, NumberAfter(line, "n_expert=", path));
-  std::map<std::tuple<int, int, int>, Route> by_token;  // a prompt's lie layer by layer
-  while (std::getline(file, line)) {
-    int turn = 0, phase = 0, step = 0, slot = 0;
-    uint32_t layer = 0, expert = 0;
-    if (std::sscanf(line.c_str(), "%d,%d,%d,%u,%d,%u", &turn, &phase, &step, &layer, &slot,
-                    &expert) != 6) {
-      continue;  // comments, and the names of the columns
-    }
-    if (layer >= trace.layer_count || expert >= trace.expert_count) {
-      return InvalidArgument(path, ": there is no expert ", expert, " of layer ", layer);
-    }
-    Route& route = by_token[{turn, phase, step}];
-    route.resize(trace.layer_count);
-    route[layer].push_back(expert);
-  }
-  for (auto& [token, route] : by_token) trace.routes.push_back(std::move(route));
-  if (trace.routes.size() < 2) return InvalidArgument(path, ": has no routes");
-  return trace;
-}
-
-// The first half of the tokens fill the cache.
-absl::Status ReplayRoutes(const std::string& path) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Trace trace, ReadTrace(path));
-  const std::span<const Route> routes(trace.routes);
-  const std::vector<ExpertKey> uses = UsesOf(routes);
-  const size_t first = UsesOf(routes.first(routes.size() / 2)).size();
-  const double counted = static_cast<double>(uses.size() - first);
-  std::printf(
-      "%s: %zu tokens, %u layers, %u experts, %.1f a layer\n\n", path.c_str(), routes.size(),
-      trace.layer_count, trace.expert_count,
-      static_cast<double>(uses.size()) / static_cast<double>(routes.size()) / trace.layer_count);
-  std::printf(
-      "| share in memory | edgemoe hits | lru | lfu | clairvoyant | misses of edgemoe / "
-      "clairvoyant | lru / edgemoe |\n|---|---|---|---|---|---|---|\n");
-  const uint32_t all = trace.layer_count * trace.expert_count;
-  const std::vector<ExpertCache::Layer> layers(
-      trace.layer_count, {.expert_count = trace.expert_count, .expert_bytes = 1});
-  for (const uint32_t percent : {5u, 10u, 25u, 50u, 75u}) {
-    const uint32_t places = all * percent / 100;
-    std::vector<double> misses;
-    for (const Eviction eviction : {Eviction::kEdgeMoe, Eviction::kLru, Eviction::kLfu}) {
-      ExpertCache cache(layers, places, eviction);
-      uint64_t missed = 0;
-      for (size_t i = 0; i < uses.size(); ++i) {
-        if (cache.Use(uses[i])) continue;
-        cache.Take(uses[i]);
-        if (i >= first) ++missed;
-      }
-      misses.push_back(static_cast<double>(missed));
-    }
-    misses.push_back(static_cast<double>(ClairvoyantMisses(uses, places, first)));
-    std::printf("| %u %% |", percent);
-    for (const double missed : misses) std::printf(" %.1f |", 100 * (1 - missed / counted));
-    std::printf(" %.2f | %.2f |\n", misses[0] / misses[3], misses[1] / misses[0]);
-  }
-  std::printf("\nthe profile names %.1f %% of a layer's experts\n\n",
-              100 * ProfileShareRight(routes, trace.expert_count));
-  return absl::OkStatus();
-}
-
-template <typename Number>
-bool Parse(std::string_view text, Number& number) {
-  return std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc();
-}
-
-absl::Status Run(std::span<char*> arguments) {
-  const std::string_view what = arguments.empty() ? "" : arguments[0];
-  if (what == "routes" && arguments.size() > 1) {
-    for (const char* const path : arguments.subspan(1))
-      OUTRIDER_RETURN_IF_ERROR(ReplayRoutes(path));
-    return absl::OkStatus();
-  }
-  if (what == "passes" && arguments.size() >= 3 && arguments.size() <= 7) {
-    Settings settings = {.model = arguments[1], .text = arguments[2]};
-    if ((arguments.size() < 4 || Parse(arguments[3], settings.share)) &&
-        (arguments.size() < 5 || Parse(arguments[4], settings.rows)) &&
-        (arguments.size() < 6 || Parse(arguments[5], settings.rounds)) &&
-        (arguments.size() < 7 || Parse(arguments[6], settings.agreement)) && settings.share > 0 &&
-        settings.share <= 1 && settings.rows > 0 && settings.rows <= kPromptLength &&
-        settings.rounds > 0) {
-      return RunPasses(settings);
-    }
-  }
-  return InvalidArgument(
-      "usage: expert_flash passes MODEL.gguf TEXT [SHARE] [ROWS] [ROUNDS] [AGREEMENT]\n"
-      "       expert_flash routes FILE...");
-}
-
-}  // namespace
 }  // namespace outrider
-
-int main(int argc, char** argv) {
-  const absl::Status status = outrider::Run(std::span(argv + 1, argv + argc));
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "expert_flash: %s\n", std::string(outrider::Message(status)).c_str());
-  return 1;
-}
