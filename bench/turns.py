@@ -54,14 +54,20 @@ class Setting:
         return ", ".join(words + [name_of(self.draft)])
 
 
+def ran(command):
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        raise Failed((run.stderr.strip().splitlines() or [f"no word of why, exit status {run.returncode}"])[-1])
+    return run
+
+
 class Written:
     """A text that `outrider run` has written, and what it says of that."""
 
     def __init__(self, command, prompt="", seed=0):
         self.prompt, self.seed = prompt, seed
-        run = subprocess.run(command, capture_output=True, text=True)
-        if run.returncode != 0:
-            raise Failed((run.stderr.strip().splitlines() or ["no word of why"])[-1])
+        run = ran(command)
+        self.said = run.stderr
         self.text = run.stdout
         generated = re.search(r"generated: (\d+) tokens, ([\d.]+) tokens/s", run.stderr)
         self.tokens = int(generated[1])
@@ -202,18 +208,21 @@ def described(options):
 
 # --- measuring ---
 
-def measure(title, setting, commands, options):
-    """{task: {way: [Written by round]}}, and by task and way what was predicted; commands[way](prompt, seed) is what to run."""
+def measure(title, setting, commands, options, write=Written):
+    """{task: {way: [Written by round]}}, and by task and way what was predicted; commands[way](prompt, seed) is what to run.
+
+    What else than a Written comes of a command, `write` says; one whose text is None is compared with no other.
+    """
     tasks = tasks_of(options)
     # What runs find out about prices is for the next ones of this setting, and no others.
     with tempfile.TemporaryDirectory() as directory:
         prices = ["--price-file", f"{directory}/prices"]
-        written = {task: measure_task(f"{title}, {task}", prompts, commands, prices, options)
+        written = {task: measure_task(f"{title}, {task}", prompts, commands, prices, options, write)
                    for task, prompts in tasks.items()}
         return written, predictions.predicted(setting, written, options, directory) if options.predict else {}
 
 
-def measure_task(title, prompts, commands, prices, options):
+def measure_task(title, prompts, commands, prices, options, write):
     ways = list(commands)
     written = {way: [] for way in ways}
     for seed in range(options.rounds + SHORT_MAX + 1):
@@ -226,10 +235,10 @@ def measure_task(title, prompts, commands, prices, options):
             print(f"\r{title}: round {turn + 1} of {options.rounds}, {way}\033[K", end="", file=sys.stderr)
             try:
                 known = ["--price-file", ""] if variant_of(way)[1] == "-cold" else prices
-                texts[way] = Written(commands[way](prompt, seed) + known, prompt, seed)
+                texts[way] = write(commands[way](prompt, seed) + known, prompt, seed)
             except Failed as why:
                 sys.exit(f"\n{title}: {way}: {why}")
-        if len({run.text for run in texts.values()}) != 1:
+        if len({run.text for run in texts.values()} - {None}) != 1:
             sys.exit(f"\n{title}: the ways have written different texts after '{prompt}'")
         if texts["alone"].tokens < min(TOKENS_MIN, options.tokens):
             continue

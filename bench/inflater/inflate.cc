@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
@@ -427,6 +428,24 @@ absl::Status WriteTensor(const ModelFile& model, const PlannedTensor& planned,
 
 }  // namespace
 
+namespace {
+
+// From `wanted` up the fewest key heads among which the queries are shared out evenly and every
+// layer's own find room; `wanted`, where no number does.
+uint32_t KeyHeadsFor(const Hyperparameters& old, uint32_t query_heads, uint32_t wanted) {
+  for (uint32_t count = wanted; count <= query_heads; ++count) {
+    if (query_heads % count != 0) continue;
+    const auto has_room = [&](uint32_t block) {
+      const HeadCounts from = {old.head_count[block], old.head_count_kv[block]};
+      return from.key * Copies(from, {query_heads, count}) <= count;
+    };
+    if (std::ranges::all_of(std::views::iota(0u, old.block_count), has_room)) return count;
+  }
+  return wanted;
+}
+
+}  // namespace
+
 absl::StatusOr<InflateOptions> ShapeLike(std::string_view name, const ModelFile& model,
                                          const std::string& path) {
   struct Shape {
@@ -451,10 +470,12 @@ absl::StatusOr<InflateOptions> ShapeLike(std::string_view name, const ModelFile&
                            shape->attention_width, " and ", shape->kv_width, " of ", name,
                            "; say --heads and --kv-heads instead");
   }
+  const uint32_t query_heads = shape->attention_width / head_length;
   return InflateOptions{.embedding_length = shape->width,
                         .block_count = shape->blocks,
-                        .head_count = shape->attention_width / head_length,
-                        .kv_head_count = shape->kv_width / head_length,
+                        .head_count = query_heads,
+                        .kv_head_count = KeyHeadsFor(model.hyperparameters(), query_heads,
+                                                     shape->kv_width / head_length),
                         .feed_forward_length = shape->feed_forward};
 }
 

@@ -54,8 +54,8 @@ struct InflateOptions {
 };
 
 // The shape of a well-known model, in this model's heads: "1b" (Llama 3.2 1B), "1.1b" (TinyLlama),
-// "3b" (Llama 3.2 3B), "8b" (Llama 3 8B). InvalidArgument when its heads do not fit, or for another
-// name.
+// "3b" (Llama 3.2 3B), "8b" (Llama 3 8B); with more key heads than that has where the model needs
+// them. InvalidArgument when heads of its length do not fill the attention, or for another name.
 absl::StatusOr<InflateOptions> ShapeLike(std::string_view name, const ModelFile& model,
                                          const std::string& path);
 

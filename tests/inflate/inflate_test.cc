@@ -302,6 +302,14 @@ TEST_F(InflateTest, KnownShapesTakeHeadsOfTheModelsLength) {
   EXPECT_EQ(shape.head_count, 32u);
   EXPECT_EQ(shape.kv_head_count, 8u);
   EXPECT_EQ(shape.feed_forward_length, 8192u);
+  // Five key heads that serve a query each have no room among the four of TinyLlama.
+  Hyperparameters five = SmallModel("llama");
+  five.head_count = five.head_count_kv = {5, 5};
+  const std::string many = dir_.File("five.gguf");
+  WriteRandomModel(five, TensorType::kF32, many);
+  const InflateOptions room = OrDie(ShapeLike("1.1b", *OrDie(ModelFile::Open(many)), many));
+  EXPECT_EQ(room.head_count, 32u);
+  EXPECT_EQ(room.kv_head_count, 8u);
   EXPECT_THAT(std::string(Message(ShapeLike("9z", *model, small).status())),
               testing::HasSubstr("'9z' is no shape known here; 1b, 1.1b, 3b and 8b are"));
   Hyperparameters odd = SmallModel("llama");
