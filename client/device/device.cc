@@ -136,7 +136,8 @@ class LocalDevice final : public Device {
     if (draft_ == nullptr) return Alone(asked);
     ControlSetup setup = {.target_is_here = true};
     if (plan_ && plan_->bytes_per_pass > 0) {
-      setup.before = Findings{.pass_nodes = kFlashPassNodes};
+      setup.target_streams = plan_->ReadsMost();
+      setup.before = Findings{.pass_nodes = setup.target_streams ? kHiddenNodes : kFlashPassNodes};
     }
     return Drafted(
         asked, *draft_, info_.context_length,
@@ -226,8 +227,10 @@ class LocalDevice final : public Device {
     return *target_;
   }
 
-  // Where passes on flash begin, as nothing is known yet: rows cost little beside what is read.
+  // Where passes on flash begin, as nothing is known yet: rows cost little beside what is read, and
+  // next to nothing beside most of a model.
   static constexpr uint32_t kFlashPassNodes = 16;
+  static constexpr uint32_t kHiddenNodes = 24;
   // The draft works while the target does: it has a processor of its own at most.
   static constexpr uint32_t kDraftThreads = 1;
   // What the process takes besides models and what it has when they are planned: code that has not

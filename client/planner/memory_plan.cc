@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 
 #include "common/base/status.h"
@@ -79,6 +80,14 @@ absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_
                     .planned_bytes = fixed + weight_bytes,
                     .weight_bytes = weight_bytes,
                     .bytes_per_pass = BytesPerPass(needs.weights, *best)};
+}
+
+bool MemoryPlan::ReadsMost() const {
+  const StreamShape& weights = needs.weights;
+  if (weights.experts.count > 0) return false;
+  const uint64_t all = std::accumulate(weights.layer_file_bytes.begin(),
+                                       weights.layer_file_bytes.end(), weights.head_file_bytes);
+  return 2 * bytes_per_pass > all;
 }
 
 }  // namespace outrider

@@ -50,6 +50,10 @@ struct MemoryPlan {
   uint64_t planned_bytes = 0;  // of the budget
   uint64_t weight_bytes = 0;   // of those, the target's
   uint64_t bytes_per_pass = 0;
+
+  // Whether passes read most of the weights, whichever rows they have: all but experts, which are
+  // read by those rows that choose them.
+  bool ReadsMost() const;
 };
 
 absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_bytes);

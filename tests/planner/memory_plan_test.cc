@@ -92,6 +92,12 @@ TEST(MemoryPlan, TheHeadIsStreamedWhereItMustBe) {
 }
 
 // Of 640 experts a row uses 80. Layers are read by every pass and come first; then as many experts as fit.
+TEST(MemoryPlan, ReadsMostUntilHalfOfTheLayersStay) {
+  const MemoryNeeds needs = Needs(10 * kMiB);
+  EXPECT_TRUE(PlanMemory(needs, 400 * kMiB)->ReadsMost());
+  EXPECT_FALSE(PlanMemory(needs, 1100 * kMiB)->ReadsMost());
+}
+
 TEST(MemoryPlan, ExpertsHaveWhatLayersLeave) {
   MemoryNeeds needs = Needs(10 * kMiB);
   needs.weights.layer_bytes.assign(10, 8 * kMiB);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/speculation/control/controllers.h"
 #include "common/speculation/drafting/sketcher.h"
 
 namespace outrider {
@@ -60,6 +61,25 @@ class Session {
 TEST(Controller, KnowsFromTheFirstVerdictWhetherToWaitForGrowth) {
   EXPECT_EQ(Session().Decide({.round_trip_ms = 60, .pass_ms = 100}), Way::kWait);
   EXPECT_EQ(Session().Decide({.round_trip_ms = 100, .pass_ms = 20}), Way::kGoOn);
+}
+
+// Its passes take a hundred times what the draft does, and rows cost little from the first on.
+TEST(Controller, AwaitsTheVerdictsOfATargetOnFlash) {
+  const ControlSetup setup = {.target_is_here = true, .target_streams = true};
+  Session session(setup);
+  EXPECT_EQ(session.way(), Way::kAwait);
+  const Session::Times times = {.round_trip_ms = 0.1,
+                                .pass_ms = 400,
+                                .draft_ms = 0.5,
+                                .tokens_per_verdict = 4,
+                                .verdict_ms = 400};
+  EXPECT_EQ(session.Decide(times), Way::kAwait);
+  EXPECT_EQ(session.Decide(times, 40), Way::kAwait);
+  const auto growth_of = [](const ControlSetup& where) {
+    return MakeController({.kind = PolicyKind::kOurs}, where)->course().growth->name();
+  };
+  EXPECT_EQ(growth_of(setup), "awaited");
+  EXPECT_EQ(growth_of({.target_is_here = true}), "ours");
 }
 
 // Where little comes of a pass, or drafting takes next to nothing of it; once it is known that rows

@@ -19,6 +19,10 @@ using PassMs = std::function<double(double rows)>;
 double OnProcessor(double rows) {
   return rows <= 5 ? 24 + (rows - 1) : 28 + (rows - 5) * 17 / 11;
 }
+// And of weights on flash, which hide forty rows.
+double OnFlash(double rows) {
+  return std::max(400.0, 60 + 8.5 * rows);
+}
 double OnGpu(double rows) {
   return 20 + (rows - 1) * 8 / 63;
 }
@@ -32,9 +36,12 @@ class ChainSession {
   ChainSession(double right, PassMs pass_ms, uint32_t nodes, double row_ms)
       : right_(right),
         pass_ms_(std::move(pass_ms)),
-        size_(/*shares_processor=*/true, Findings{.pass_nodes = nodes}) {
+        size_({.target_is_here = true, .before = Findings{.pass_nodes = nodes}}) {
     draft_.costs = CostModel({.pass_node_ms = row_ms, .knows_rows = true});
   }
+
+  ChainSession(double right, PassMs pass_ms, const ControlSetup& setup)
+      : right_(right), pass_ms_(std::move(pass_ms)), size_(setup) {}
 
   void Run(int verdicts) {
     for (int i = 0; i < verdicts; ++i) {
@@ -79,7 +86,7 @@ class ChainSession {
  private:
   double right_;
   PassMs pass_ms_;
-  PassSize size_{/*shares_processor=*/false, /*before=*/std::nullopt};
+  PassSize size_{ControlSetup{}};
   HandDraft draft_;
   double owed_ = 0;
   double tokens_ = 0;
@@ -135,6 +142,20 @@ TEST(PassSize, IsFoundAgainWhenRowsBecomeCheapAfterLong) {
   session.Become(OnGpu);
   session.Run(100);
   EXPECT_GE(session.nodes(), 12u);
+}
+
+// What nobody knows yet is asked by passes that cost no more, and bring more.
+TEST(PassSize, AsksWhatRowsCostByLargerPassesWhereFlashHidesThem) {
+  ChainSession session(
+      0.95, OnFlash,
+      ControlSetup{.target_is_here = true, .target_streams = true, .before = Findings{24}});
+  for (int i = 0; i < 30; ++i) {
+    session.Run(1);
+    EXPECT_GE(session.nodes(), 24u) << i;
+  }
+  session.Run(200);
+  EXPECT_GE(session.nodes(), 32u);
+  EXPECT_LE(session.nodes(), 48u);
 }
 
 TEST(PassSize, FollowsADraftAndATargetThatChange) {

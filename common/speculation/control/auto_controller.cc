@@ -48,13 +48,14 @@ AutoController::AutoController(const ControlSetup& setup)
     : server_rest_(kFirstTrial),
       failed_rest_(kRest),
       setup_(setup),
-      size_(setup.target_is_here, setup.before),
+      size_(setup),
       hints_(!setup.before || setup.before->hints) {
   if (setup.before && setup.before->at_server && setup.server_drafts &&
       setup.objective != Objective::kServer) {
     way_ = Way::kAtServer;
     verdicts_ = kTrialAtServer;  // it needs no other trial
   }
+  if (setup.target_streams) way_ = Way::kAwait;
   course_ = CourseOf(way_);
   if (DraftsHere(way_)) course_.dry.reset();  // before anything is known, as the session was opened
 }
@@ -197,11 +198,12 @@ bool AutoController::SparesWork(const CostModel& costs) const {
   return (1 + kGainMin) * costs.recent_pass_ms() < costs.tokens_per_pass() * costs.root_pass_ms();
 }
 
-// Not before their price is known.
+// Not before their price is known, unless flash hides it.
 bool AutoController::RowsAreCheap(const CostModel& costs) const {
   const std::optional<double> row_ms = costs.row_ms();
+  if (!row_ms) return setup_.target_streams;
   const double border = Border(kDearRows, way_ == Way::kAwait) * costs.recent_pass_ms();
-  return row_ms && *row_ms * size_.nodes() < border;
+  return *row_ms * size_.nodes() < border;
 }
 
 AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {

@@ -56,7 +56,10 @@ struct Findings {
 // What can be chosen where a session stands. What cannot be done is not chosen.
 struct ControlSetup {
   bool target_is_here = false;  // in this process, and not at a server
-  bool server_drafts = false;   // it has a draft of its own
+  // Most of its weights come from flash for every pass: that takes far longer than a batch of the
+  // draft, and hides what rows cost until they are many.
+  bool target_streams = false;
+  bool server_drafts = false;  // it has a draft of its own
   std::optional<Findings> before = {};
   Objective objective = Objective::kTime;
 };

@@ -22,7 +22,12 @@ std::unique_ptr<Controller> MakeController(const PolicyOptions& options,
                                            const ControlSetup& setup) {
   if (options.kind == PolicyKind::kAuto) return std::make_unique<AutoController>(setup);
   if (ChoosesPassSize(options.kind)) {
-    return std::make_unique<SizedController>(MakePolicy(options), setup);
+    // A verdict of a target on flash is awaited: a tree that is grown in its light is better, and
+    // growing it takes a hundredth of the pass.
+    PolicyOptions grown = options;
+    if (options.kind == PolicyKind::kOurs && setup.target_streams)
+      grown.kind = PolicyKind::kAwaited;
+    return std::make_unique<SizedController>(MakePolicy(grown), setup);
   }
   return std::make_unique<FixedController>(
       MakePolicy(options), setup.target_is_here ? Placement::kLocal : Placement::kSplit);

@@ -26,10 +26,10 @@ double Middle(size_t size) {
 
 }  // namespace
 
-PassSize::PassSize(bool shares_processor, const std::optional<Findings>& before)
-    : size_(shares_processor ? kFirstShared : kFirst) {
-  if (before) {
-    const auto at_least = std::ranges::lower_bound(kSizes, before->pass_nodes);
+PassSize::PassSize(const ControlSetup& setup)
+    : rows_are_hidden_(setup.target_streams), size_(setup.target_is_here ? kFirstShared : kFirst) {
+  if (setup.before) {
+    const auto at_least = std::ranges::lower_bound(kSizes, setup.before->pass_nodes);
     size_ = std::min(kSizes.size() - 1, static_cast<size_t>(at_least - kSizes.begin()));
   }
   nodes_ = kSizes[size_];
@@ -42,7 +42,14 @@ void PassSize::Decided(const DraftView& draft) {
          Truth(draft.costs));
   }
   nodes_ = kSizes[size_];
-  if (IsToProbe(draft.costs)) nodes_ = nodes_ < kSmall ? kLargerThanSmall : nodes_ / 2;
+  if (IsToProbe(draft.costs)) nodes_ = Probed();
+}
+
+uint32_t PassSize::Probed() const {
+  if (rows_are_hidden_ && size_ + 1 < kSizes.size()) {
+    return kSizes[std::min(size_ + 2, kSizes.size() - 1)];
+  }
+  return nodes_ < kSmall ? kLargerThanSmall : nodes_ / 2;
 }
 
 bool PassSize::IsToProbe(const CostModel& costs) {

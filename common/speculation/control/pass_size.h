@@ -23,7 +23,8 @@
 // often than the chances above it say, multiplied (measured: 0.25 where they say 0.17).
 //
 // Where all passes have been of one size nothing tells what a row costs, and what is known of it may be of
-// a busier hour: then some are half as large, or larger where they are small.
+// a busier hour: then some are half as large, or larger where they are small; and larger where weights
+// come from flash, which hides rows until computing takes longer than reading.
 //
 // A function of what it was told: no clock, no randomness, no allocation once its vector has grown.
 #pragma once
@@ -48,7 +49,7 @@ class PassSize {
 
   // Where it begins, for as long as nothing is known: a row costs little of a pass that has a
   // processor of its own, and much of one on cores that compute everything else.
-  PassSize(bool shares_processor, const std::optional<Findings>& before);
+  explicit PassSize(const ControlSetup& setup);
 
   // After a verdict, whose root has not moved yet.
   void Decided(const DraftView& draft);
@@ -68,11 +69,13 @@ class PassSize {
 
   void Learn(const DraftView& draft);
   bool IsToProbe(const CostModel& costs);
+  uint32_t Probed() const;
   double Worth(size_t size) const;
   double Supposed(size_t size) const;
   double Truth(const CostModel& costs) const;
   void Move(double least_worth);
 
+  const bool rows_are_hidden_;  // by flash, as far as is known
   size_t size_;
   uint32_t nodes_;
   uint32_t unpriced_ = 0;

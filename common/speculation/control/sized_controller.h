@@ -12,7 +12,7 @@ namespace outrider {
 class SizedController final : public Controller {
  public:
   SizedController(std::unique_ptr<TreePolicy> policy, const ControlSetup& setup)
-      : policy_(std::move(policy)), size_(setup.target_is_here, setup.before) {
+      : policy_(std::move(policy)), size_(setup) {
     course_ = {.placement = setup.target_is_here ? Placement::kLocal : Placement::kSplit,
                .growth = policy_.get(),
                .pass_nodes = size_.nodes()};
