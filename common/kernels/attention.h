@@ -36,6 +36,9 @@ struct AttentionTask {
   // another, key_length (value_length) halves each.
   size_t keys_at;
   size_t values_at;
+  float soft_cap = 0.0f;  // of scores; 0: none
+  // [head_count]: scores that take part in the sum of weights and have no values; null: none
+  const float* sinks = nullptr;
 };
 
 }  // namespace outrider

@@ -19,6 +19,9 @@ enum class Isa;  // isa.h; declared only, so that files compiled for one instruc
 // Part of the numerics id: the version of NUMERICS.md that last changed a rule all models take.
 // Raise it whenever one does; NumericsVersionOf() (weight_matrix.h) is for those of one type.
 inline constexpr uint32_t kNumericsVersion = 1;
+// Of models with scales, soft caps, parallel layers, shared experts or longrope: whoever makes a
+// spec says so (ModelSpec::numerics_version).
+inline constexpr uint32_t kScalesNumericsVersion = 3;
 
 struct ActivationRows;  // activations.h
 struct AttentionTask;   // attention.h
@@ -71,7 +74,8 @@ struct RowKernels {
 
   // x += y
   void (*add)(float* x, const float* y, uint32_t count);
-  // out = weight * row + weight * row + ..., of at least one term, in their order, without fma.
+  // out = weight * row + weight * row + ..., of at least one term, in their order, without fma. out
+  // may be a row.
   void (*weighted_sum)(const WeightedRow* terms, uint32_t term_count, uint32_t count, float* out);
 
   // Rotates the first 2 * pair_count elements of one head in place. cos, sin: [pair_count].
@@ -83,6 +87,10 @@ struct RowKernels {
   void (*gelu_tanh_gate)(const float* gate, const float* up, uint32_t count, float* out);
   // out = activation(x); out may be x.
   void (*gelu_tanh)(const float* x, uint32_t count, float* out);
+  // Both clamped before: gate * sigmoid(1.702 gate) * (up + 1).
+  void (*clamped_silu_gate)(const float* gate, const float* up, uint32_t count, float* out);
+  // out = cap * tanh(x / cap); out may be x.
+  void (*soft_cap)(const float* x, float cap, uint32_t count, float* out);
   // out = exp(x); out may be x.
   void (*exp)(const float* x, uint32_t count, float* out);
 

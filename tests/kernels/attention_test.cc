@@ -24,6 +24,7 @@ class AttentionTest : public testing::TestWithParam<NamedRows> {
     GetParam().rows->attend(stored.Task(outputs.data()));
     return outputs;
   }
+  void ExpectAccuracy(float soft_cap, bool has_sinks) const;
 };
 
 INSTANTIATE_TEST_SUITE_P(Tables, AttentionTest, testing::ValuesIn(RowTablesHere()),
@@ -49,9 +50,17 @@ Exact ExactHead(const AttentionCase& from, uint32_t head, double scale) {
     scores[p] = sum * scale;
     // A rounding per element of a lane, four in the tree, one for the scale.
     score_error = std::max(score_error, (from.key_length / 16 + 6) * u * magnitudes * scale);
+    if (from.soft_cap > 0) {  // never steeper than 1; its own roundings on top
+      scores[p] = double{from.soft_cap} * std::tanh(scores[p] / double{from.soft_cap});
+      score_error += std::abs(scores[p]) * 10 * u;
+    }
     largest = std::max(largest, scores[p]);
     smallest = std::min(smallest, scores[p]);
   }
+  const bool has_sink = !from.sinks.empty();
+  const double sink = has_sink ? double{from.sinks[head]} : largest;
+  largest = std::max(largest, sink);
+  smallest = std::min(smallest, sink);
   // A weight is off by its score's error and the maximum's, by the rounding of their difference, by
   // exp, and by the factors that merging later chunks multiplies it with.
   const double chunks = from.count / kChunk + 2;
@@ -59,7 +68,8 @@ Exact ExactHead(const AttentionCase& from, uint32_t head, double scale) {
       2 * score_error + (largest - smallest) * u + 3 * u + chunks * (3 + 1 + 1) * u;
   Exact exact = {std::vector<double>(from.value_length), std::vector<double>(from.value_length)};
   for (uint32_t i = 0; i < from.value_length; ++i) {
-    double sum = 0, weights = 0, magnitudes = 0;
+    double sum = 0, magnitudes = 0;
+    double weights = has_sink ? std::exp(sink - largest) : 0;
     for (uint32_t p = 0; p < from.count; ++p) {
       const double weight = std::exp(scores[p] - largest);
       const double value = HalfToFloat(from.values[p * from.value_length + i]);
@@ -75,6 +85,13 @@ Exact ExactHead(const AttentionCase& from, uint32_t head, double scale) {
 }
 
 TEST_P(AttentionTest, IsAccurate) {
+  for (const auto& [soft_cap, has_sinks] :
+       {std::pair{0.0f, false}, {2.0f, false}, {0.0f, true}, {2.0f, true}}) {
+    ExpectAccuracy(soft_cap, has_sinks);
+  }
+}
+
+void AttentionTest::ExpectAccuracy(float soft_cap, bool has_sinks) const {
   for (const auto& [heads, key_length, value_length, first, count] :
        {std::array<uint32_t, 5>{8, 64, 64, 0, 1000},
         {1, 128, 128, 0, 33},
@@ -83,7 +100,9 @@ TEST_P(AttentionTest, IsAccurate) {
         {3, 1, 1, 0, 70},
         {17, 33, 47, 40, 64},
         {1, 512, 512, 0, 65}}) {
-    const AttentionCase from = MakeAttentionCase(heads, key_length, value_length, first, count, 5);
+    AttentionCase from = MakeAttentionCase(heads, key_length, value_length, first, count, 5);
+    from.soft_cap = soft_cap;
+    if (has_sinks) from.sinks = Numbers(heads).Gaussians(heads, 2.0f);
     const std::vector<float> outputs = Attend(from);
     std::vector<float> unused(outputs.size());
     const double scale = StoredKeys(from, CutInto::kWholeChunks, 1).Task(unused.data()).scale;
@@ -167,14 +186,15 @@ TEST_P(AttentionTest, AKeyOfMinusInfinityWeighsNothingUnlessItStandsAlone) {
   for (uint32_t i = 0; i < 16; ++i)
     without.keys[35 * 16 + i] = FloatToHalf(-60000.0f * from.queries[i]);
   EXPECT_EQ(Attend(from), Attend(without));
-  const AttentionCase alone = {1,
-                               16,
-                               16,
-                               35,
-                               1,
-                               from.queries,
-                               {from.keys.begin() + 35 * 16, from.keys.begin() + 36 * 16},
-                               {from.values.begin() + 35 * 16, from.values.begin() + 36 * 16}};
+  const AttentionCase alone = {
+      .head_count = 1,
+      .key_length = 16,
+      .value_length = 16,
+      .first_position = 35,
+      .count = 1,
+      .queries = from.queries,
+      .keys = {from.keys.begin() + 35 * 16, from.keys.begin() + 36 * 16},
+      .values = {from.values.begin() + 35 * 16, from.values.begin() + 36 * 16}};
   for (const float value : Attend(alone)) EXPECT_TRUE(std::isnan(value));
 }
 

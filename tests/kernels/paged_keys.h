@@ -46,13 +46,22 @@ struct AttentionCase {
   std::vector<float> queries;    // [head_count, key_length]
   std::vector<uint16_t> keys;    // [count, key_length]
   std::vector<uint16_t> values;  // [count, value_length]
+  float soft_cap = 0.0f;
+  std::vector<float> sinks = {};  // [head_count], or none
 };
 
 inline AttentionCase MakeAttentionCase(uint32_t head_count, uint32_t key_length,
                                        uint32_t value_length, uint32_t first_position,
                                        uint32_t count, uint64_t seed) {
   Numbers numbers(seed);
-  AttentionCase made = {head_count, key_length, value_length, first_position, count, {}, {}, {}};
+  AttentionCase made = {.head_count = head_count,
+                        .key_length = key_length,
+                        .value_length = value_length,
+                        .first_position = first_position,
+                        .count = count,
+                        .queries = {},
+                        .keys = {},
+                        .values = {}};
   made.queries = numbers.Gaussians(size_t{head_count} * key_length, 2.0f);
   for (size_t i = 0; i < size_t{count} * key_length; ++i) {
     made.keys.push_back(FloatToHalf(numbers.Gaussian(1.0f)));
@@ -106,7 +115,9 @@ class StoredKeys {
             .runs = runs_.data(),
             .run_count = static_cast<uint32_t>(runs_.size()),
             .keys_at = keys_at_,
-            .values_at = values_at()};
+            .values_at = values_at(),
+            .soft_cap = case_.soft_cap,
+            .sinks = case_.sinks.empty() ? nullptr : case_.sinks.data()};
   }
 
  private:

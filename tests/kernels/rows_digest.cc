@@ -132,6 +132,8 @@ uint64_t DigestOfAttend(const RowKernels& rows) {
       AttentionCase from = MakeAttentionCase(shape.heads, shape.key_length, shape.value_length,
                                              shape.first, shape.count, ++seed);
       if (seed % 5 == 0) from.queries[0] = std::numeric_limits<float>::quiet_NaN();
+      if (seed % 3 == 1) from.soft_cap = 1.5f;
+      if (seed % 2 == 1) from.sinks = Numbers(seed).Gaussians(shape.heads, 3.0f);
       const StoredKeys stored(from, cut, seed);
       std::vector<float> outputs(size_t{shape.heads} * shape.value_length);
       rows.attend(stored.Task(outputs.data()));
@@ -171,6 +173,12 @@ Digests DigestsOf(const RowKernels& rows) {
       {"gelu_tanh_gate", DigestOfRows([&](float* x, const float* y, const float*, uint32_t count,
                                           float* out) { rows.gelu_tanh_gate(x, y, count, out); })},
       {"gelu_tanh", DigestOfFloats(rows.gelu_tanh)},
+      {"clamped_silu_gate",
+       DigestOfRows([&](float* x, const float* y, const float*, uint32_t count, float* out) {
+         rows.clamped_silu_gate(x, y, count, out);
+       })},
+      {"soft_cap", DigestOfRows([&](float* x, const float*, const float*, uint32_t count,
+                                    float* out) { rows.soft_cap(x, 3.0f, count, out); })},
       {"exp", DigestOfFloats(rows.exp)},
       {"to_half", DigestOfToHalf(rows)},
       {"attend", DigestOfAttend(rows)},

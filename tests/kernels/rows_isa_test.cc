@@ -160,6 +160,17 @@ TEST_P(RowsIsaTest, ExpAndActivationsOverAllFloats) {
   kScalarRows.gelu_tanh(x.data(), count, expected.data());
   isa().gelu_tanh(x.data(), count, actual.data());
   EXPECT_EQ(Difference(actual, expected), "");
+  for (const float cap : {1.0f, 30.0f}) {
+    kScalarRows.soft_cap(x.data(), cap, count, expected.data());
+    isa().soft_cap(x.data(), cap, count, actual.data());
+    EXPECT_EQ(Difference(actual, expected), "");
+  }
+  kScalarRows.clamped_silu_gate(x.data(), ones.data(), count, expected.data());
+  isa().clamped_silu_gate(x.data(), ones.data(), count, actual.data());
+  EXPECT_EQ(Difference(actual, expected), "");
+  kScalarRows.clamped_silu_gate(ones.data(), x.data(), count, expected.data());
+  isa().clamped_silu_gate(ones.data(), x.data(), count, actual.data());
+  EXPECT_EQ(Difference(actual, expected), "");
 }
 
 TEST_P(RowsIsaTest, Norms) {
@@ -186,6 +197,13 @@ TEST_P(RowsIsaTest, InPlace) {
                             float*) { rows.rms_norm(x, y, 1e-5f, count, x); });
   ExpectEqualBits(isa(), [](const RowKernels& rows, float* x, float* y, float*, uint32_t count,
                             float*) { rows.silu_gate(x, y, count, x); });
+  ExpectEqualBits(isa(), [](const RowKernels& rows, float* x, float*, float*, uint32_t count,
+                            float*) { rows.soft_cap(x, 2.5f, count, x); });
+  ExpectEqualBits(isa(),
+                  [](const RowKernels& rows, float* x, float*, float*, uint32_t count, float*) {
+                    const WeightedRow scaled = {x, 0.3f};
+                    rows.weighted_sum(&scaled, 1, count, x);
+                  });
 }
 
 TEST_P(RowsIsaTest, Gates) {
@@ -195,6 +213,13 @@ TEST_P(RowsIsaTest, Gates) {
                             float* out) { rows.gelu_tanh_gate(x, y, count, out); });
   ExpectEqualBits(isa(), [](const RowKernels& rows, float* x, float*, float*, uint32_t count,
                             float* out) { rows.gelu_tanh(x, count, out); });
+  ExpectEqualBits(isa(), [](const RowKernels& rows, float* x, float* y, float*, uint32_t count,
+                            float* out) { rows.clamped_silu_gate(x, y, count, out); });
+}
+
+TEST_P(RowsIsaTest, SoftCaps) {
+  ExpectEqualBits(isa(), [](const RowKernels& rows, float* x, float*, float*, uint32_t count,
+                            float* out) { rows.soft_cap(x, 2.5f, count, out); });
 }
 
 TEST_P(RowsIsaTest, Rope) {
@@ -278,6 +303,18 @@ TEST_P(RowsIsaTest, AttentionOfEveryHeadCount) {
   }
 }
 
+TEST_P(RowsIsaTest, AttentionWithCappedScoresAndSinks) {
+  for (uint32_t heads = 1; heads <= 36; ++heads) {
+    AttentionCase from = MakeAttentionCase(heads, 32, 48, 3, 40, heads);
+    from.soft_cap = 2.0f;
+    ExpectEqualAttention(isa(), from);
+    from.sinks = Numbers(heads).Gaussians(heads, 4.0f);
+    ExpectEqualAttention(isa(), from);
+    from.soft_cap = 0.0f;
+    ExpectEqualAttention(isa(), from);
+  }
+}
+
 TEST_P(RowsIsaTest, AttentionOfEveryWindow) {
   for (uint32_t first = 0; first <= 33; ++first) {
     for (const uint32_t count : {1u, 2u, 15u, 16u, 17u, 31u, 32u, 33u, 65u}) {
@@ -293,6 +330,9 @@ TEST_P(RowsIsaTest, AttentionOfScoresThatHurt) {
       AttentionCase from = MakeAttentionCase(5, 20, 24, 9, 90, kind);
       from.queries = MakeRow(from.queries.size(), kind, kind);
       for (float& query : from.queries) query *= scale;
+      ExpectEqualAttention(isa(), from);
+      from.soft_cap = 5.0f;
+      from.sinks = MakeRow(5, kind, kind + 1);
       ExpectEqualAttention(isa(), from);
     }
   }

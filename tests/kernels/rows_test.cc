@@ -145,6 +145,51 @@ TEST_P(RowsTest, GeluIsAccurate) {
   }
 }
 
+TEST_P(RowsTest, AClampedGateIsAccurate) {
+  const std::vector<float> x = ActivationInputs();
+  std::vector<float> up = x, y(x.size());
+  std::ranges::reverse(up);
+  rows().clamped_silu_gate(x.data(), up.data(), static_cast<uint32_t>(x.size()), y.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double gate = std::min(double{x[i]}, 7.0);
+    const double z = 1.702 * gate;
+    const double exact = gate / (1 + std::exp(-z)) * (std::clamp(double{up[i]}, -7.0, 7.0) + 1);
+    // exp's argument carries 2u; as silu, then a sum and a product.
+    const double relative = (7 + 2 * std::min(std::abs(z), 100.0)) * u;
+    EXPECT_WITHIN(y[i], exact, std::abs(exact) * relative + 8 * kActivationFloor) << x[i];
+  }
+}
+
+TEST_P(RowsTest, ASoftCapIsAccurate) {
+  const std::vector<float> x = ActivationInputs();
+  std::vector<float> y(x.size());
+  for (const float cap : {1.0f, 3.0f, 50.0f}) {
+    rows().soft_cap(x.data(), cap, static_cast<uint32_t>(x.size()), y.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double exact = cap * std::tanh(double{x[i]} / double{cap});
+      EXPECT_TRUE(std::abs(y[i]) <= cap);
+      // Where tanh is 1 - 2 / (1 + exp), the quotient's 5u are of no more than 2; below 0.625 it is
+      // a polynomial. The quotient x / cap and the product add one each; a quotient below the
+      // smallest normal number is off by a unit of those.
+      EXPECT_WITHIN(y[i], exact, std::abs(exact) * 10 * u + double{cap} * 0x1p-149)
+          << x[i] << " " << cap;
+    }
+  }
+}
+
+TEST_P(RowsTest, ASoftCapKeepsItsLimits) {
+  const std::vector<float> x = {kInfinity, -kInfinity, kNaN, 3e38f, -3e38f, 0.0f, -0.0f};
+  std::vector<float> y(x.size());
+  rows().soft_cap(x.data(), 30.0f, static_cast<uint32_t>(x.size()), y.data());
+  EXPECT_EQ(y[0], 30.0f);
+  EXPECT_EQ(y[1], -30.0f);
+  EXPECT_TRUE(std::isnan(y[2]));
+  EXPECT_EQ(y[3], 30.0f);
+  EXPECT_EQ(y[4], -30.0f);
+  EXPECT_EQ(y[5], 0.0f);
+  EXPECT_EQ(y[6], 0.0f);
+}
+
 TEST_P(RowsTest, ActivationsKeepTheirLimits) {
   const std::vector<float> x = {kInfinity, -kInfinity, kNaN, -3e38f, 3e38f};
   const std::vector<float> ones(x.size(), 1.0f);

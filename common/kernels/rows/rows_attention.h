@@ -83,6 +83,7 @@ class Attention {
   Attention(const AttentionTask& task, uint32_t first_head, uint32_t head_count)
       : task_(task),
         outputs_(task.outputs + size_t{first_head} * task.value_length),
+        sinks_(task.sinks == nullptr ? nullptr : task.sinks + first_head),
         head_count_(head_count) {
     for (uint32_t h = 0; h < kHeads; ++h) {
       const uint32_t head = first_head + (h < head_count ? h : 0);  // its results are dropped
@@ -123,8 +124,16 @@ class Attention {
     for (uint32_t i = 0; i < kScores; i += 16) {
       (Lanes::Load(scores_ + i) * scale).Store(scores_ + i);
     }
+    if (task_.soft_cap > 0.0f) CapScores();
     for (uint32_t i = 0; i < chunk.begin * kHeads; ++i) scores_[i] = -__builtin_inff();
     for (uint32_t i = chunk.end * kHeads; i < kScores; ++i) scores_[i] = -__builtin_inff();
+  }
+
+  void CapScores() {
+    const Lanes cap = Lanes::Of(task_.soft_cap);
+    for (uint32_t i = 0; i < kScores; i += 16) {
+      SoftCap(Lanes::Load(scores_ + i), cap).Store(scores_ + i);
+    }
   }
 
   void ScoreTile(const uint16_t* const* keys, float* scores) {
@@ -251,7 +260,11 @@ class Attention {
   }
 
   void Divide() {
-    (Lanes::Of(1.0f) / sum_).Store(kept_);
+    if (sinks_ == nullptr) {
+      (Lanes::Of(1.0f) / sum_).Store(kept_);
+    } else {
+      DivideWithSinks().Store(kept_);
+    }
     for (uint32_t h = 0; h < head_count_; ++h) {
       float* row = outputs_ + size_t{h} * task_.value_length;
       const Lanes r = Lanes::Of(kept_[h]);
@@ -259,9 +272,23 @@ class Attention {
     }
   }
 
+  // What outputs are multiplied by where each head's sink has a weight too.
+  Lanes DivideWithSinks() {
+    alignas(64) float sinks[16];
+    for (uint32_t lane = 0; lane < 16; ++lane) {
+      const uint32_t h = lane % kHeads;
+      sinks[lane] = sinks_[h < head_count_ ? h : 0];
+    }
+    const Lanes sink = Lanes::Load(sinks);
+    const Lanes both = Max(max_, sink);
+    const Lanes kept = Exp(max_ - both);
+    return kept / Fma(sum_, kept, Exp(sink - both));
+  }
+
   const AttentionTask& task_;
   const float* queries_[kHeads];
   float* const outputs_;  // the running outputs, too
+  const float* const sinks_;
   const uint32_t head_count_;
 
   // Of all chunks so far; lane l is head l mod kHeads'.

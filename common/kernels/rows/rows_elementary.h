@@ -1,4 +1,4 @@
-// exp and the activations (NUMERICS.md, section 5).
+// exp, tanh, the activations and the soft cap (NUMERICS.md, section 5).
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@ namespace {
 
 constexpr float kExpMax = 0x1.62e42ep+6f;   // beyond it the result is infinite
 constexpr float kExpMin = -0x1.5d589ep+6f;  // below it, smaller than any normal number
+
+constexpr float kGateMax = 7.0f;  // of a clamped gate
 
 template <class Lanes>
 inline Lanes Exp(Lanes x) {
@@ -49,6 +51,38 @@ inline Lanes GeluTanh(Lanes x) {
 }
 
 template <class Lanes>
+inline Lanes ClampedSilu(Lanes x) {
+  const Lanes limit = Lanes::Of(kGateMax);
+  x = Lanes::Where(limit < x, limit, x);
+  return SigmoidProduct(x, x * Lanes::Of(-1.702f));
+}
+
+template <class Lanes>
+inline Lanes ClampedUp(Lanes x) {
+  const Lanes low = Lanes::Of(-kGateMax), high = Lanes::Of(kGateMax);
+  x = Lanes::Where(high < x, high, x);
+  return Lanes::Where(x < low, low, x) + Lanes::Of(1.0f);
+}
+
+template <class Lanes>
+inline Lanes Tanh(Lanes x) {
+  const Lanes square = x * x;
+  Lanes p = Lanes::Of(-0x1.9017fep-8f);
+  p = Fma(p, square, Lanes::Of(0x1.581fa6p-6f));
+  p = Fma(p, square, Lanes::Of(-0x1.b928ep-5f));
+  p = Fma(p, square, Lanes::Of(0x1.110e2ep-3f));
+  p = Fma(p, square, Lanes::Of(-0x1.555552p-2f));
+  const Lanes small = Fma(x * square, p, x);
+  const Lanes large = Lanes::Of(1.0f) - Lanes::Of(2.0f) / (Lanes::Of(1.0f) + Exp(x + x));
+  return Lanes::Where(square < Lanes::Of(0.390625f), small, large);
+}
+
+template <class Lanes>
+inline Lanes SoftCap(Lanes x, Lanes cap) {
+  return cap * Tanh(x / cap);
+}
+
+template <class Lanes>
 void ExpRow(const float* x, uint32_t count, float* out) {
   OverRow<Lanes>(count, [&](auto part) { part.Store(Exp(part.Load(x)), out); });
 }
@@ -67,6 +101,18 @@ void GeluTanhGateRow(const float* gate, const float* up, uint32_t count, float* 
 template <class Lanes>
 void GeluTanhRow(const float* x, uint32_t count, float* out) {
   OverRow<Lanes>(count, [&](auto part) { part.Store(GeluTanh(part.Load(x)), out); });
+}
+
+template <class Lanes>
+void ClampedSiluGateRow(const float* gate, const float* up, uint32_t count, float* out) {
+  OverRow<Lanes>(count, [&](auto part) {
+    part.Store(ClampedSilu(part.Load(gate)) * ClampedUp(part.Load(up)), out);
+  });
+}
+
+template <class Lanes>
+void SoftCapRow(const float* x, float cap, uint32_t count, float* out) {
+  OverRow<Lanes>(count, [&](auto part) { part.Store(SoftCap(part.Load(x), Lanes::Of(cap)), out); });
 }
 
 }  // namespace

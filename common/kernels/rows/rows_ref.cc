@@ -109,6 +109,34 @@ float GeluTanhOne(float x) {
   return DividedByOnePlusExp(x, z);
 }
 
+constexpr float kGateMax = 7.0f;
+
+float ClampedSiluOne(float gate) {
+  const float x = gate > kGateMax ? kGateMax : gate;
+  return DividedByOnePlusExp(x, x * -1.702f);
+}
+
+float ClampedUpOne(float up) {
+  if (up > kGateMax) return kGateMax + 1.0f;
+  if (up < -kGateMax) return -kGateMax + 1.0f;
+  return up + 1.0f;
+}
+
+float TanhOne(float x) {
+  const float square = x * x;
+  if (!(square < 0.390625f)) return 1.0f - 2.0f / (1.0f + ExpOne(x + x));
+  float p = -0x1.9017fep-8f;
+  p = std::fma(p, square, 0x1.581fa6p-6f);
+  p = std::fma(p, square, -0x1.b928ep-5f);
+  p = std::fma(p, square, 0x1.110e2ep-3f);
+  p = std::fma(p, square, -0x1.555552p-2f);
+  return std::fma(x * square, p, x);
+}
+
+float SoftCapOne(float x, float cap) {
+  return cap * TanhOne(x / cap);
+}
+
 void Exp(const float* x, uint32_t count, float* out) {
   for (uint32_t i = 0; i < count; ++i) out[i] = ExpOne(x[i]);
 }
@@ -123,6 +151,14 @@ void GeluTanhGate(const float* gate, const float* up, uint32_t count, float* out
 
 void GeluTanh(const float* x, uint32_t count, float* out) {
   for (uint32_t i = 0; i < count; ++i) out[i] = GeluTanhOne(x[i]);
+}
+
+void ClampedSiluGate(const float* gate, const float* up, uint32_t count, float* out) {
+  for (uint32_t i = 0; i < count; ++i) out[i] = ClampedSiluOne(gate[i]) * ClampedUpOne(up[i]);
+}
+
+void SoftCap(const float* x, float cap, uint32_t count, float* out) {
+  for (uint32_t i = 0; i < count; ++i) out[i] = SoftCapOne(x[i], cap);
 }
 
 // ---- Section 6: norms
@@ -210,7 +246,8 @@ float Score(const float* query, const uint16_t* key, const AttentionTask& task) 
   for (uint32_t i = 0; i < task.key_length; ++i) {
     products.AddProduct(i, query[i], HalfToFloat(key[i]));
   }
-  return products.Total() * task.scale;
+  const float score = products.Total() * task.scale;
+  return task.soft_cap > 0.0f ? SoftCapOne(score, task.soft_cap) : score;
 }
 
 void AttendChunk(const float* query, const Chunk& chunk, const AttentionTask& task,
@@ -276,7 +313,16 @@ class Chunks {
   uint32_t position_;
 };
 
-void AttendHead(const AttentionTask& task, const float* query, float* out) {
+// The sink, null where there is none, takes part in the sum and has no value. Returns what the
+// outputs are to be multiplied by.
+float Finish(const float* sink, Partial& state) {
+  if (sink == nullptr) return 1.0f / state.sum;
+  const float max = *sink > state.max ? *sink : state.max;
+  const float a = ExpOne(state.max - max);
+  return a / std::fma(state.sum, a, ExpOne(*sink - max));
+}
+
+void AttendHead(const AttentionTask& task, const float* query, const float* sink, float* out) {
   Chunks chunks(task);
   Partial state, partial;
   AttendChunk(query, chunks.Next(), task, state);
@@ -284,13 +330,14 @@ void AttendHead(const AttentionTask& task, const float* query, float* out) {
     AttendChunk(query, chunks.Next(), task, partial);
     Merge(partial, task.value_length, state);
   }
-  const float r = 1.0f / state.sum;
+  const float r = Finish(sink, state);
   for (uint32_t i = 0; i < task.value_length; ++i) out[i] = state.out[i] * r;
 }
 
 void Attend(const AttentionTask& task) {
   for (uint32_t h = 0; h < task.head_count; ++h) {
     AttendHead(task, task.queries + size_t{h} * task.key_length,
+               task.sinks == nullptr ? nullptr : task.sinks + h,
                task.outputs + size_t{h} * task.value_length);
   }
 }
@@ -308,6 +355,8 @@ const RowKernels kScalarRows = {
     .silu_gate = SiluGate,
     .gelu_tanh_gate = GeluTanhGate,
     .gelu_tanh = GeluTanh,
+    .clamped_silu_gate = ClampedSiluGate,
+    .soft_cap = SoftCap,
     .exp = Exp,
     .to_half = ToHalf,
     .attend = Attend,
