@@ -37,6 +37,8 @@ std::string_view Describe(Activation activation) {
       return "GELU";
     case Activation::kRelu:
       return "ReLU";
+    case Activation::kClampedSilu:
+      return "SiLU, clamped";
   }
   return "?";
 }

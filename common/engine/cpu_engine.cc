@@ -37,8 +37,10 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> LoadCpuEngine(const ModelFile& model,
                                                          const EngineOptions& options,
                                                          const Kernels& kernels, ThreadPool& pool,
                                                          const LoadProgress& progress) {
-  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(model, path));
-  OUTRIDER_RETURN_IF_ERROR(CheckOptions(spec, options).status());  // before a model is loaded
+  OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(model, path));
+  // Before a model is loaded.
+  OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
+  spec.LimitContext(complete.context_length);
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ResidentWeights> weights,
                             ResidentWeights::Load(model, spec, path, pool, progress));
   const uint64_t content_hash = weights->content_hash();

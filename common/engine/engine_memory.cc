@@ -20,6 +20,7 @@ struct RowLengths {
   uint64_t queries = 0, keys = 0, values = 0, attended = 0;
   uint64_t turns = 0;  // of all ropes
   uint64_t feed_forward = 0;
+  uint64_t beside = 0;  // what another part of a layer makes of the same rows
   uint64_t expert_count = 0, experts_used = 0, expert_length = 0;
   uint64_t inputs = 0;  // of a product
 
@@ -33,7 +34,9 @@ struct RowLengths {
         AddHeads(shape->head_count, shape->kv_head_count, shape->key_length, shape->value_length);
       }
       const FeedForwardSpec& shape = layer.feed_forward;
-      feed_forward = std::max<uint64_t>(feed_forward, shape.length);
+      feed_forward =
+          std::max<uint64_t>({feed_forward, shape.length, shape.shared_length.value_or(0)});
+      if (layer.is_parallel || shape.shared_length) beside = spec.embedding_length;
       if (!shape.router) continue;
       expert_count = std::max<uint64_t>(expert_count, shape.router->expert_count);
       experts_used = std::max<uint64_t>(experts_used, shape.router->used_count);
@@ -82,7 +85,7 @@ absl::StatusOr<EngineMemory> CpuEngineMemory(const ModelSpec& spec, const Engine
   bytes += RowsBytes(rows + product_rows, spec.embedding_length);
   bytes += RowsBytes(logit_rows, spec.vocabulary_size);
   for (const uint64_t length : {lengths.queries, lengths.keys, lengths.values, lengths.attended,
-                                lengths.feed_forward, lengths.feed_forward}) {
+                                lengths.feed_forward, lengths.feed_forward, lengths.beside}) {
     bytes += RowsBytes(rows, length);
   }
   // Every rope has cosines and sines of its own; there are two of them at the most.

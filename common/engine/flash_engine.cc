@@ -10,8 +10,10 @@ absl::StatusOr<FlashEngine> LoadFlashEngine(std::shared_ptr<const ModelFile> mod
                                             const std::string& path, const EngineOptions& options,
                                             const StreamOptions& stream, const Kernels& kernels,
                                             ThreadPool& pool, const LoadProgress& progress) {
-  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
-  OUTRIDER_RETURN_IF_ERROR(CheckOptions(spec, options).status());  // before anything is read
+  OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(*model, path));
+  // Before anything is read.
+  OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
+  spec.LimitContext(complete.context_length);
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<StreamingWeights> opened,
                             StreamingWeights::Open(*model, spec, path, stream, progress));
   // What is to be read is said in terms of the model's tensors, so it stays as long as they do.

@@ -31,14 +31,19 @@ absl::Status CheckYarn(const Rope& rope) {
   return absl::OkStatus();
 }
 
-absl::Status CheckDivisors(std::span<const float> divisors, size_t count) {
+const char* DivisorsOf(const Rope& rope) {
+  if (rope.scaling != RopeScaling::kLongRope) return "rope_freqs.weight";
+  return rope.is_long ? "rope_factors_long.weight" : "rope_factors_short.weight";
+}
+
+absl::Status CheckDivisors(const Rope& rope, std::span<const float> divisors, size_t count) {
   if (divisors.size() != count) {
-    return InvalidArgument("rope_freqs.weight has ", divisors.size(), " factors, must have ", count,
-                           " for this rope");
+    return InvalidArgument(DivisorsOf(rope), " has ", divisors.size(), " factors, must have ",
+                           count, " for this rope");
   }
   for (size_t i = 0; i < divisors.size(); ++i) {
     if (!IsPositive(divisors[i])) {
-      return InvalidArgument("rope_freqs.weight: factor ", i, " is ", divisors[i],
+      return InvalidArgument(DivisorsOf(rope), ": factor ", i, " is ", divisors[i],
                              ", must be positive");
     }
   }
@@ -55,18 +60,18 @@ absl::Status Check(const Rope& rope, std::span<const float> divisors) {
                            ", attention factor ", rope.attention_factor, ", must be positive");
   }
   switch (rope.scaling) {
-    case RopeScaling::kLongRope:
-      return Unimplemented("rope scaling longrope is not supported");
     case RopeScaling::kYarn:
       OUTRIDER_RETURN_IF_ERROR(CheckYarn(rope));
       break;
     case RopeScaling::kNone:
     case RopeScaling::kLinear:
     case RopeScaling::kLlama3:
+    case RopeScaling::kLongRope:
       break;
   }
-  return CheckDivisors(divisors,
-                       rope.scaling == RopeScaling::kLlama3 ? rope.dimension_count / 2 : 0);
+  const bool divides =
+      rope.scaling == RopeScaling::kLlama3 || rope.scaling == RopeScaling::kLongRope;
+  return CheckDivisors(rope, divisors, divides ? rope.dimension_count / 2 : 0);
 }
 
 // YaRN turns dimensions that go round more than beta_fast times within the original context at
@@ -76,8 +81,11 @@ class YarnRamp {
  public:
   explicit YarnRamp(const Rope& rope) {
     const double largest = rope.dimension_count - 1.0;  // of dimensions, though pairs are meant
-    const double low = std::max(std::floor(Dimension(rope, rope.yarn_beta_fast)), 0.0);
-    double high = std::min(std::ceil(Dimension(rope, rope.yarn_beta_slow)), largest);
+    const bool whole = rope.yarn_whole_dimensions;
+    const double from = Dimension(rope, rope.yarn_beta_fast);
+    const double to = Dimension(rope, rope.yarn_beta_slow);
+    const double low = std::max(whole ? std::floor(from) : from, 0.0);
+    double high = std::min(whole ? std::ceil(to) : to, largest);
     if (low == high) high += 0.001;  // a steep step instead of 0 / 0
     low_ = static_cast<float>(low);
     width_ = static_cast<float>(high - low);
@@ -122,6 +130,10 @@ std::vector<float> Frequencies(const Rope& rope, std::span<const float> divisors
     return frequencies;
   }
   for (uint32_t i = 0; i < frequencies.size(); ++i) {
+    if (rope.scaling == RopeScaling::kLongRope) {
+      frequencies[i] = 1.0f / (divisors[i] * Power(rope, i));
+      continue;
+    }
     frequencies[i] = 1.0f / Power(rope, i);
     if (rope.scaling == RopeScaling::kLinear) frequencies[i] /= rope.factor;
     if (rope.scaling == RopeScaling::kLlama3) frequencies[i] /= divisors[i];
@@ -141,8 +153,9 @@ absl::StatusOr<RopeTable> RopeTable::Create(const Rope& rope, std::span<const fl
                              " make a frequency of ", frequency);
     }
   }
-  return RopeTable(std::move(frequencies),
-                   rope.scaling == RopeScaling::kYarn ? rope.attention_factor : 1.0f);
+  const bool is_stretched =
+      rope.scaling == RopeScaling::kYarn || rope.scaling == RopeScaling::kLongRope;
+  return RopeTable(std::move(frequencies), is_stretched ? rope.attention_factor : 1.0f);
 }
 
 void RopeTable::Turn(uint32_t position, float* cos, float* sin) const {

@@ -9,7 +9,7 @@
 // Cost:   Turn() takes about 30 ns per pair, a microsecond for a head of 64, so nothing is kept per
 //         position: a table for 131,072 of them would take 32 MiB.
 // Memory: the frequencies, taken in Create(); Turn() allocates nothing.
-// Errors: Unimplemented for kLongRope; InvalidArgument for numbers that make no frequencies.
+// Errors: InvalidArgument for numbers that make no frequencies.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ namespace outrider {
 
 class RopeTable {
  public:
-  // `divisors` are the model's rope_freqs.weight: one per frequency for kLlama3, none otherwise.
+  // `divisors` are the model's rope_freqs.weight, one per frequency for kLlama3, or whichever of
+  // longrope's two tensors it turns by; none otherwise.
   // A model without rope (RopeStyle::kNone) gets a table without pairs.
   static absl::StatusOr<RopeTable> Create(const Rope& rope, std::span<const float> divisors);
 

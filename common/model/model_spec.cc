@@ -21,12 +21,21 @@ std::string_view Describe(Activation activation) {
       return "GELU in its erf form";
     case Activation::kRelu:
       return "ReLU";
+    case Activation::kClampedSilu:
+      return "a clamped SiLU";
   }
   return "";
 }
 
+std::optional<float> PositiveOrNone(float number) {
+  return number > 0 ? std::optional(number) : std::nullopt;
+}
+
 std::optional<GateKind> GateOf(const Hyperparameters& model) {
   if (model.activation == Activation::kSilu && model.gated) return GateKind::kSiluGated;
+  if (model.activation == Activation::kClampedSilu && model.gated) {
+    return GateKind::kClampedSiluGated;
+  }
   if (model.activation == Activation::kGeluTanh) {
     return model.gated ? GateKind::kGeluTanhGated : GateKind::kGeluTanh;
   }
@@ -42,8 +51,6 @@ std::string Unsupported(const Hyperparameters& model) {
       length > kHeadLengthMax) {
     return Concat("a model with heads of ", length, " (the most is ", kHeadLengthMax, ")");
   }
-  if (model.rope.scaling == RopeScaling::kLongRope) return "rope scaling \"longrope\"";
-  if (model.output_scale != 1.0f) return "a scale before the output matrix";
   if (!GateOf(model)) {
     return Concat("a feed-forward part with ", Describe(model.activation),
                   model.gated ? " and a gate" : " and no gate");
@@ -57,11 +64,20 @@ FeedForwardSpec FeedForwardOf(const Hyperparameters& model, uint32_t block) {
     return {.gate = gate, .length = model.feed_forward_length, .router = std::nullopt};
   }
   const Experts& experts = model.experts;
-  return {.gate = gate,
-          .length = experts.feed_forward_length,
-          .router = RouterSpec{.expert_count = experts.count,
-                               .used_count = experts.used_count,
-                               .renormalize = experts.renormalize}};
+  FeedForwardSpec shape = {.gate = gate,
+                           .length = experts.feed_forward_length,
+                           .router = RouterSpec{.expert_count = experts.count,
+                                                .used_count = experts.used_count,
+                                                .renormalize = experts.renormalize}};
+  if (const uint32_t length = experts.shared_feed_forward_length; length > 0) {
+    shape.shared_length = length;
+  }
+  return shape;
+}
+
+Rope RopeOf(const Hyperparameters& model, uint32_t block) {
+  if (!model.has_rope(block)) return {};
+  return model.has_window(block) && model.window_rope ? *model.window_rope : model.rope;
 }
 
 AttentionSpec AttentionOf(const Hyperparameters& model, uint32_t block) {
@@ -70,16 +86,29 @@ AttentionSpec AttentionOf(const Hyperparameters& model, uint32_t block) {
           .key_length = model.key_length,
           .value_length = model.value_length,
           // Square root and division are exactly rounded everywhere.
-          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(model.key_length))),
-          .window = model.sliding_window,
-          .rope = model.rope,
-          .cells_of = std::nullopt};
+          .scale = model.attention_scale.value_or(
+              static_cast<float>(1.0 / std::sqrt(static_cast<double>(model.key_length)))),
+          .window = model.has_window(block) ? model.sliding_window : std::nullopt,
+          .rope = RopeOf(model, block),
+          .cells_of = std::nullopt,
+          .soft_cap = PositiveOrNone(model.attention_soft_cap)};
 }
 
 LayerSpec LayerOf(const Hyperparameters& model, uint32_t block) {
   return {.mixer = AttentionOf(model, block),
           .cross_attention = std::nullopt,
-          .feed_forward = FeedForwardOf(model, block)};
+          .feed_forward = FeedForwardOf(model, block),
+          .is_parallel = model.parallel_blocks};
+}
+
+// Rules that came with version 3 of the contract.
+bool TakesScalesOrCaps(const ModelSpec& spec) {
+  return spec.embedding_scale != 1.0f || spec.residual_scale != 1.0f || spec.logit_scale != 1.0f ||
+         spec.logit_soft_cap || std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
+           return layer.attention()->soft_cap || layer.feed_forward.shared_length ||
+                  layer.is_parallel || layer.feed_forward.gate == GateKind::kClampedSiluGated ||
+                  layer.attention()->rope.scaling == RopeScaling::kLongRope;
+         });
 }
 
 }  // namespace
@@ -87,6 +116,14 @@ LayerSpec LayerOf(const Hyperparameters& model, uint32_t block) {
 bool ModelSpec::hears_encoder() const {
   return std::ranges::any_of(
       layers, [](const LayerSpec& layer) { return layer.cross_attention.has_value(); });
+}
+
+void ModelSpec::LimitContext(uint32_t length) {
+  for (LayerSpec& layer : layers) {
+    AttentionSpec* const attention = layer.attention();
+    if (attention == nullptr || attention->rope.scaling != RopeScaling::kLongRope) continue;
+    attention->rope.is_long = length > attention->rope.original_context_length;
+  }
 }
 
 absl::StatusOr<ModelSpec> ModelSpec::From(const ModelFile& model, const std::string& path) {
@@ -113,7 +150,13 @@ absl::StatusOr<ModelSpec> ModelSpec::From(const Hyperparameters& numbers, const 
   spec.norm_epsilon = numbers.norm_epsilon;
   spec.learned_positions = numbers.architecture == Architecture::kGpt2;
   spec.tied_embeddings = numbers.tied_embeddings;
+  spec.embedding_scale = numbers.embedding_scale;
+  spec.residual_scale = numbers.residual_scale;
+  spec.logit_scale = numbers.output_scale / numbers.output_divisor;
+  spec.logit_soft_cap = PositiveOrNone(numbers.output_soft_cap);
   for (uint32_t n = 0; n < numbers.block_count; ++n) spec.layers.push_back(LayerOf(numbers, n));
+  if (TakesScalesOrCaps(spec)) spec.numerics_version = kScalesNumericsVersion;
+  spec.LimitContext(spec.context_length);
   return spec;
 }
 

@@ -3,8 +3,9 @@
 //   OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
 //
 // There is one forward pass (transformer.h) for every architecture here: Llama 2 and 3 with their
-// kin (Vicuna, TinyLlama, Mistral, Mixtral), Qwen 2, 2.5 and 3 with and without experts, OLMoE,
-// GPT-2. They differ in the facts below, layer by layer, and in which optional weights they have
+// kin (Vicuna, TinyLlama, Mistral, Mixtral, SmolLM, Falcon 3), Qwen 2, 2.5 and 3 with and without
+// experts, Gemma, Phi, Granite, OLMo, StableLM, Cohere 2, EXAONE 4, GPT-2. They differ in the facts
+// below, layer by layer, and in which optional weights they have
 // (layer_weights.h). What that pass could not compute exactly is refused when the spec is made, by
 // name.
 //
@@ -39,6 +40,7 @@ struct AttentionSpec {
   Rope rope;                       // style kNone: nothing turns
   // The layer further down whose keys and values are looked at; none: its own.
   std::optional<uint32_t> cells_of;
+  std::optional<float> soft_cap = {};  // of scores
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -71,9 +73,10 @@ struct CrossAttentionSpec {
 };
 
 enum class GateKind {
-  kSiluGated,      // silu(gate x) * up x
-  kGeluTanhGated,  // gelu(gate x) * up x
-  kGeluTanh,       // gelu(up x)
+  kSiluGated,         // silu(gate x) * up x
+  kGeluTanhGated,     // gelu(gate x) * up x
+  kGeluTanh,          // gelu(up x)
+  kClampedSiluGated,  // silu_1.702(gate x) * (up x + 1), both clamped
 };
 
 // Which experts a row goes to: the `used_count` that the softmax of the router's product over all of
@@ -90,6 +93,8 @@ struct FeedForwardSpec {
   GateKind gate;
   uint32_t length;                   // of the vector between `up` and `down`; of one expert's
   std::optional<RouterSpec> router;  // none: one for all rows
+  // Of the expert that every row goes to beside those, by what a gate of its own says; none: none.
+  std::optional<uint32_t> shared_length = {};
 
   bool operator==(const FeedForwardSpec&) const = default;
 };
@@ -98,11 +103,13 @@ struct FeedForwardSpec {
 //   hidden += cross_attention(norm(hidden))                 where there is one
 //   hidden += feed_forward(norm(hidden))
 //
-// Where a part's norms stand is said by its weights (PartNorms): those it has.
+// Where a part's norms stand is said by its weights (PartNorms): those it has. A parallel layer has
+// both of the same normed rows:  hidden += mixer(normed), hidden += feed_forward(normed)
 struct LayerSpec {
   MixerSpec mixer;
   std::optional<CrossAttentionSpec> cross_attention;
   FeedForwardSpec feed_forward;
+  bool is_parallel = false;  // without cross attention
 
   // Null: its mixer is of another kind.
   const AttentionSpec* attention() const { return std::get_if<AttentionSpec>(&mixer); }
@@ -118,8 +125,12 @@ struct ModelSpec {
   uint32_t vocabulary_size;
   NormKind norm;
   float norm_epsilon;
-  bool learned_positions;                        // a row of a table is added to each embedding
-  bool tied_embeddings;                          // the embeddings are the head
+  bool learned_positions;        // a row of a table is added to each embedding
+  bool tied_embeddings;          // the embeddings are the head
+  float embedding_scale = 1.0f;  // of what is looked up
+  float residual_scale = 1.0f;   // of what a part of a layer adds
+  float logit_scale = 1.0f;
+  std::optional<float> logit_soft_cap = {};      // after that
   uint32_t numerics_version = kNumericsVersion;  // of the newest rule its weights' types take
 
   std::vector<LayerSpec> layers;
@@ -128,8 +139,11 @@ struct ModelSpec {
   // Whether any layer does.
   bool hears_encoder() const;
 
+  // No text is longer: what depends on that (longrope) is settled, before weights are loaded.
+  void LimitContext(uint32_t length);
+
   // `path` starts every message. Unimplemented, naming it, for what this forward pass does not do:
-  // encoders, longrope, other activations. InvalidArgument for a file without weights.
+  // encoders, other activations. InvalidArgument for a file without weights.
   static absl::StatusOr<ModelSpec> From(const ModelFile& model, const std::string& path);
   // Of a model that has no file yet.
   static absl::StatusOr<ModelSpec> From(const Hyperparameters& model, const std::string& path);

@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "common/formats/models/content_hash.h"
@@ -21,11 +22,16 @@ void Add(const Rope& rope, ContentHash& hash) {
   if (rope.scaling == RopeScaling::kLinear || rope.scaling == RopeScaling::kYarn) {
     hash.Add(rope.factor);
   }
+  if (rope.scaling == RopeScaling::kLongRope) {  // its divisors are tensors
+    hash.Add(rope.attention_factor);
+    hash.Add(static_cast<uint32_t>(rope.is_long));
+  }
   if (rope.scaling == RopeScaling::kYarn) {
     hash.Add(rope.original_context_length);
     hash.Add(rope.attention_factor);
     hash.Add(rope.yarn_beta_fast);
     hash.Add(rope.yarn_beta_slow);
+    if (!rope.yarn_whole_dimensions) hash.Add(std::string_view("parts of dimensions"));
   }
 }
 
@@ -33,6 +39,7 @@ void Add(const FeedForwardSpec& feed_forward, ContentHash& hash) {
   hash.Add(static_cast<uint32_t>(feed_forward.gate));
   hash.Add(feed_forward.length);
   if (!feed_forward.router) return;
+  if (feed_forward.shared_length) hash.Add(*feed_forward.shared_length);
   hash.Add(feed_forward.router->expert_count);
   hash.Add(feed_forward.router->used_count);
   hash.Add(static_cast<uint32_t>(feed_forward.router->renormalize));
@@ -61,6 +68,7 @@ void AddWhole(uint32_t n, const AttentionSpec& attention, ContentHash& hash) {
   hash.Add(attention.window.value_or(0));
   Add(attention.rope, hash);
   hash.Add(attention.cells_of.value_or(n));
+  if (attention.soft_cap) hash.Add(*attention.soft_cap);
 }
 
 void AddWhole(uint32_t, const GuestMixer& guest, ContentHash& hash) {
@@ -71,12 +79,30 @@ void AddWhole(uint32_t n, const LayerSpec& layer, ContentHash& hash) {
   hash.Add(n);
   std::visit([&](const auto& mixer) { AddWhole(n, mixer, hash); }, layer.mixer);
   Add(layer.feed_forward, hash);
+  if (layer.is_parallel) hash.Add(std::string_view("parallel"));
   if (layer.cross_attention) Add(*layer.cross_attention, hash);
 }
 
 // Layers without attention have none of its numbers.
 AttentionSpec AttentionOf(const LayerSpec& layer) {
   return layer.attention() == nullptr ? AttentionSpec{} : *layer.attention();
+}
+
+// Nothing of models that have none.
+void AddScales(const ModelSpec& spec, ContentHash& hash) {
+  const std::pair<std::string_view, float> scales[] = {
+      {"embedding scale", spec.embedding_scale},
+      {"residual scale", spec.residual_scale},
+      {"logit scale", spec.logit_scale},
+  };
+  for (const auto& [name, scale] : scales) {
+    if (scale == 1.0f) continue;
+    hash.Add(name);
+    hash.Add(scale);
+  }
+  if (!spec.logit_soft_cap) return;
+  hash.Add(std::string_view("logit soft cap"));
+  hash.Add(*spec.logit_soft_cap);
 }
 
 // The first layer's numbers stand for those of all that are like it, and only how many heads each
@@ -103,10 +129,12 @@ void Add(const ModelSpec& spec, ContentHash& hash) {
   hash.Add(static_cast<uint32_t>(spec.tied_embeddings));
   if (first.feed_forward.router) Add(first.feed_forward, hash);
   // What the numbers above do not say.
-  const bool says_more = first.attention() == nullptr || first.cross_attention;
+  const bool says_more = first.attention() == nullptr || first.cross_attention ||
+                         first.is_parallel || attention.soft_cap;
   for (uint32_t n = 0; n < spec.layer_count(); ++n) {
     if ((n == 0 && says_more) || !IsLike(spec.layers[n], first)) AddWhole(n, spec.layers[n], hash);
   }
+  AddScales(spec, hash);
 }
 
 }  // namespace

@@ -10,6 +10,15 @@
 #include "common/kernels/weight_matrix.h"
 
 namespace outrider {
+namespace {
+
+bool HasPartsBeside(const ModelSpec& spec) {
+  return std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
+    return layer.is_parallel || layer.feed_forward.shared_length.has_value();
+  });
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
     const ModelSpec& spec, WeightStore& weights, const MemoryLayout& cache, const Kernels& kernels,
@@ -35,6 +44,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(
   OUTRIDER_ASSIGN_OR_RETURN(
       made->memory_, AllocateRows({{made->hidden_, row_count_max, spec.embedding_length},
                                    {made->normed_, product_rows, spec.embedding_length},
+                                   {made->beside_, HasPartsBeside(spec) ? row_count_max : 0,
+                                    spec.embedding_length},
                                    {made->logits_, logit_row_count_max, spec.vocabulary_size}}));
   return made;
 }
@@ -88,6 +99,11 @@ absl::Status Transformer::Forward(const Batch& batch, LayerObserver* observer) {
     const MixerRun run = {layer, *weights, batch, active_};
 
     const RowBlock& mixed = Enter(weights->mixer_norms);
+    if (spec_.layers[layer].is_parallel) {
+      OUTRIDER_RETURN_IF_ERROR(PassParallel(run, mixed));
+      if (observer != nullptr && layer + 1 < spec_.layer_count()) Observe(*observer, layer);
+      continue;
+    }
     mixers_[layer]->Mix(run, mixed, normed_);
     Leave(weights->mixer_norms);
 
@@ -130,6 +146,7 @@ absl::Status Transformer::Embed(const Batch& batch) {
     looked_up_.push_back({static_cast<uint32_t>(row.token), hidden_.row(i)});
   }
   OUTRIDER_RETURN_IF_ERROR(weights_.LookUp(WeightTable::kEmbeddings, looked_up_));
+  for (const TableRow& row : looked_up_) math_->Scale(spec_.embedding_scale, {row.out, 0}, 1);
   if (!spec_.learned_positions) return absl::OkStatus();
   looked_up_.clear();
   for (uint32_t i = 0; i < batch.row_count(); ++i) {
@@ -143,8 +160,29 @@ absl::Status Transformer::Embed(const Batch& batch) {
 absl::Status Transformer::FeedForwardOf(uint32_t layer, const LayerWeights& weights,
                                         const RowBlock& x) {
   const FeedForwardSpec& shape = spec_.layers[layer].feed_forward;
-  if (shape.router) return experts_->Apply(layer, weights.router, x, row_count(), normed_);
-  feed_forward_->Apply(shape, weights.feed_forward, x, row_count(), normed_);
+  if (!shape.router) {
+    feed_forward_->Apply(shape, weights.feed_forward, x, row_count(), normed_);
+    return absl::OkStatus();
+  }
+  if (!shape.shared_length) {
+    return experts_->Apply(layer, weights.router, x, row_count(), normed_);
+  }
+  feed_forward_->ApplyShared(shape, weights.shared, x, row_count(), beside_);
+  OUTRIDER_RETURN_IF_ERROR(experts_->Apply(layer, weights.router, x, row_count(), normed_));
+  math_->Add(normed_, beside_, row_count());
+  return absl::OkStatus();
+}
+
+// Both parts of a layer of the same rows: what the mixer makes of them is added first.
+absl::Status Transformer::PassParallel(const MixerRun& run, const RowBlock& normed) {
+  OUTRIDER_CHECK(&normed == &normed_ && !spec_.layers[run.layer].feed_forward.shared_length,
+                 "a parallel layer has a norm before it, and no third part");
+  mixers_[run.layer]->Mix(run, normed, beside_);
+  OUTRIDER_RETURN_IF_ERROR(FeedForwardOf(run.layer, run.weights, normed));
+  for (const RowBlock& part : {beside_, normed_}) {
+    math_->Scale(spec_.residual_scale, part, row_count());
+    math_->Add(hidden_, part, row_count());
+  }
   return absl::OkStatus();
 }
 
@@ -159,6 +197,7 @@ const RowBlock& Transformer::Enter(const PartNorms& norms) {
 // and so is the stream where the sum has one.
 void Transformer::Leave(const PartNorms& norms) {
   if (!norms.after.weight.empty()) math_->Normalize(norms.after, normed_, row_count(), normed_);
+  math_->Scale(spec_.residual_scale, normed_, row_count());
   math_->Add(hidden_, normed_, row_count());
   if (!norms.sum.weight.empty()) math_->Normalize(norms.sum, hidden_, row_count(), hidden_);
 }
@@ -192,7 +231,21 @@ LogitRows Transformer::Project(std::span<const uint32_t> indices, const HeadWeig
   }
   const auto count = static_cast<uint32_t>(indices.size());
   math_->Multiply(normed_, count, head.matrix, logits_);
-  return {logits_.data, logits_.stride, count, spec_.vocabulary_size};
+  const LogitRows logits = {logits_.data, logits_.stride, count, spec_.vocabulary_size};
+  if (spec_.logit_scale != 1.0f || spec_.logit_soft_cap) Cap(logits);
+  return logits;
+}
+
+void Transformer::Cap(const LogitRows& logits) const {
+  const RowKernels& kernels = math_->kernels();
+  math_->ForEachRow(logits.row_count, [&](size_t i) {
+    float* const row = logits.row(static_cast<uint32_t>(i)).data();
+    if (spec_.logit_scale != 1.0f) {
+      const WeightedRow scaled = {row, spec_.logit_scale};
+      kernels.weighted_sum(&scaled, 1, logits.length, row);
+    }
+    if (spec_.logit_soft_cap) kernels.soft_cap(row, *spec_.logit_soft_cap, logits.length, row);
+  });
 }
 
 }  // namespace outrider

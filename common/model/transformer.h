@@ -4,12 +4,14 @@
 //   OUTRIDER_ASSIGN_OR_RETURN(const Lease<HeadWeights> head, weights.Acquire(HeadKey{}));
 //   const LogitRows logits = transformer.Project(std::array{0u, 5u}, *head);     // of rows 0 and 5
 //
-//   hidden = embedding of the token (+ embedding of its position)
+//   hidden = scaled embedding of the token (+ embedding of its position)
 //   for every layer:   hidden += mixer(norm(hidden))              layers/mixer.h
 //                      hidden += cross_attention(norm(hidden))    layers/cross_attention.h
 //                      hidden += feed_forward(norm(hidden))       layers/feed_forward.h, or
 //                                                                 layers/expert_feed_forward.h
-//   logits = head(norm(hidden))
+//   logits = soft cap(scaled head(norm(hidden)))
+//
+// or in a parallel layer what both come to of the same normed rows. What is added may be scaled.
 //
 // One pass for every architecture (model_spec.h); what a model does not have is absent data. What a
 // row comes to depends on its token, its position and what the rows above it have left in memory,
@@ -96,6 +98,8 @@ class Transformer {
   absl::Status FeedForwardOf(uint32_t layer, const LayerWeights& weights, const RowBlock& x);
   const RowBlock& Enter(const PartNorms& norms);
   void Leave(const PartNorms& norms);
+  absl::Status PassParallel(const MixerRun& run, const RowBlock& normed);
+  void Cap(const LogitRows& logits) const;
   void Observe(LayerObserver& observer, uint32_t layer);
 
   const ModelSpec& spec_;
@@ -114,6 +118,7 @@ class Transformer {
   PageBuffer memory_;  // what the rows below are pieces of
   RowBlock hidden_;    // [rows, embedding]: the residual stream
   RowBlock normed_;    // [rows, embedding]: what enters a part of a layer, and what leaves it
+  RowBlock beside_;  // [rows, embedding]: what another part makes of the same; if any layer has one
   RowBlock logits_;
 
   // Of the present or last run.

@@ -126,6 +126,29 @@ at::Tensor InitialValue(const ExpectedTensor& tensor, uint32_t layer_count,
       .normal_(0.0, InitialDeviation(tensor.name, layer_count), random);
 }
 
+// What of a layer is computed by the core alone; empty: nothing.
+std::string_view PartOfTheCoreAlone(const LayerSpec& layer) {
+  if (layer.is_parallel) return "attention and feed-forward part side by side";
+  if (layer.feed_forward.shared_length) return "an expert that all rows share";
+  const AttentionSpec* const attention = layer.attention();
+  if (attention == nullptr) return "";
+  if (attention->soft_cap) return "a soft cap of scores";
+  if (attention->rope.scaling == RopeScaling::kLongRope) return "longrope";
+  if (layer.feed_forward.gate == GateKind::kClampedSiluGated) return "a clamped gate";
+  return "";
+}
+
+std::string_view PartOfTheCoreAlone(const ModelSpec& spec) {
+  if (spec.embedding_scale != 1.0f || spec.residual_scale != 1.0f || spec.logit_scale != 1.0f) {
+    return "scales of embeddings, residuals or logits";
+  }
+  if (spec.logit_soft_cap) return "a soft cap of logits";
+  for (const LayerSpec& layer : spec.layers) {
+    if (const std::string_view part = PartOfTheCoreAlone(layer); !part.empty()) return part;
+  }
+  return "";
+}
+
 // Where each row stands in its document: [B, T].
 at::Tensor PositionsWithin(const at::Tensor& documents) {
   const at::Tensor at = at::arange(documents.size(1), documents.options()).expand_as(documents);
@@ -235,9 +258,19 @@ absl::StatusOr<TorchTransformer> TorchTransformer::Create(ModelSpec spec,
                                                           std::vector<NamedParameter> parameters,
                                                           at::Device device) {
   TorchTransformer transformer(std::move(spec), std::move(parameters), device);
+  OUTRIDER_RETURN_IF_ERROR(transformer.CheckParts());
   OUTRIDER_RETURN_IF_ERROR(transformer.MakeFrequencies(rope_divisors));
   transformer.FindParameters();
   return transformer;
+}
+
+absl::Status TorchTransformer::CheckParts() const {
+  std::string_view part = PartOfTheCoreAlone(spec_);
+  if (Find("blk.0.post_ffw_norm.weight") != nullptr) part = "norms after the parts of a layer";
+  if (part.empty()) return absl::OkStatus();
+  return Unimplemented(spec_.name, ": ", part,
+                       " cannot be computed on libtorch yet; the processor's own engine can "
+                       "(--device cpu)");
 }
 
 absl::Status TorchTransformer::MakeFrequencies(std::span<const float> divisors) {
@@ -441,6 +474,8 @@ at::Tensor TorchTransformer::FeedForward(const Layer& weights, uint32_t layer,
       return Multiply(weights.down, at::gelu(Multiply(weights.gate, normed), "tanh") * up);
     case GateKind::kGeluTanh:
       return Multiply(weights.down, at::gelu(up, "tanh"));
+    case GateKind::kClampedSiluGated:
+      break;  // refused when the model was made
   }
   OUTRIDER_CHECK(false, "every kind of gate is above");
 }

@@ -62,8 +62,9 @@ class TorchTransformer {
   TorchTransformer(TorchTransformer&&) = default;
   TorchTransformer& operator=(TorchTransformer&&) = default;
 
-  // `path` starts every message. Unimplemented as ModelSpec::From() says, and for element types
-  // that cannot be decoded. `progress` may be null.
+  // `path` starts every message. Unimplemented as ModelSpec::From() says, for parts of layers that
+  // only the core has (soft caps, scales, norms after a part), and for element types that cannot be
+  // decoded. `progress` may be null.
   static absl::StatusOr<TorchTransformer> Load(const ModelFile& model, const std::string& path,
                                                at::Device device,
                                                const LoadProgress& progress = nullptr);
@@ -155,6 +156,7 @@ class TorchTransformer {
   TorchTransformer(ModelSpec spec, std::vector<NamedParameter> parameters, at::Device device)
       : spec_(std::move(spec)), device_(device), parameters_(std::move(parameters)) {}
 
+  absl::Status CheckParts() const;
   absl::Status MakeFrequencies(std::span<const float> divisors);
   void FindParameters();
   Parameter Find(const std::string& name) const;

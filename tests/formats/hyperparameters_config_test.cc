@@ -123,7 +123,7 @@ TEST(HyperparametersFromConfig, ReadsLinearAndYarnScaling) {
 }
 
 TEST(HyperparametersFromConfig, RefusesRopeItWouldComputeDifferently) {
-  for (const char* type : {"dynamic", "longrope", "su", "mrope"}) {
+  for (const char* type : {"dynamic", "su", "mrope"}) {
     const absl::Status status =
         Refusal(kLlama, Concat(R"("rope_scaling":{"type":")", type, R"(","factor":2})"));
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
@@ -298,10 +298,10 @@ TEST(HyperparametersFromConfig, AnImpossibleNumberIsNamed) {
 }
 
 TEST(HyperparametersFromConfig, WhatIsNotSupportedIsListed) {
-  const absl::Status type = Refusal(kLlama, R"("model_type":"mamba")");
+  const absl::Status type = Refusal(kLlama, R"("model_type":"mambo")");
   EXPECT_EQ(type.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(Message(type)), HasSubstr("\"mamba\" is not supported; these are: llama, "
-                                                    "mistral, mixtral, qwen2"));
+  EXPECT_THAT(std::string(Message(type)), HasSubstr("\"mambo\" is not supported; these are: llama, "
+                                                    "mistral, ministral, mixtral, qwen2"));
   for (const char* method : {"gptq", "awq", "fp8", "bitsandbytes"}) {
     const absl::Status status =
         Refusal(kLlama, Concat(R"("quantization_config":{"quant_method":")", method, "\"}"));
@@ -310,6 +310,120 @@ TEST(HyperparametersFromConfig, WhatIsNotSupportedIsListed) {
   }
   EXPECT_THAT(std::string(Message(Refusal(kLlama, R"("hidden_act":"gelu_10")"))),
               HasSubstr("hidden_act names activation \"gelu_10\""));
+}
+
+TEST(HyperparametersFromConfig, WhatDoesNotRunYetIsToldWithThePartThatIsMissing) {
+  for (const auto& [type, part] : {std::pair{"mamba", "Mamba"},
+                                   {"qwen3_5", "delta net"},
+                                   {"lfm2", "short convolutions"},
+                                   {"granitemoehybrid", "Mamba"},
+                                   {"gemma3n", "embeddings of their own"},
+                                   {"gemma4", "embeddings of their own"},
+                                   {"gpt_oss", "take its GGUF file"},
+                                   {"ministral3", "grow with their position"},
+                                   {"gemma3", "images"}}) {
+    const absl::Status status = Refusal(kLlama, Concat(R"("model_type":")", type, "\""));
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(std::string(Message(status)),
+                HasSubstr(Concat("\"", type, "\" cannot be run yet")));
+    EXPECT_THAT(std::string(Message(status)), HasSubstr(part));
+  }
+}
+
+TEST(HyperparametersFromConfig, ReadsGemma) {
+  // The first one's "gelu" is the tanh form; a head's length is never guessed.
+  constexpr char kGemma[] = R"("model_type":"gemma","head_dim":32,"hidden_act":"gelu",
+      "hidden_activation":null)";
+  const Hyperparameters first = Read(kQwen2, kGemma);
+  EXPECT_EQ(first.activation, Activation::kGeluTanh);
+  EXPECT_TRUE(first.tied_embeddings);
+  EXPECT_EQ(first.embedding_scale, 8.0f);
+  EXPECT_EQ(first.attention_scale, std::nullopt);
+  EXPECT_EQ(Refusal(kQwen2, R"("model_type":"gemma")").code(), absl::StatusCode::kNotFound);
+
+  constexpr char kGemma2[] = R"("model_type":"gemma2","head_dim":32,"sliding_window":8,
+      "query_pre_attn_scalar":64)";
+  const Hyperparameters second = Read(kQwen2, kGemma2);
+  EXPECT_EQ(second.window_blocks, (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(second.attention_scale, 0.125f);
+  EXPECT_EQ(second.attention_soft_cap, 50.0f);
+  EXPECT_EQ(second.output_soft_cap, 30.0f);
+  EXPECT_EQ(Read(kQwen2, Concat(kGemma2, R"(,"final_logit_softcapping":null)")).output_soft_cap, 0);
+
+  // Old files and new ones say the two ropes in different ways.
+  constexpr char kGemma3[] = R"("model_type":"gemma3_text","head_dim":32,"sliding_window":8,
+      "query_pre_attn_scalar":32,"layer_types":["sliding_attention","sliding_attention",
+      "sliding_attention","full_attention"])";
+  const Hyperparameters third =
+      Read(kQwen2, Concat(kGemma3, R"(,"rope_theta":1000000.0,"rope_local_base_freq":10000.0,
+                                       "rope_scaling":{"factor":8.0,"rope_type":"linear"})"));
+  EXPECT_EQ(third.rope.base, 1e6f);
+  EXPECT_EQ(third.rope.scaling, RopeScaling::kLinear);
+  ASSERT_TRUE(third.window_rope);
+  EXPECT_EQ(third.window_rope->base, 1e4f);
+  EXPECT_EQ(third.window_rope->scaling, RopeScaling::kNone);
+  EXPECT_EQ(third.attention_scale, std::nullopt);
+  EXPECT_EQ(Read(kQwen2, Concat(kGemma3, R"(,"rope_parameters":{
+      "full_attention":{"rope_type":"linear","rope_theta":1000000.0,"factor":8.0},
+      "sliding_attention":{"rope_type":"default","rope_theta":10000.0}})")),
+            third);
+  EXPECT_EQ(Refusal(kQwen2, Concat(kGemma3, R"(,"use_bidirectional_attention":true)")).code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+TEST(HyperparametersFromConfig, ReadsPhi3) {
+  constexpr char kPhi3[] = R"("model_type":"phi3","partial_rotary_factor":0.75,
+      "original_max_position_embeddings":1024)";
+  const auto scaled = [](const char* type, const char* factors) {
+    return Concat(R"("model_type":"phi3","partial_rotary_factor":0.75,
+        "original_max_position_embeddings":1024,"rope_scaling":{"type":")",
+                  type, R"(",)", factors, "}");
+  };
+  EXPECT_EQ(Read(kQwen2, kPhi3).rope.dimension_count, 12u);
+  constexpr char kFactors[] = R"("short_factor":[1,1,1,1,1,1],"long_factor":[1,2,3,4,5,6.5])";
+  for (const char* type : {"longrope", "su"}) {
+    const Rope rope = Read(kQwen2, scaled(type, kFactors)).rope;
+    EXPECT_EQ(rope.scaling, RopeScaling::kLongRope);
+    EXPECT_EQ(rope.original_context_length, 1024u);
+    EXPECT_EQ(rope.long_factors.back(), 6.5f);
+    EXPECT_FLOAT_EQ(rope.attention_factor, 1.0488088f);  // sqrt(1 + ln 2 / ln 1024)
+  }
+  EXPECT_EQ(Refusal(kQwen2, scaled("longrope", R"("short_factor":[1],"long_factor":[1])")).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refusal(kQwen2, scaled("longrope", R"("short_factor":[1,1,1,1,1,0],
+                                                  "long_factor":[1,2,3,4,5,6])"))
+                .code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(HyperparametersFromConfig, ReadsWhereLayersDoNotTurn) {
+  EXPECT_EQ(Read(kQwen2, R"("model_type":"smollm3")").unturned_blocks,
+            (std::vector<bool>{false, false, false, true}));
+  EXPECT_EQ(Read(kQwen2, R"("model_type":"smollm3","no_rope_layers":[1,0,1,1])").unturned_blocks,
+            (std::vector<bool>{false, true, false, false}));
+  const Hyperparameters mixed =
+      Read(kQwen2, R"("model_type":"exaone4","sliding_window":8,"sliding_window_pattern":"LLG")");
+  EXPECT_EQ(mixed.window_blocks, (std::vector<bool>{true, true, false, true}));
+  EXPECT_EQ(mixed.unturned_blocks, (std::vector<bool>{false, false, true, false}));
+  const Hyperparameters whole = Read(kQwen2, R"("model_type":"exaone4","sliding_window":null)");
+  EXPECT_EQ(whole.sliding_window, std::nullopt);
+  EXPECT_TRUE(whole.unturned_blocks.empty());
+}
+
+TEST(HyperparametersFromConfig, ReadsGraniteAndStableLm) {
+  const Hyperparameters granite = Read(kLlama, R"("model_type":"granite","embedding_multiplier":12,
+      "residual_multiplier":0.22,"attention_multiplier":0.0625,"logits_scaling":8)");
+  EXPECT_EQ(granite.embedding_scale, 12.0f);
+  EXPECT_EQ(granite.residual_scale, 0.22f);
+  EXPECT_EQ(granite.attention_scale, 0.0625f);
+  EXPECT_EQ(granite.output_divisor, 8.0f);
+  const Hyperparameters stablelm = Read(kQwen2, R"("model_type":"stablelm","layer_norm_eps":1e-3)");
+  EXPECT_EQ(stablelm.norm, NormKind::kLayer);
+  EXPECT_EQ(stablelm.norm_epsilon, 1e-3f);
+  EXPECT_EQ(stablelm.rope.dimension_count, 4u);
+  EXPECT_FALSE(stablelm.parallel_blocks);
+  EXPECT_EQ(Refusal(kQwen2, R"("model_type":"stablelm","qk_layernorm":true)").code(),
+            absl::StatusCode::kUnimplemented);
 }
 
 TEST(HyperparametersFromConfig, AnythingButAnObjectIsRefused) {

@@ -266,10 +266,86 @@ TEST(HyperparametersFromGguf, AMissingOrImpossibleKeyIsNamed) {
 }
 
 TEST(HyperparametersFromGguf, ArithmeticWeDoNotDoIsRefused) {
-  EXPECT_EQ(Metadata("mamba").Refusal(),
+  // The list has those that run.
+  EXPECT_EQ(Metadata("mambo").Refusal(),
             Unimplemented(kFile,
-                          ": architecture \"mamba\" is not supported; these are: llama, "
-                          "qwen2, qwen3, qwen3moe, olmoe, gpt2, t5, bart, switch"));
+                          ": architecture \"mambo\" is not supported; these are: llama, qwen2, "
+                          "qwen2moe, qwen3, qwen3moe, olmo2, olmoe, gemma, gemma2, gemma3, phi3, "
+                          "smollm3, granite, stablelm, cohere2, exaone4, gpt-oss, gpt2"));
+  EXPECT_EQ(Metadata("qwen35").Refusal(),
+            Unimplemented(kFile,
+                          ": architecture \"qwen35\" cannot be run yet: its gated delta net layers "
+                          "keep a recurrent state"));
+}
+
+TEST(HyperparametersFromGguf, WindowsAreANumberOrAFlagForEveryBlock) {
+  Metadata gemma("gemma3");
+  gemma.Uint("block_count", 7).Uint("attention.sliding_window", 8);
+  const std::vector<bool> customary = {true, true, true, true, true, false, true};
+  EXPECT_EQ(gemma.ReadOrFail().window_blocks, customary);
+  EXPECT_EQ(gemma.ReadOrFail().window_rope, std::nullopt);
+  const Hyperparameters turned = gemma.Float("rope.freq_base", 1e6f).ReadOrFail();
+  EXPECT_EQ(turned.rope.base, 1e6f);
+  ASSERT_TRUE(turned.window_rope);
+  EXPECT_EQ(turned.window_rope->base, 10000.0f);
+  EXPECT_EQ(gemma.Uint("attention.sliding_window_pattern", 2).ReadOrFail().window_blocks,
+            (std::vector<bool>{true, false, true, false, true, false, true}));
+  EXPECT_EQ(gemma.Uints("attention.sliding_window_pattern", {0, 1, 0, 0, 0, 0, 0})
+                .ReadOrFail()
+                .window_blocks,
+            (std::vector<bool>{false, true, false, false, false, false, false}));
+  // All of them, or none.
+  const Hyperparameters all =
+      gemma.Uints("attention.sliding_window_pattern", {1, 1, 1, 1, 1, 1, 1}).ReadOrFail();
+  EXPECT_TRUE(all.window_blocks.empty() && all.has_window(6));
+  EXPECT_EQ(gemma.Uints("attention.sliding_window_pattern", {0, 0, 0, 0, 0, 0, 0})
+                .ReadOrFail()
+                .sliding_window,
+            std::nullopt);
+  EXPECT_EQ(gemma.Uints("attention.sliding_window_pattern", {1, 0}).Refusal().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(gemma.Uints("attention.sliding_window_pattern", {1, 0, 1, 0, 1, 0, 2}).Refusal().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Metadata("gemma2").ReadOrFail().sliding_window, 4096u);
+}
+
+TEST(HyperparametersFromGguf, ScalesAreTheirArchitectures) {
+  const Hyperparameters gemma = Metadata("gemma2")
+                                    .Float("attn_logit_softcapping", 50)
+                                    .Float("final_logit_softcapping", 30)
+                                    .ReadOrFail();
+  EXPECT_EQ(gemma.embedding_scale, 8.0f);
+  EXPECT_EQ(gemma.attention_soft_cap, 50.0f);
+  EXPECT_EQ(gemma.output_soft_cap, 30.0f);
+  EXPECT_EQ(gemma.attention_scale, std::nullopt);
+  // The 27B model's queries are scaled by its width.
+  EXPECT_EQ(Metadata("gemma2")
+                .Uint("block_count", 46)
+                .Uint("attention.key_length", 32)
+                .ReadOrFail()
+                .attention_scale,
+            0.25f);
+  const Hyperparameters granite = Metadata("granite")
+                                      .Float("embedding_scale", 12)
+                                      .Float("residual_scale", 0.22f)
+                                      .Float("attention.scale", 0.5f)
+                                      .Float("logit_scale", 8)
+                                      .ReadOrFail();
+  EXPECT_EQ(granite.output_divisor, 8.0f);
+  EXPECT_EQ(granite.output_scale, 1.0f);
+  EXPECT_EQ(granite.attention_scale, 0.5f);
+  EXPECT_EQ(Metadata("granite").Flag("rope.scaling.finetuned", false).ReadOrFail().rope.style,
+            RopeStyle::kNone);
+}
+
+TEST(HyperparametersFromGguf, LongRopeIsTwoTensors) {
+  Metadata phi("phi3");
+  phi.Tensor("rope_factors_long.weight", {8}).Float("rope.scaling.attn_factor", 1.25f);
+  EXPECT_EQ(phi.Refusal().code(), absl::StatusCode::kNotFound);  // the original context
+  const Rope rope = phi.Uint("rope.scaling.original_context_length", 128).ReadOrFail().rope;
+  EXPECT_EQ(rope.scaling, RopeScaling::kLongRope);
+  EXPECT_EQ(rope.original_context_length, 128u);
+  EXPECT_EQ(rope.attention_factor, 1.25f);
 }
 
 // Keys that change arithmetic are refused, never ignored.

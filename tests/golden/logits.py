@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What transformers makes of the tiny models: logits, and 64 tokens of greedy text.
 
-    pip install torch==2.15.0 transformers==5.23.0 numpy
+    pip install torch==2.15.0 transformers==5.23.0 gguf==0.19.0 numpy
     tests/golden/logits.py                 # writes tests/data/logits
     tests/golden/logits.py mixtral ...     # of these models only
 
-The models are those of tiny_models.py that are decoders, and three more, made here under
-tests/data/logits, for what those lack: tied embeddings without grouped heads and with linear rope scaling; an untied GPT-2
-whose vocabulary and widths fill no panel of sixteen; a window much shorter than the text, with heads in three groups.
+The models are those of tiny_models.py that are decoders, and more, made here under tests/data/logits: for what those lack
+(tied embeddings without grouped heads and with linear rope scaling; an untied GPT-2 whose vocabulary and widths fill no panel
+of sixteen; a window much shorter than the text, with heads in three groups), and one of every other family, with windows that
+are short beside the text.
 
 Everything is computed in float32, from the stored weights. Two sets of logits: as transformers computes them, and with
 keys and values rounded to half precision on their way into the cache, which is how Outrider keeps them. The second set is
@@ -24,9 +25,11 @@ import shutil
 import struct
 import sys
 
+import gguf
 import numpy as np
 import torch
 import transformers
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
 OUT = DATA / "logits"
@@ -54,12 +57,118 @@ def more_models():
                                     bos_token_id=0, eos_token_id=1, tie_word_embeddings=False),
         "mistral_short_window": t.MistralConfig(**{**shared, "hidden_size": 36}, num_attention_heads=6, head_dim=6,
                                                 num_key_value_heads=2, sliding_window=5),
+        **families(shared),
     }
 
 
-def make_models():
+def families(shared):
+    t = transformers
+    grouped = dict(**shared, num_attention_heads=4, num_key_value_heads=2)
+    linear = dict(rope_type="linear", rope_theta=20000.0, factor=8.0)
+    llama3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                  original_max_position_embeddings=64)
+    longrope = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
+                    short_factor=[1.0, 1.1, 1.25], long_factor=[1.2, 2.5, 7.0])
+    window = dict(sliding_window=7)
+    gemma = dict(grouped, num_hidden_layers=4, head_dim=12)
+    return {
+        "gemma": t.GemmaConfig(**{**gemma, "num_key_value_heads": 1, "num_hidden_layers": 2}),
+        # Caps that bend what they cap.
+        "gemma2": t.Gemma2Config(**gemma, **window, query_pre_attn_scalar=20, final_logit_softcapping=3.0,
+                                 attn_logit_softcapping=2.0),
+        "gemma3": t.Gemma3TextConfig(**gemma, **window, query_pre_attn_scalar=20, layer_types=pattern(4, 3), rope_parameters={
+            "full_attention": linear, "sliding_attention": dict(rope_type="default", rope_theta=10000.0)}),
+        "phi3": t.Phi3Config(**grouped, pad_token_id=0, original_max_position_embeddings=32, rope_parameters=longrope),
+        "phi3_short": t.Phi3Config(**grouped, pad_token_id=0, original_max_position_embeddings=80, rope_parameters=longrope),
+        "smollm3": t.SmolLM3Config(**{**grouped, "num_hidden_layers": 4}, pad_token_id=0),
+        "granite": t.GraniteConfig(**grouped, tie_word_embeddings=True, embedding_multiplier=6.0, logits_scaling=3.0,
+                                   residual_multiplier=0.22, attention_multiplier=0.2),
+        "olmo2": t.Olmo2Config(**grouped, pad_token_id=0),
+        "stablelm": t.StableLmConfig(**{**grouped, "hidden_size": 48}, use_qkv_bias=True,
+                                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
+        "qwen2_moe": t.Qwen2MoeConfig(**grouped, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=20,
+                                      shared_expert_intermediate_size=28),
+        "cohere2": t.Cohere2Config(**{**grouped, "num_hidden_layers": 4}, **window, pad_token_id=0, logit_scale=0.25,
+                                   layer_types=pattern(4, 4)),
+        "exaone4": t.Exaone4Config(**{**grouped, "num_hidden_layers": 4}, **window, pad_token_id=0, head_dim=8,
+                                   layer_types=pattern(4, 4), rope_parameters=llama3),
+        "gpt_oss": t.GptOssConfig(**{**grouped, "intermediate_size": 32}, **window, pad_token_id=0, head_dim=8,
+                                  num_local_experts=5, num_experts_per_tok=2, layer_types=pattern(2, 2),
+                                  rope_parameters=dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0,
+                                                       beta_slow=1.0, original_max_position_embeddings=32, truncate=False)),
+    }
+
+
+def pattern(count, step):
+    """Every step-th layer sees all, the others a window."""
+    return ["sliding_attention" if (i + 1) % step else "full_attention" for i in range(count)]
+
+
+def gpt_oss_as_gguf(directory):
+    """The directory becomes a GGUF file, as llama.cpp's converter lays it out."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    config = model.config
+    rope = config.rope_parameters
+    writer = gguf.GGUFWriter(OUT / "gpt_oss.gguf", "gpt-oss")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_dim)
+    writer.add_value_length(config.head_dim)
+    writer.add_sliding_window(config.sliding_window)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_expert_count(config.num_local_experts)
+    writer.add_expert_used_count(config.num_experts_per_tok)
+    writer.add_expert_feed_forward_length(config.intermediate_size)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    writer.add_rope_scaling_factor(rope["factor"])
+    writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    names = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+             "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "mlp.router": "ffn_gate_inp",
+             "post_attention_layernorm": "post_attention_norm"}
+    outer = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
+             "lm_head.weight": "output.weight"}
+    for name, tensor in model.state_dict().items():
+        array = tensor.numpy()
+        if name in outer:
+            writer.add_tensor(outer[name], array)
+            continue
+        layer, rest = name.removeprefix("model.layers.").split(".", 1)
+        block = f"blk.{layer}"
+        if rest == "self_attn.sinks":
+            writer.add_tensor(f"{block}.attn_sinks.weight", array)
+        elif rest == "mlp.experts.gate_up_proj":  # [experts, embedding, gate and up by turns]
+            for i, part in enumerate(("gate", "up")):
+                writer.add_tensor(f"{block}.ffn_{part}_exps.weight", array[:, :, i::2].swapaxes(1, 2).copy())
+        elif rest == "mlp.experts.gate_up_proj_bias":
+            for i, part in enumerate(("gate", "up")):
+                writer.add_tensor(f"{block}.ffn_{part}_exps.bias", array[:, i::2].copy())
+        elif rest == "mlp.experts.down_proj":
+            writer.add_tensor(f"{block}.ffn_down_exps.weight", array.swapaxes(1, 2).copy())
+        elif rest == "mlp.experts.down_proj_bias":
+            writer.add_tensor(f"{block}.ffn_down_exps.bias", array)
+        else:
+            stem, suffix = rest.rsplit(".", 1)
+            writer.add_tensor(f"{block}.{names[stem]}.{suffix}", array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    shutil.rmtree(directory)
+
+
+def make_models(names):
     directories = []
     for name, config in more_models().items():
+        if names and name not in names:
+            continue
+        shutil.rmtree(OUT / name, ignore_errors=True)
         model = transformers.AutoModelForCausalLM.from_config(config)
         generator = torch.Generator().manual_seed(21)
         with torch.no_grad():
@@ -108,6 +217,11 @@ def routing(model, tokens):
 def write(directory):
     model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32,
                                                               attn_implementation="eager").eval()
+    if directory.name == "phi3":  # the long factors for every text, as an engine made for long ones has them
+        turns = model.model.rotary_emb
+        long, _ = ROPE_INIT_FUNCTIONS["longrope"](model.config, "cpu", seq_len=model.config.max_position_embeddings)
+        turns.original_inv_freq = long
+        turns.inv_freq.copy_(long)
     vocabulary = model.config.vocab_size
     length = 60
     tokens = [int(x) for x in np.random.default_rng(7).integers(2, vocabulary, length)]
@@ -139,15 +253,21 @@ def write(directory):
 def main():
     transformers.logging.set_verbosity_error()
     if len(sys.argv) > 1:
-        for name in sys.argv[1:]:
-            write(DATA / "models" / name)
+        made = make_models(sys.argv[1:])
+        existing = [DATA / "models" / name for name in sys.argv[1:] if name not in more_models()]
+        for directory in existing + made:
+            write(directory)
+            if directory.name == "gpt_oss":
+                gpt_oss_as_gguf(directory)
         return
     if OUT.exists():
         shutil.rmtree(OUT)
     OUT.mkdir()
     existing = ["llama", "llama_biased", "mistral", "qwen2", "qwen3", "gpt2", "mixtral", "qwen3_moe", "olmoe"]
-    for directory in [DATA / "models" / name for name in existing] + make_models():
+    for directory in [DATA / "models" / name for name in existing] + make_models([]):
         write(directory)
+        if directory.name == "gpt_oss":
+            gpt_oss_as_gguf(directory)
 
 
 if __name__ == "__main__":

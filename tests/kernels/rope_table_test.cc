@@ -102,6 +102,28 @@ TEST(RopeTableTest, PositionNoughtTurnsNothing) {
   EXPECT_TRUE(std::abs(sin[0] - std::sin(4294967296.0)) <= 2 * u);
 }
 
+// Divisors times powers, in this order, and everything by the attention factor.
+TEST(RopeTableTest, LongRopeDividesByItsFactors) {
+  Rope rope = Plain();
+  rope.scaling = RopeScaling::kLongRope;
+  rope.attention_factor = 1.25f;
+  std::vector<float> factors(32);
+  for (size_t i = 0; i < 32; ++i) factors[i] = 1.0f + 0.37f * static_cast<float>(i);
+  const absl::StatusOr<RopeTable> table = RopeTable::Create(rope, factors);
+  ASSERT_TRUE(table.ok());
+  const absl::StatusOr<RopeTable> plain = RopeTable::Create(Plain(), {});
+  ASSERT_TRUE(plain.ok());
+  std::vector<float> cos(32), sin(32);
+  table->Turn(7, cos.data(), sin.data());
+  for (size_t i = 0; i < 32; ++i) {
+    const double exact = double{plain->frequencies()[i]} / double{factors[i]};
+    EXPECT_TRUE(std::abs(table->frequencies()[i] - exact) <= 4 * u * exact) << i;
+    const double angle = 7.0f * table->frequencies()[i];
+    EXPECT_TRUE(std::abs(cos[i] - 1.25 * std::cos(angle)) <= 8 * u) << i;
+    EXPECT_TRUE(std::abs(sin[i] - 1.25 * std::sin(angle)) <= 8 * u) << i;
+  }
+}
+
 TEST(RopeTableTest, NoRopeHasNoPairs) {
   const absl::StatusOr<RopeTable> table = RopeTable::Create(Rope{}, {});
   ASSERT_TRUE(table.ok());
@@ -117,7 +139,9 @@ TEST(RopeTableTest, RefusesWhatMakesNoFrequencies) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   Rope rope = Plain();
   rope.scaling = RopeScaling::kLongRope;
-  EXPECT_EQ(RopeTable::Create(rope, {}).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Refusal(rope), "rope_factors_short.weight has 0 factors, must have 32 for this rope");
+  rope.is_long = true;
+  EXPECT_EQ(Refusal(rope), "rope_factors_long.weight has 0 factors, must have 32 for this rope");
   rope = Plain();
   rope.dimension_count = 63;
   EXPECT_EQ(Refusal(rope), "rope dimension count is 63, must be even and at most 512");

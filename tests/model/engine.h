@@ -38,6 +38,7 @@ struct LoadedModelOptions {
   uint32_t row_count_max = 64;
   uint32_t page_count = 64;
   uint32_t encoder_length_max = 0;
+  uint32_t context_length_max = 0;  // 0: the model's
   // What the file's spec becomes before anything is made by it.
   std::function<void(ModelSpec&)> change_spec = [](ModelSpec&) {};
   // What stands between the weights and the transformer.
@@ -50,8 +51,8 @@ class LoadedModel {
       : model(OrDie(ModelFile::Open(path))),
         spec(Changed(OrDie(ModelSpec::From(*model, path)), options)),
         pool(OrDie(ThreadPool::Create(options.thread_count))),
-        weights(OrDie(ResidentWeights::Load(*model, OrDie(ModelSpec::From(*model, path)), path,
-                                            *pool, nullptr))),
+        weights(OrDie(ResidentWeights::Load(
+            *model, Limited(OrDie(ModelSpec::From(*model, path)), options), path, *pool, nullptr))),
         wrapped(options.wrap_weights ? options.wrap_weights(*weights) : nullptr),
         limits{spec.context_length, options.row_count_max, options.row_count_max},
         memory(OrDie(MakeMemory(spec, options))),
@@ -115,6 +116,11 @@ class LoadedModel {
   }
   static ModelSpec Changed(ModelSpec spec, const LoadedModelOptions& options) {
     options.change_spec(spec);
+    return Limited(std::move(spec), options);
+  }
+  static ModelSpec Limited(ModelSpec spec, const LoadedModelOptions& options) {
+    const uint32_t most = options.context_length_max;
+    spec.LimitContext(most > 0 ? most : spec.context_length);
     return spec;
   }
 };

@@ -49,6 +49,11 @@ std::vector<Model> Models() {
       models.push_back({family, type});
     }
   }
+  for (const char* family : {"gemma2", "gemma3", "phi3", "smollm3", "granite", "olmo2", "stablelm",
+                             "qwen2moe", "cohere2", "exaone4", "gptoss"}) {
+    models.push_back({family, TensorType::kF32});
+    models.push_back({family, TensorType::kQ4_K});
+  }
   return models;
 }
 
@@ -346,7 +351,18 @@ TEST_P(Exactness, LogitsHaveTheContractsBits) {
       {"llama_Q5_0", 0x2b65644df79140fc},    {"llama_Q5_1", 0x79722a074196d941},
       {"llama_IQ4_NL", 0x4a90b4ea5951c50e},  {"llama_IQ4_XS", 0xfd6c7dc51ec6987a},
       {"llama_Q3_K", 0x8bdce061669a0ad2},    {"llama_Q2_K", 0x84777667c804195},
-      {"llama_MXFP4", 0x764ca7fa93f05cd4},
+      {"llama_MXFP4", 0x764ca7fa93f05cd4},   {"gemma2_F32", 0x5ad3c2a82f5182c4},
+      {"gemma2_Q4_K", 0x1679ae20046ae47b},   {"gemma3_F32", 0x24792f66925b5da3},
+      {"gemma3_Q4_K", 0x754d08ead3fddd3d},   {"phi3_F32", 0xc9d32e9aaa835a71},
+      {"phi3_Q4_K", 0x44280d18160b8ad},      {"smollm3_F32", 0xca973eab5b125087},
+      {"smollm3_Q4_K", 0xbad31ac160dccd83},  {"granite_F32", 0xb700cc6744e8fa39},
+      {"granite_Q4_K", 0x20330512e478040d},  {"olmo2_F32", 0x4f4eb0ca46240f83},
+      {"olmo2_Q4_K", 0x4f0f298d55c29c73},    {"stablelm_F32", 0xa2896d3344e1be20},
+      {"stablelm_Q4_K", 0x8957beb21ab553eb}, {"qwen2moe_F32", 0x4c4b4d252e341048},
+      {"qwen2moe_Q4_K", 0x8f67cdc259c83c92}, {"cohere2_F32", 0x2298f1ae00c09b30},
+      {"cohere2_Q4_K", 0x2fe432c18a5b871f},  {"exaone4_F32", 0xaf8d1d69892a07a9},
+      {"exaone4_Q4_K", 0x9a357f4341b89305},  {"gptoss_F32", 0x7cfd866b3dd4a34d},
+      {"gptoss_Q4_K", 0x9937f5994ff7cf1a},
   };
   LoadedModel engine(path_);
   const auto sequence = engine.NewSequence();

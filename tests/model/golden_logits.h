@@ -83,8 +83,9 @@ inline double Distance(std::span<const float> a, std::span<const float> b) {
 
 struct GoldenModel {
   const char* name;
-  const char* directory;    // under tests/data
-  double tolerance = 1e-4;  // with keys and values as halves
+  const char* directory;            // under tests/data
+  double tolerance = 1e-4;          // with keys and values as halves
+  uint32_t context_length_max = 0;  // of texts; 0: the model's
 };
 
 inline constexpr GoldenModel kGoldenModels[] = {
@@ -102,6 +103,19 @@ inline constexpr GoldenModel kGoldenModels[] = {
     // Norms over all heads, weights that are not renormalised; where a float's last bit tips a key to
     // the next half, that is 2^-11 of one of its eight elements.
     {"olmoe", "models/olmoe", 2e-4},
+    {"gemma", "logits/gemma"},    // one KV head
+    {"gemma2", "logits/gemma2"},  // caps that bend, windows of 7
+    {"gemma3", "logits/gemma3"},  // windows with a rope of their own, linear scaling
+    {"phi3", "logits/phi3"},      // three quarters of a head turn, by the long factors
+    {"phi3_short", "logits/phi3_short", 1e-4, 80},
+    {"smollm3", "logits/smollm3"},       // one layer in four does not turn
+    {"granite", "logits/granite"},       // four scales
+    {"olmo2", "logits/olmo2"},           // norms after what they norm
+    {"stablelm", "logits/stablelm"},     // layer norm, half of a head turns
+    {"qwen2_moe", "logits/qwen2_moe"},   // a shared expert
+    {"cohere2", "logits/cohere2"},       // parallel layers, layer norm without a bias
+    {"gpt_oss", "logits/gpt_oss.gguf"},  // sinks, biases everywhere, clamped gates, windows of 7
+    {"exaone4", "logits/exaone4"},       // windows that turn, by llama3 scaling
 };
 
 }  // namespace outrider

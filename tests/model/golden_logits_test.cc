@@ -6,21 +6,30 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "common/formats/models/convert.h"
+#include "common/model/numerics_id.h"
 #include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
 #include "tests/model/engine.h"
 #include "tests/model/wrapped_store.h"
 
 namespace outrider {
 namespace {
 
-class GoldenLogits : public testing::TestWithParam<GoldenModel> {};
+class GoldenLogits : public testing::TestWithParam<GoldenModel> {
+ protected:
+  static LoadedModelOptions Options() {
+    return {.context_length_max = GetParam().context_length_max};
+  }
+};
 
 TEST_P(GoldenLogits, AreThoseOfTransformers) {
   const Golden golden = ReadGolden(GetParam().name);
-  LoadedModel engine(TestFile(GetParam().directory));
+  LoadedModel engine(TestFile(GetParam().directory), Options());
   const auto sequence = engine.NewSequence();
   const std::vector<std::vector<float>> logits = engine.Read(*sequence, golden.tokens);
   for (size_t i = 0; i < golden.positions.size(); ++i) {
@@ -34,7 +43,7 @@ TEST_P(GoldenLogits, AreThoseOfTransformers) {
 
 TEST_P(GoldenLogits, GiveTheSameGreedyText) {
   const Golden golden = ReadGolden(GetParam().name);
-  LoadedModel engine(TestFile(GetParam().directory));
+  LoadedModel engine(TestFile(GetParam().directory), Options());
   const auto sequence = engine.NewSequence();
   std::vector<TokenId> text = {golden.greedy[0]};
   while (text.size() < golden.greedy.size()) {
@@ -42,6 +51,22 @@ TEST_P(GoldenLogits, GiveTheSameGreedyText) {
     text.push_back(static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin()));
   }
   EXPECT_EQ(text, golden.greedy);
+}
+
+// A directory and the GGUF file that is made of it are the same model: its bits, and its id.
+TEST_P(GoldenLogits, HaveTheSameBitsFromAConvertedFile) {
+  const Golden golden = ReadGolden(GetParam().name);
+  LoadedModel directory(TestFile(GetParam().directory), Options());
+  const ScratchDir scratch;
+  const std::string path = scratch.File("converted.gguf");
+  OUTRIDER_CHECK_OK(Convert(*directory.model, path, {}, [](uint64_t, std::string_view) {}));
+  LoadedModel file(path, Options());
+  const auto a = directory.NewSequence(), b = file.NewSequence();
+  EXPECT_EQ(directory.Read(*a, golden.tokens), file.Read(*b, golden.tokens));
+  const auto id = [](const LoadedModel& model) {
+    return NumericsId::Of(model.spec, model.weights->content_hash(), "cpu", "f16");
+  };
+  EXPECT_EQ(id(directory), id(file));
 }
 
 // Writes down who is asked for next: the experts of the rows of a run.
@@ -60,11 +85,13 @@ class ListeningStore final : public WrappedStore {
 TEST_P(GoldenLogits, SendEveryTokenToTheSameExperts) {
   const Golden golden = ReadGolden(GetParam().name);
   ListeningStore* store = nullptr;
-  LoadedModel engine(TestFile(GetParam().directory), {.wrap_weights = [&](WeightStore& weights) {
-                       auto listening = std::make_unique<ListeningStore>(weights);
-                       store = listening.get();
-                       return listening;
-                     }});
+  LoadedModel engine(TestFile(GetParam().directory),
+                     {.context_length_max = GetParam().context_length_max,
+                      .wrap_weights = [&](WeightStore& weights) {
+                        auto listening = std::make_unique<ListeningStore>(weights);
+                        store = listening.get();
+                        return listening;
+                      }});
   const auto sequence = engine.NewSequence();
   for (size_t i = 0; i < golden.tokens.size(); ++i) {
     SCOPED_TRACE(i);

@@ -1,5 +1,6 @@
 #include "tests/model/random_model.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <random>
@@ -8,6 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/formats/containers/gguf_writer.h"
+#include "common/formats/models/hyperparameters_rules.h"
 #include "common/formats/models/tensor_layout.h"
 #include "common/formats/tensors/half.h"
 
@@ -94,9 +96,9 @@ void FillFloats(const std::string& name, Random& random, std::span<std::byte> by
   const bool is_bias = name.ends_with(".bias") || name.starts_with("position_embd");
   for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
     const float noise = Uniform(random);
-    const float value = name.starts_with("rope_freqs") ? 1.5f + 0.5f * noise
-                        : is_bias                      ? 0.2f * noise
-                                                       : 1.0f + 0.3f * noise;
+    const float value = name.starts_with("rope_f") ? 1.5f + 0.5f * noise
+                        : is_bias                  ? 0.2f * noise
+                                                   : 1.0f + 0.3f * noise;
     Put(bytes, at, value);
   }
 }
@@ -107,6 +109,13 @@ void AddExperts(uint32_t count, uint32_t used_count, bool renormalize, Hyperpara
                    .feed_forward_length = 256,
                    .renormalize = renormalize,
                    .blocks = std::vector<bool>(model.block_count, true)};
+}
+
+// Every `step`-th layer, of which there are as many, sees everything.
+void AddMixedWindows(uint32_t step, Hyperparameters& model) {
+  model.block_count = step;
+  model.sliding_window = 24;
+  model.window_blocks = AllButEvery(step, step);
 }
 
 }  // namespace
@@ -148,6 +157,76 @@ Hyperparameters SmallModel(const std::string& family) {
   } else if (family == "olmoe") {
     model.architecture = Architecture::kOlmoe;
     AddExperts(20, 8, false, model);
+  } else if (family == "gemma2") {
+    model.architecture = Architecture::kGemma2;
+    model.tied_embeddings = true;
+    AddMixedWindows(2, model);
+    model.attention_scale = 0.11f;
+    model.attention_soft_cap = 2.5f;
+    model.output_soft_cap = 4.0f;
+  } else if (family == "gemma3") {
+    model.architecture = Architecture::kGemma3;
+    model.tied_embeddings = true;
+    AddMixedWindows(3, model);
+    model.window_rope = model.rope;
+    model.rope.base = 1e6f;
+    model.rope.scaling = RopeScaling::kLinear;
+    model.rope.factor = 8.0f;
+  } else if (family == "phi3") {
+    model.architecture = Architecture::kPhi3;
+    model.rope.dimension_count = 48;
+    model.rope.scaling = RopeScaling::kLongRope;
+    model.rope.original_context_length = 64;
+    model.rope.attention_factor = 1.125f;
+  } else if (family == "smollm3") {
+    model.architecture = Architecture::kSmolLm3;
+    model.rope.style = RopeStyle::kInterleaved;
+    model.tied_embeddings = true;
+    model.block_count = 4;
+    model.unturned_blocks = CustomaryUnturnedBlocks(model);
+  } else if (family == "granite") {
+    model.architecture = Architecture::kGranite;
+    model.rope.style = RopeStyle::kInterleaved;
+    model.tied_embeddings = true;
+    model.embedding_scale = 6.0f;
+    model.residual_scale = 0.22f;
+    model.attention_scale = 0.07f;
+    model.output_divisor = 3.0f;
+  } else if (family == "olmo2") {
+    model.architecture = Architecture::kOlmo2;
+  } else if (family == "stablelm") {
+    model.architecture = Architecture::kStableLm;
+    model.norm = NormKind::kLayer;
+    model.rope.dimension_count = 16;
+  } else if (family == "qwen2moe") {
+    model.architecture = Architecture::kQwen2Moe;
+    AddExperts(12, 4, false, model);
+    model.experts.shared_feed_forward_length = 512;
+  } else if (family == "cohere2") {
+    model.architecture = Architecture::kCohere2;
+    model.norm = NormKind::kLayer;
+    model.norm_biases = false;
+    model.parallel_blocks = true;
+    model.rope.style = RopeStyle::kInterleaved;
+    model.tied_embeddings = true;
+    AddMixedWindows(3, model);
+    model.unturned_blocks = CustomaryUnturnedBlocks(model);
+    model.output_scale = 0.0625f;
+  } else if (family == "gptoss") {
+    model.architecture = Architecture::kGptOss;
+    AddExperts(12, 4, true, model);
+    AddMixedWindows(2, model);
+    model.rope.scaling = RopeScaling::kYarn;
+    model.rope.factor = 2.5f;
+    model.rope.original_context_length = 64;
+    model.rope.attention_factor = 1.125f;
+    model.rope.yarn_whole_dimensions = false;
+  } else if (family == "exaone4") {
+    model.architecture = Architecture::kExaone4;
+    model.tied_embeddings = true;
+    AddMixedWindows(3, model);
+    model.unturned_blocks = CustomaryUnturnedBlocks(model);
+    model.rope.scaling = RopeScaling::kLlama3;
   } else {
     OUTRIDER_CHECK(family == "gpt2", "a family the tests know");
     model.architecture = Architecture::kGpt2;
@@ -158,6 +237,10 @@ Hyperparameters SmallModel(const std::string& family) {
     model.tied_embeddings = true;
     kv_heads = 4;
   }
+  model.activation = model.architecture == Architecture::kGpt2
+                         ? Activation::kGeluTanh
+                         : ArchitectureDefaults(model.architecture).activation;
+  model.embedding_scale = std::max(model.embedding_scale, CustomaryEmbeddingScale(model));
   model.head_count.assign(model.block_count, 4);
   model.head_count_kv.assign(model.block_count, kv_heads);
   return model;
@@ -174,7 +257,8 @@ void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::
   };
   std::vector<Planned> tensors;
   for (const ExpectedTensor& expected : TensorLayout(model)) {
-    const bool is_matrix = expected.dims.size() > 1 && expected.name != "position_embd.weight";
+    const bool is_matrix = expected.dims.size() > 1 && expected.name != "position_embd.weight" &&
+                           !expected.name.ends_with(".bias");
     const bool is_router = expected.name.ends_with("ffn_gate_inp.weight");
     const TensorType stored = is_matrix && !is_router ? type : TensorType::kF32;
     OUTRIDER_CHECK_OK(writer.AddTensor(expected.name, stored, expected.dims));

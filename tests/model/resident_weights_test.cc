@@ -1,7 +1,10 @@
 #include "common/model/weights/resident_weights.h"
 
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -203,6 +206,38 @@ TEST(ResidentWeights, TheNumericsIdHasTheModelsNumbersToo) {
   EXPECT_EQ(id.ToString().size(), 16u);
 }
 
+// A model with a rule more is another.
+TEST(ResidentWeights, TheNumericsIdHasEveryScaleAndCap) {
+  const ModelSpec spec =
+      OrDie(ModelSpec::From(*OrDie(ModelFile::Open(TestFile("models/llama"))), "llama"));
+  const std::function<void(ModelSpec&)> changes[] = {
+      [](ModelSpec&) {},
+      [](ModelSpec& other) { other.embedding_scale = 2; },
+      [](ModelSpec& other) { other.residual_scale = 2; },
+      [](ModelSpec& other) { other.logit_scale = 2; },
+      [](ModelSpec& other) { other.logit_soft_cap = 2; },
+      [](ModelSpec& other) { other.logit_soft_cap = 1; },
+      [](ModelSpec& other) { other.layers[0].attention()->soft_cap = 2; },
+      [](ModelSpec& other) { other.layers[1].attention()->soft_cap = 2; },
+      [](ModelSpec& other) {
+        for (LayerSpec& layer : other.layers) layer.attention()->soft_cap = 2;
+      },
+      [](ModelSpec& other) {
+        for (LayerSpec& layer : other.layers) layer.is_parallel = true;
+      },
+      [](ModelSpec& other) { other.layers[1].is_parallel = true; },
+      [](ModelSpec& other) { other.layers[1].attention()->window = 8; },
+      [](ModelSpec& other) { other.layers[1].attention()->rope = {}; },
+  };
+  std::set<uint64_t> ids;
+  for (const auto& change : changes) {
+    ModelSpec other = spec;
+    change(other);
+    ids.insert(NumericsId::Of(other, 7, "cpu", "f16").value());
+  }
+  EXPECT_EQ(ids.size(), std::size(changes));
+}
+
 // A type that gets a kernel changes the bits, and so the ids, of models that have it: of no other.
 TEST(ResidentWeights, TheNumericsIdHasTheVersionOfItsTypesRules) {
   const ScratchDir dir;
@@ -216,6 +251,10 @@ TEST(ResidentWeights, TheNumericsIdHasTheVersionOfItsTypesRules) {
   }
   for (const TensorType type : {TensorType::kQ5_0, TensorType::kQ2_K, TensorType::kMXFP4}) {
     EXPECT_EQ(version_of(type), 2u) << Name(type);
+  }
+  for (const char* family : {"gemma2", "gemma3", "phi3", "granite", "cohere2", "qwen2moe"}) {
+    WriteRandomModel(SmallModel(family), TensorType::kQ8_0, path);
+    EXPECT_EQ(OrDie(ModelSpec::From(*OrDie(ModelFile::Open(path)), path)).numerics_version, 3u);
   }
   ModelSpec spec =
       OrDie(ModelSpec::From(*OrDie(ModelFile::Open(TestFile("models/llama"))), "llama"));

@@ -13,6 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/engine/cpu_engine.h"
+#include "common/formats/models/hyperparameters_rules.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -30,7 +31,9 @@ class StreamingWeightsTest : public ::testing::Test {
  protected:
   void Write(const std::string& family, TensorType type = TensorType::kQ8_0, uint32_t layers = 6) {
     Hyperparameters shape = SmallModel(family);
+    if (!shape.window_blocks.empty()) shape.window_blocks = AllButEvery(shape.block_count, layers);
     shape.block_count = layers;
+    shape.unturned_blocks = CustomaryUnturnedBlocks(shape);
     for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
       per_block->assign(layers, per_block->at(0));
     }
@@ -79,7 +82,8 @@ class StreamingWeightsTest : public ::testing::Test {
 };
 
 TEST_F(StreamingWeightsTest, AreResidentOnesToTheBit) {
-  for (const char* const family : {"llama", "qwen2", "qwen3", "gpt2"}) {
+  for (const char* const family :
+       {"llama", "qwen2", "qwen3", "gpt2", "gemma2", "phi3", "olmo2", "cohere2"}) {
     for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_K}) {
       SCOPED_TRACE(Concat(family, " ", Name(type)));
       Write(family, type);

@@ -275,6 +275,15 @@ absl::StatusOr<std::vector<uint64_t>> GgufFile::GetUints(std::string_view key) c
   return GetNumbers<uint64_t>(key, ToUint);
 }
 
+absl::StatusOr<std::vector<bool>> GgufFile::GetFlags(std::string_view key) const {
+  return GetNumbers<bool>(key, [](const GgufValue& value) -> absl::StatusOr<bool> {
+    if (const bool* const flag = std::get_if<bool>(&value.data)) return *flag;
+    OUTRIDER_ASSIGN_OR_RETURN(const uint64_t number, ToUint(value));
+    if (number > 1) return InvalidArgument("is ", number, ", neither 0 nor 1");
+    return number == 1;
+  });
+}
+
 absl::StatusOr<std::vector<int64_t>> GgufFile::GetInts(std::string_view key) const {
   return GetNumbers<int64_t>(key, ToInt);
 }

@@ -83,6 +83,7 @@ class GgufFile {
   absl::StatusOr<std::string_view> GetString(std::string_view key) const;
   absl::StatusOr<std::vector<std::string_view>> GetStrings(std::string_view key) const;
   absl::StatusOr<std::vector<uint64_t>> GetUints(std::string_view key) const;
+  absl::StatusOr<std::vector<bool>> GetFlags(std::string_view key) const;  // 0 and 1 do, too
   absl::StatusOr<std::vector<int64_t>> GetInts(std::string_view key) const;
   absl::StatusOr<std::vector<float>> GetFloats(std::string_view key) const;
 

@@ -225,6 +225,11 @@ void GgufWriter::AddUint32s(std::string_view key, std::span<const uint32_t> valu
   pending().SetNumbers(key, GgufValueType::kUint32, values);
 }
 
+void GgufWriter::AddBools(std::string_view key, const std::vector<bool>& values) {
+  const std::vector<uint8_t> bytes(values.begin(), values.end());
+  pending().SetNumbers(key, GgufValueType::kBool, std::span<const uint8_t>(bytes));
+}
+
 void GgufWriter::AddInt32s(std::string_view key, std::span<const int32_t> values) {
   pending().SetNumbers(key, GgufValueType::kInt32, values);
 }

@@ -49,6 +49,7 @@ class GgufWriter {
   void AddString(std::string_view key, std::string_view value);
   void AddStrings(std::string_view key, std::span<const std::string> values);
   void AddUint32s(std::string_view key, std::span<const uint32_t> values);
+  void AddBools(std::string_view key, const std::vector<bool>& values);
   void AddInt32s(std::string_view key, std::span<const int32_t> values);
   void AddFloat32s(std::string_view key, std::span<const float> values);
   void AddBytes(std::string_view key, std::string_view values);  // an array of u8

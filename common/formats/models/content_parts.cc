@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::string_view kStacked = "_exps.weight";
 constexpr std::string_view kFused = "attn_qkv.";
+constexpr std::string_view kUp = ".ffn_up.weight";
+constexpr std::string_view kExpertBiases = "_exps.bias";
 
 // Read, hashed and forgotten together.
 constexpr uint64_t kBandBytes = 4 << 20;
@@ -59,6 +61,13 @@ class PartList {
   void Add(const ModelTensor& tensor) {
     if (tensor.name.find(kFused) != std::string::npos) {
       return AddPieces(tensor, FusedCounts(model_, tensor.name));
+    }
+    if (const uint64_t length = model_.feed_forward_length;
+        tensor.name.ends_with(kUp) && tensor.row_count() == 2 * length) {
+      return AddPieces(tensor, {length, length});  // a gate and what it gates
+    }
+    if (tensor.name.ends_with(kExpertBiases)) {
+      return AddPieces(tensor, std::vector<uint64_t>(tensor.dims[1], 1));
     }
     if (tensor.dims.size() == 3) {
       return AddPieces(tensor, std::vector<uint64_t>(tensor.dims[2], tensor.dims[1]));

@@ -11,17 +11,45 @@ namespace outrider {
 namespace {
 
 // What stands outside the blocks, in the order it is needed.
-constexpr std::array<std::string_view, 4> kBeforeBlocks = {"rope_freqs", "token_embd",
-                                                           "position_embd", "token_embd_norm"};
+constexpr std::array<std::string_view, 6> kBeforeBlocks = {
+    "rope_freqs", "rope_factors_long", "rope_factors_short",
+    "token_embd", "position_embd",     "token_embd_norm"};
 constexpr std::array<std::string_view, 2> kAfterBlocks = {"output_norm", "output"};
 
 // What stands inside a block, in the order of the forward pass.
 constexpr auto kInsideBlock = std::to_array<std::string_view>({
-    "attn_norm",        "attn_qkv",        "attn_q",       "attn_k",       "attn_v",
-    "attn_q_norm",      "attn_k_norm",     "attn_rel_b",   "attn_output",  "attn_o",
-    "attn_norm_2",      "cross_attn_norm", "cross_attn_q", "cross_attn_k", "cross_attn_v",
-    "cross_attn_rel_b", "cross_attn_o",    "ffn_norm",     "ffn_gate_inp", "ffn_gate",
-    "ffn_gate_exps",    "ffn_up",          "ffn_up_exps",  "ffn_down",     "ffn_down_exps",
+    "attn_norm",
+    "attn_qkv",
+    "attn_q",
+    "attn_k",
+    "attn_v",
+    "attn_q_norm",
+    "attn_k_norm",
+    "attn_rel_b",
+    "attn_sinks",
+    "attn_output",
+    "attn_o",
+    "attn_norm_2",
+    "post_attention_norm",
+    "cross_attn_norm",
+    "cross_attn_q",
+    "cross_attn_k",
+    "cross_attn_v",
+    "cross_attn_rel_b",
+    "cross_attn_o",
+    "ffn_norm",
+    "ffn_gate_inp",
+    "ffn_gate",
+    "ffn_gate_exps",
+    "ffn_up",
+    "ffn_up_exps",
+    "ffn_down",
+    "ffn_down_exps",
+    "ffn_gate_inp_shexp",
+    "ffn_gate_shexp",
+    "ffn_up_shexp",
+    "ffn_down_shexp",
+    "post_ffw_norm",
 });
 
 enum class Part : uint8_t { kStart, kEncoder, kDecoder, kEnd, kUnknown };

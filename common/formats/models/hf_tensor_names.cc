@@ -22,8 +22,8 @@ struct Rule {
   HfTransform transform = kNone;
 };
 
-// Llama, Mistral, Mixtral, Qwen and OLMoE. kPairHalves is for the architectures whose rope is
-// interleaved; the others store queries and keys as they are wanted.
+// Llama, Mistral, Mixtral, Qwen, OLMoE, Granite and others. kPairHalves is for the architectures
+// whose rope is interleaved; the others store queries and keys as they are wanted.
 constexpr std::array kRopeRules = std::to_array<Rule>({
     {"embed_tokens", "token_embd"},
     {"norm", "output_norm"},
@@ -52,6 +52,25 @@ constexpr std::array kRopeRules = std::to_array<Rule>({
     {"layers.#.block_sparse_moe.experts.@.w2", "blk.#.ffn_down_exps", kExpert},
     {"layers.#.self_attn.rotary_emb.inv_freq!", "", kIgnored},
     {"rotary_emb.inv_freq!", "", kIgnored},
+});
+
+// What goes before the table above.
+constexpr std::array kNormsAfterRules = std::to_array<Rule>({
+    // Gemma 2 and 3, OLMo 2, EXAONE 4
+    {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm"},
+    {"layers.#.pre_feedforward_layernorm", "blk.#.ffn_norm"},
+    {"layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm"},
+});
+constexpr std::array kPhi3Rules = std::to_array<Rule>({
+    {"layers.#.self_attn.qkv_proj", "blk.#.attn_qkv"},
+    {"layers.#.mlp.gate_up_proj", "blk.#.ffn_up"},
+});
+constexpr std::array kSharedExpertRules = std::to_array<Rule>({
+    // Qwen 2
+    {"layers.#.mlp.shared_expert.gate_proj", "blk.#.ffn_gate_shexp"},
+    {"layers.#.mlp.shared_expert.up_proj", "blk.#.ffn_up_shexp"},
+    {"layers.#.mlp.shared_expert.down_proj", "blk.#.ffn_down_shexp"},
+    {"layers.#.mlp.shared_expert_gate.weight!", "blk.#.ffn_gate_inp_shexp.weight", kVector},
 });
 
 constexpr std::array kGpt2Rules = std::to_array<Rule>({
@@ -154,7 +173,8 @@ constexpr std::array kBartRules = std::to_array<Rule>({
 
 struct Family {
   std::span<const Rule> rules;
-  std::string_view prefix;  // usually in front of all names but lm_head's
+  std::string_view prefix;         // usually in front of all names but lm_head's
+  std::span<const Rule> own = {};  // looked at before the others
 };
 
 Family FamilyOf(Architecture architecture) {
@@ -166,14 +186,29 @@ Family FamilyOf(Architecture architecture) {
       return {kT5Rules, ""};
     case Architecture::kBart:
       return {kBartRules, "model."};
-    case Architecture::kLlama:
-    case Architecture::kQwen2:
-    case Architecture::kQwen3:
-    case Architecture::kQwen3Moe:
-    case Architecture::kOlmoe:
-      break;
+    case Architecture::kGemma2:
+    case Architecture::kGemma3:
+    case Architecture::kOlmo2:
+    case Architecture::kExaone4:
+      return {kRopeRules, "model.", kNormsAfterRules};
+    case Architecture::kPhi3:
+      return {kRopeRules, "model.", kPhi3Rules};
+    case Architecture::kQwen2Moe:
+      return {kRopeRules, "model.", kSharedExpertRules};
+    default:
+      return {kRopeRules, "model."};
   }
-  return {kRopeRules, "model."};
+}
+
+// The first of the family's rules for which visit(rule) returns something, and what it returns.
+template <typename Visit>
+auto FirstOf(const Family& family, const Visit& visit) -> decltype(visit(family.rules[0])) {
+  for (const std::span<const Rule> rules : {family.own, family.rules}) {
+    for (const Rule& rule : rules) {
+      if (auto found = visit(rule)) return found;
+    }
+  }
+  return std::nullopt;
 }
 
 // The numbers a pattern's '#' and '@' stood for.
@@ -241,10 +276,13 @@ std::string_view WithoutMark(std::string_view pattern) {
 
 HfTransform TransformFor(const Rule& rule, Architecture architecture, std::string_view suffix) {
   if (rule.transform == kTransposed && suffix == ".bias") return kNone;
+  // Cohere's queries and keys are stored in pairs.
   if (rule.transform == kPairHalves &&
-      ArchitectureDefaults(architecture).rope.style != RopeStyle::kInterleaved) {
+      (ArchitectureDefaults(architecture).rope.style != RopeStyle::kInterleaved ||
+       architecture == Architecture::kCohere2)) {
     return kNone;
   }
+  if (IsGemma(architecture) && rule.gguf.ends_with("norm")) return kPlusOne;
   return rule.transform;
 }
 
@@ -258,30 +296,29 @@ std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view
     }
   }
   const auto [stem, suffix] = SplitSuffix(hf_name);
-  for (const Rule& rule : FamilyOf(architecture).rules) {
+  return FirstOf(FamilyOf(architecture), [&](const Rule& rule) -> std::optional<HfTarget> {
     const bool whole = IsWhole(rule);
-    if (!whole && suffix.empty()) continue;
+    if (!whole && suffix.empty()) return std::nullopt;
     const std::optional<Numbers> numbers = Match(WithoutMark(rule.hf), whole ? hf_name : stem);
-    if (!numbers) continue;
+    if (!numbers) return std::nullopt;
     if (rule.transform == kIgnored) return HfTarget{"", kIgnored, 0};
     std::string name = Fill(rule.gguf, *numbers);
     if (rule.transform != kVector) name += whole ? ".weight" : suffix;
     return HfTarget{std::move(name), TransformFor(rule, architecture, suffix), numbers->expert};
-  }
-  return std::nullopt;
+  });
 }
 
 std::string UsualHfName(Architecture architecture, std::string_view gguf_name) {
   const Family family = FamilyOf(architecture);
   const auto [stem, suffix] = SplitSuffix(gguf_name);
-  for (const Rule& rule : family.rules) {
-    if (rule.gguf.empty() || IsWhole(rule)) continue;
+  const auto name = FirstOf(family, [&](const Rule& rule) -> std::optional<std::string> {
+    if (rule.gguf.empty() || IsWhole(rule)) return std::nullopt;
     const std::optional<Numbers> numbers = Match(rule.gguf, stem);
-    if (!numbers) continue;
+    if (!numbers) return std::nullopt;
     const std::string_view prefix = rule.gguf == "output" ? "" : family.prefix;
     return Concat(prefix, Fill(rule.hf, *numbers), suffix);
-  }
-  return std::string(gguf_name);
+  });
+  return name.value_or(std::string(gguf_name));
 }
 
 }  // namespace outrider

@@ -20,6 +20,7 @@ enum class HfTransform {
   kExpert,       // one expert's matrix of a stack
   kStacked,      // all experts in one, already GGUF's order
   kGateAndUp,    // all experts in one, each a gate's rows and then an up matrix's: two GGUF tensors
+  kPlusOne,      // Gemma's norms, which are stored as what they have more than one
   kCopy,         // stands in for a tensor shared under another name, when that is not in the file
   kIgnored,      // buffers that old checkpoints carry along
 };

@@ -15,6 +15,7 @@
 #include "common/base/status.h"
 #include "common/formats/models/hf_tensor_names.h"
 #include "common/formats/models/tensor_layout.h"
+#include "common/formats/tensors/dequantize.h"
 
 namespace outrider {
 namespace {
@@ -52,7 +53,7 @@ class Mapper {
     for (const auto& [gguf_name, group] : groups_) {
       OUTRIDER_RETURN_IF_ERROR(Build(gguf_name, group));
     }
-    if (model_.rope.scaling == RopeScaling::kLlama3) MakeRopeFactors();
+    MakeRopeFactors();
     OUTRIDER_RETURN_IF_ERROR(Check());
     PutInOrder();
     return std::move(tensors_);
@@ -164,6 +165,8 @@ class Mapper {
         return BuildExperts(gguf_name, group);
       case HfTransform::kGateAndUp:
         return BuildGateAndUp(gguf_name, first);
+      case HfTransform::kPlusOne:
+        return BuildPlusOne(gguf_name, first);
       case HfTransform::kCopy:
       case HfTransform::kIgnored:
         return absl::OkStatus();  // never grouped
@@ -239,16 +242,44 @@ class Mapper {
     return absl::OkStatus();
   }
 
+  // One added to each element, as a float: so GGUF has them.
+  absl::Status BuildPlusOne(const std::string& gguf_name, const SafetensorsTensor& tensor) {
+    if (tensor.shape.size() != 1) return WrongRank(tensor, 1);
+    const TensorType type = *TypeFromDtype(tensor.dtype);
+    const std::span<const std::byte> bytes = files_.Bytes(tensor);
+    std::vector<std::byte> read(bytes.size());
+    if (ReadMapped([&] { std::ranges::copy(bytes, read.begin()); })) {
+      return DataLoss(files_.shard_path(tensor.shard), ": tensor ", tensor.name,
+                      " cannot be read: the file has become shorter, or its disk fails");
+    }
+    std::vector<float> values(tensor.shape[0]);
+    OUTRIDER_RETURN_IF_ERROR(Dequantize(type, read, values));
+    for (float& value : values) value += 1.0f;
+    AddMade(gguf_name, tensor.name, values);
+    return absl::OkStatus();
+  }
+
   void MakeRopeFactors() {
-    const std::vector<float> factors = Llama3RopeFactors(model_.rope);
+    constexpr char kFrom[] = "rope_scaling";
+    if (model_.rope.scaling == RopeScaling::kLlama3) {
+      AddMade("rope_freqs.weight", kFrom, Llama3RopeFactors(model_.rope));
+    }
+    if (model_.rope.scaling == RopeScaling::kLongRope) {
+      AddMade("rope_factors_long.weight", kFrom, model_.rope.long_factors);
+      AddMade("rope_factors_short.weight", kFrom, model_.rope.short_factors);
+    }
+  }
+
+  // A vector that no file holds, of what is called `stored_name` there.
+  void AddMade(std::string gguf_name, std::string stored_name, std::span<const float> values) {
     StoredTensor stored;
-    stored.made.resize(factors.size() * sizeof(float));
-    std::memcpy(stored.made.data(), factors.data(), stored.made.size());
+    stored.made.resize(values.size_bytes());
+    std::memcpy(stored.made.data(), values.data(), stored.made.size());
     stored.source.pieces = {stored.made};
-    stored.stored_name = "rope_scaling";
-    stored.tensor.name = "rope_freqs.weight";
+    stored.stored_name = std::move(stored_name);
+    stored.tensor.name = std::move(gguf_name);
     stored.tensor.type = TensorType::kF32;
-    stored.tensor.dims = {factors.size()};
+    stored.tensor.dims = {values.size()};
     stored.tensor.bytes = stored.made.size();
     tensors_.push_back(std::move(stored));
   }

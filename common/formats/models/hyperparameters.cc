@@ -16,6 +16,30 @@ std::string_view Name(Architecture architecture) {
       return "qwen3moe";
     case Architecture::kOlmoe:
       return "olmoe";
+    case Architecture::kQwen2Moe:
+      return "qwen2moe";
+    case Architecture::kOlmo2:
+      return "olmo2";
+    case Architecture::kGemma:
+      return "gemma";
+    case Architecture::kGemma2:
+      return "gemma2";
+    case Architecture::kGemma3:
+      return "gemma3";
+    case Architecture::kPhi3:
+      return "phi3";
+    case Architecture::kSmolLm3:
+      return "smollm3";
+    case Architecture::kGranite:
+      return "granite";
+    case Architecture::kStableLm:
+      return "stablelm";
+    case Architecture::kCohere2:
+      return "cohere2";
+    case Architecture::kExaone4:
+      return "exaone4";
+    case Architecture::kGptOss:
+      return "gpt-oss";
     case Architecture::kGpt2:
       return "gpt2";
     case Architecture::kT5:

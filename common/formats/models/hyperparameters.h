@@ -2,11 +2,12 @@
 // it came from GGUF metadata or from a Hugging Face config.json.
 //
 // Both readers check every number before anyone allocates by it, and refuse what the forward pass
-// would silently compute differently: soft-capped logits, shared experts, dynamic rope. A wrong
+// would silently compute differently: states that recur, experts in groups, dynamic rope. A wrong
 // token is worse than a refusal. Real numbers are floats, as GGUF stores them, so that a model and
 // its conversion agree to the bit.
 //
 //   hyperparameters_config.cc   config.json, old spellings and new
+//   hyperparameters_decoders.cc the part of it that is about decoders
 //   hyperparameters_gguf.cc     {arch}.* metadata, read
 //   hyperparameters_gguf_keys.h and which of it there may be
 //   hyperparameters_write.cc    and written
@@ -27,18 +28,44 @@ namespace outrider {
 class GgufFile;
 class GgufWriter;
 
-// Named after GGUF's general.architecture. Mistral, Mixtral, Vicuna and TinyLlama are kLlama.
-enum class Architecture { kLlama, kQwen2, kQwen3, kQwen3Moe, kOlmoe, kGpt2, kT5, kBart, kSwitch };
+// Named after GGUF's general.architecture. Mistral, Mixtral, Vicuna, TinyLlama, SmolLM 1 and 2, and
+// Falcon 3 are kLlama.
+enum class Architecture {
+  kLlama,
+  kQwen2,
+  kQwen2Moe,
+  kQwen3,
+  kQwen3Moe,
+  kOlmo2,
+  kOlmoe,
+  kGemma,
+  kGemma2,
+  kGemma3,
+  kPhi3,
+  kSmolLm3,
+  kGranite,
+  kStableLm,
+  kCohere2,
+  kExaone4,
+  kGptOss,
+  kGpt2,
+  kT5,
+  kBart,
+  kSwitch,
+};
 
 std::string_view Name(Architecture architecture);  // "llama", "qwen3moe", "switch", ...
 
 enum class NormKind { kRms, kLayer };
-enum class Activation { kSilu, kGeluTanh, kGeluErf, kRelu };
+// kClampedSilu is gpt-oss's: gate and what it gates are clamped before (kernels/NUMERICS.md, 5).
+enum class Activation { kSilu, kGeluTanh, kGeluErf, kRelu, kClampedSilu };
 enum class RopeStyle { kNone, kInterleaved, kHalves };  // pairs (2i, 2i+1), or (i, i+n/2)
 
 // kLlama3 divides each frequency by a factor of its own, and those factors are the tensor
 // rope_freqs.weight: a ModelFile has that tensor exactly when it says kLlama3, whichever format it
-// came from. kLongRope chooses between two such tensors by the length of the text.
+// came from. kLongRope has two such tensors, rope_factors_short.weight for texts no longer than the
+// original context and rope_factors_long.weight for longer ones; which of them is settled once for
+// an engine, by the longest text it takes.
 enum class RopeScaling { kNone, kLinear, kYarn, kLlama3, kLongRope };
 
 struct Rope {
@@ -47,13 +74,19 @@ struct Rope {
   float base = 10000.0f;
   RopeScaling scaling = RopeScaling::kNone;
   float factor = 1.0f;
-  uint32_t original_context_length = 0;  // yarn, llama3; 0: not given
-  float attention_factor = 1.0f;         // yarn: what cosines and sines are multiplied by, all told
+  uint32_t original_context_length = 0;  // yarn, llama3, longrope; 0: not given
+  // yarn, longrope: what cosines and sines are multiplied by, all told
+  float attention_factor = 1.0f;
   float yarn_beta_fast = 32.0f;
   float yarn_beta_slow = 1.0f;
+  bool yarn_whole_dimensions = true;  // its ramp begins and ends at whole ones
   // llama3, when known: a GGUF file holds only the factors these parameters make.
   float low_frequency_factor = 1.0f;
   float high_frequency_factor = 4.0f;
+  // longrope, when known: a GGUF file holds them as tensors. One for each pair.
+  std::vector<float> short_factors = {};
+  std::vector<float> long_factors = {};
+  bool is_long = false;  // longrope: it turns by the long ones
 
   bool operator==(const Rope&) const = default;
 };
@@ -63,6 +96,8 @@ struct Experts {
   uint32_t used_count = 0;
   uint32_t feed_forward_length = 0;
   bool renormalize = false;  // the chosen experts' weights are divided by their sum
+  // Of the expert that every row goes to as well, by as much as a gate of its own says; 0: none.
+  uint32_t shared_feed_forward_length = 0;
   // Which blocks have experts, encoder blocks first; the others are dense. Empty in a dense model.
   std::vector<bool> blocks;
 
@@ -85,16 +120,29 @@ struct Hyperparameters {
   uint32_t key_length = 0;              // of one head
   uint32_t value_length = 0;
   std::optional<uint32_t> sliding_window;  // keys further back are not seen
+  std::vector<bool> window_blocks;         // by block, where not all have the window; else empty
+  std::optional<float> attention_scale;    // of scores; none: 1 / sqrt(key_length)
+  float attention_soft_cap = 0;            // of scores; 0: none
 
   NormKind norm = NormKind::kRms;
+  bool norm_biases = true;  // where a norm is one that has any: layer norm
   float norm_epsilon = 1e-5f;
+  bool parallel_blocks = false;  // attention and feed-forward part read the same normed rows
   Activation activation = Activation::kSilu;
   bool gated = true;  // act(gate(x)) * up(x) rather than act(up(x))
   Rope rope;
+  std::optional<Rope> window_rope;    // of blocks with the window, where they turn in another way
+  std::vector<bool> unturned_blocks;  // by block: without rope; empty: there are none
   Experts experts;
 
+  float embedding_scale = 1.0f;  // what embeddings are multiplied by
+  float residual_scale = 1.0f;   // what attention and feed-forward part are, before they are added
+
   bool tied_embeddings = false;  // no output matrix of its own
-  float output_scale = 1.0f;     // T5 with tied embeddings: embedding_length^-0.5 before the head
+  // What logits are multiplied by (tied T5: embedding_length^-0.5), and what they are divided by.
+  float output_scale = 1.0f;
+  float output_divisor = 1.0f;
+  float output_soft_cap = 0;  // 0: none
 
   // Encoder-decoder models only.
   uint32_t relative_buckets = 0;
@@ -104,6 +152,12 @@ struct Hyperparameters {
 
   bool is_encoder_decoder() const { return decoder_block_count > 0; }
   uint32_t total_block_count() const { return block_count + decoder_block_count; }
+  bool has_window(uint32_t block) const {
+    return sliding_window && (window_blocks.empty() || window_blocks[block]);
+  }
+  bool has_rope(uint32_t block) const {
+    return rope.style != RopeStyle::kNone && (unturned_blocks.empty() || !unturned_blocks[block]);
+  }
   bool has_experts(uint32_t block) const {
     return block < experts.blocks.size() && experts.blocks[block];
   }
@@ -120,7 +174,7 @@ absl::StatusOr<Hyperparameters> HyperparametersFromConfig(std::string_view confi
                                                           const std::string& name);
 
 // Adds general.architecture, general.name and the {arch}.* keys. Reading them back gives equal
-// hyperparameters, but for what the tensors tell: tied embeddings and llama3 rope scaling.
+// hyperparameters, but for what the tensors tell: tied embeddings, llama3 and longrope scaling.
 void AddHyperparameterMetadata(const Hyperparameters& hyperparameters, GgufWriter& writer);
 
 }  // namespace outrider

@@ -2,14 +2,14 @@
 //
 // A key that is absent takes the default transformers gives it when that default does not depend on
 // the size of one particular model; a size is never guessed, its absence is an error.
-#include <array>
-#include <cmath>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "common/base/status.h"
 #include "common/formats/models/hyperparameters.h"
+#include "common/formats/models/hyperparameters_config_parts.h"
 #include "common/formats/models/hyperparameters_rules.h"
 #include "common/formats/models/json_section.h"
 #include "nlohmann/json.hpp"
@@ -18,261 +18,6 @@ namespace outrider {
 namespace {
 
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
-
-absl::StatusOr<Activation> ActivationFromName(const Section& config, const char* key,
-                                              std::string_view name) {
-  if (name == "silu" || name == "swish") return Activation::kSilu;
-  if (name == "gelu") return Activation::kGeluErf;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") {
-    return Activation::kGeluTanh;
-  }
-  if (name == "relu") return Activation::kRelu;
-  return config.Unsupported(key, " names activation \"", name,
-                            "\"; supported are silu, gelu, gelu_new and relu");
-}
-
-absl::Status ReadActivation(const Section& config, const char* key, const char* fallback,
-                            Hyperparameters& model) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string name, config.TextOr(key, fallback));
-  OUTRIDER_ASSIGN_OR_RETURN(model.activation, ActivationFromName(config, key, name));
-  return absl::OkStatus();
-}
-
-// The same heads in every block.
-void FillHeads(Hyperparameters& model, uint32_t heads, uint32_t heads_kv) {
-  model.head_count.assign(model.total_block_count(), heads);
-  model.head_count_kv.assign(model.total_block_count(), heads_kv);
-}
-
-// The embedding shared out among the heads, for models that do not give a head's length.
-absl::StatusOr<uint32_t> SharedHeadLength(const Section& config, const char* embedding_key,
-                                          const char* heads_key, uint32_t embedding,
-                                          uint32_t heads) {
-  if (embedding % heads != 0) {
-    return config.Invalid(embedding_key, " is ", embedding, ", no multiple of ", heads_key, ", ",
-                          heads);
-  }
-  return embedding / heads;
-}
-
-// --- rope ---
-
-// transformers 5 keeps everything in rope_parameters; before that there were rope_theta and
-// rope_scaling, whose "rope_type" was once "type".
-absl::Status ReadRopeScaling(const Section& scaling, uint32_t context_length, Rope& rope) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string old_type, scaling.TextOr("type", "default"));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string type, scaling.TextOr("rope_type", old_type));
-  OUTRIDER_ASSIGN_OR_RETURN(rope.base, scaling.PositiveOr("rope_theta", rope.base));
-  OUTRIDER_ASSIGN_OR_RETURN(const float part, scaling.PositiveOr("partial_rotary_factor", 1.0f));
-  if (part != 1.0f) {
-    return scaling.Unsupported("partial_rotary_factor", " is ", part,
-                               ", but only whole heads can be turned");
-  }
-  if (type == "default") return absl::OkStatus();
-
-  OUTRIDER_ASSIGN_OR_RETURN(rope.factor, scaling.PositiveOr("factor", 1.0f));
-  if (type == "linear") {
-    rope.scaling = RopeScaling::kLinear;
-    return scaling.Positive("factor").status();
-  }
-  if (type == "llama3") {
-    rope.scaling = RopeScaling::kLlama3;
-    OUTRIDER_RETURN_IF_ERROR(scaling.Positive("factor").status());
-    OUTRIDER_ASSIGN_OR_RETURN(rope.low_frequency_factor, scaling.Positive("low_freq_factor"));
-    OUTRIDER_ASSIGN_OR_RETURN(rope.high_frequency_factor, scaling.Positive("high_freq_factor"));
-    OUTRIDER_ASSIGN_OR_RETURN(rope.original_context_length,
-                              scaling.Count("original_max_position_embeddings", kMaxContext));
-    if (rope.high_frequency_factor <= rope.low_frequency_factor) {
-      return scaling.Invalid("high_freq_factor", " is ", rope.high_frequency_factor,
-                             ", must exceed low_freq_factor, ", rope.low_frequency_factor);
-    }
-    return absl::OkStatus();
-  }
-  if (type == "yarn") {
-    rope.scaling = RopeScaling::kYarn;
-    for (const char* key : {"mscale", "mscale_all_dim", "truncate"}) {
-      if (scaling.Has(key)) return scaling.Unsupported(key, " of yarn scaling is not supported");
-    }
-    OUTRIDER_ASSIGN_OR_RETURN(
-        rope.original_context_length,
-        scaling.CountOr("original_max_position_embeddings", kMaxContext, context_length));
-    if (!scaling.Has("factor")) {
-      rope.factor =
-          static_cast<float>(context_length) / static_cast<float>(rope.original_context_length);
-    }
-    OUTRIDER_ASSIGN_OR_RETURN(
-        rope.attention_factor,
-        scaling.PositiveOr("attention_factor", YarnAttentionFactor(rope.factor)));
-    OUTRIDER_ASSIGN_OR_RETURN(rope.yarn_beta_fast, scaling.PositiveOr("beta_fast", 32.0f));
-    OUTRIDER_ASSIGN_OR_RETURN(rope.yarn_beta_slow, scaling.PositiveOr("beta_slow", 1.0f));
-    return absl::OkStatus();
-  }
-  return scaling.Unsupported("rope_type", " is \"", type,
-                             "\"; supported are default, linear, yarn and llama3");
-}
-
-absl::Status ReadRope(const Section& config, Hyperparameters& model) {
-  model.rope.dimension_count = model.key_length;
-  OUTRIDER_ASSIGN_OR_RETURN(model.rope.base, config.PositiveOr("rope_theta", model.rope.base));
-  OUTRIDER_ASSIGN_OR_RETURN(const float part, config.PositiveOr("partial_rotary_factor", 1.0f));
-  if (part != 1.0f) {
-    return config.Unsupported("partial_rotary_factor", " is ", part,
-                              ", but only whole heads can be turned");
-  }
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    const Json* scaling = config.Find(key);
-    if (scaling == nullptr) continue;
-    if (!scaling->is_object()) {
-      return config.Invalid(key, " is ", scaling->type_name(), ", not an object");
-    }
-    return ReadRopeScaling(Section(*scaling, config.file(), Concat(key, ".")), model.context_length,
-                           model.rope);
-  }
-  return absl::OkStatus();
-}
-
-// --- attention windows ---
-
-// A window holds for all blocks or for none: transformers 5 lists each block's kind in layer_types,
-// older Qwen files give the first block that has it.
-absl::Status ReadSlidingWindow(const Section& config, bool needs_flag, Hyperparameters& model) {
-  OUTRIDER_ASSIGN_OR_RETURN(const bool used, config.FlagOr("use_sliding_window", !needs_flag));
-  if (!used || !config.Has("sliding_window")) return absl::OkStatus();
-  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t window, config.Count("sliding_window", kMaxContext));
-
-  uint32_t sliding = model.block_count;
-  if (const Json* types = config.Find("layer_types"); types != nullptr) {
-    if (!types->is_array() || types->size() != model.block_count) {
-      return config.Invalid("layer_types", " must list ", model.block_count, " blocks");
-    }
-    sliding = 0;
-    for (const Json& type : *types) {
-      if (type == "sliding_attention") {
-        ++sliding;
-      } else if (type != "full_attention") {
-        return config.Unsupported("layer_types", " may list full_attention and sliding_attention");
-      }
-    }
-  } else if (config.Has("max_window_layers")) {
-    OUTRIDER_ASSIGN_OR_RETURN(const uint32_t full,
-                              config.CountOrZero("max_window_layers", kMaxBlockCount, 0));
-    sliding = full < model.block_count ? model.block_count - full : 0;
-  }
-  if (sliding == 0) return absl::OkStatus();
-  if (sliding < model.block_count) {
-    return config.Unsupported("sliding_window", " holds for ", sliding, " of ", model.block_count,
-                              " blocks; it must hold for all or none");
-  }
-  model.sliding_window = window;
-  return absl::OkStatus();
-}
-
-// --- decoders ---
-
-struct DecoderFamily {
-  const char* model_type;
-  Architecture architecture;
-  float norm_epsilon;      // transformers' default
-  bool needs_heads_kv;     // its default is the size of one model, so the key must be there
-  bool window_needs_flag;  // sliding_window counts only with use_sliding_window
-};
-
-constexpr std::array kDecoderFamilies = {
-    DecoderFamily{"llama", Architecture::kLlama, 1e-6f, false, true},
-    DecoderFamily{"mistral", Architecture::kLlama, 1e-6f, true, false},
-    DecoderFamily{"mixtral", Architecture::kLlama, 1e-5f, true, false},
-    DecoderFamily{"qwen2", Architecture::kQwen2, 1e-6f, true, true},
-    DecoderFamily{"qwen3", Architecture::kQwen3, 1e-6f, true, true},
-    DecoderFamily{"qwen3_moe", Architecture::kQwen3Moe, 1e-6f, true, true},
-    DecoderFamily{"olmoe", Architecture::kOlmoe, 1e-5f, false, true},
-};
-
-// num_local_experts or num_experts: transformers 5 writes either, whichever the model had first.
-absl::StatusOr<uint32_t> ExpertCount(const Section& config) {
-  return config.Has("num_local_experts") ? config.Count("num_local_experts", kMaxExpertCount)
-                                         : config.Count("num_experts", kMaxExpertCount);
-}
-
-// Qwen: a block is dense when it is listed, or when its number is no multiple of the step.
-absl::Status ReadExpertBlocks(const Section& config, Hyperparameters& model) {
-  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t step,
-                            config.CountOr("decoder_sparse_step", kMaxBlockCount, 1));
-  model.experts.blocks.resize(model.block_count);
-  for (uint32_t block = 0; block < model.block_count; ++block) {
-    model.experts.blocks[block] = (block + 1) % step == 0;
-  }
-  const Json* dense = config.Find("mlp_only_layers");
-  if (dense == nullptr) return absl::OkStatus();
-  if (!dense->is_array()) return config.Invalid("mlp_only_layers", " is not an array");
-  for (const Json& block : *dense) {
-    if (!block.is_number_unsigned() || block.get<uint64_t>() >= model.block_count) {
-      return config.Invalid("mlp_only_layers", " names a block that is not there; there are ",
-                            model.block_count);
-    }
-    model.experts.blocks[block.get<size_t>()] = false;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadExperts(const Section& config, std::string_view model_type,
-                         Hyperparameters& model) {
-  Experts& experts = model.experts;
-  OUTRIDER_ASSIGN_OR_RETURN(experts.count, ExpertCount(config));
-  OUTRIDER_ASSIGN_OR_RETURN(experts.used_count,
-                            config.Count("num_experts_per_tok", kMaxExpertCount));
-  const bool own_length = model_type == "qwen3_moe";
-  OUTRIDER_ASSIGN_OR_RETURN(
-      experts.feed_forward_length,
-      config.Count(own_length ? "moe_intermediate_size" : "intermediate_size", kMaxWidth));
-  // Mixtral always renormalises; the others have a key for it.
-  OUTRIDER_ASSIGN_OR_RETURN(experts.renormalize,
-                            config.FlagOr("norm_topk_prob", model_type == "mixtral"));
-  return ReadExpertBlocks(config, model);
-}
-
-absl::StatusOr<Hyperparameters> ReadDecoder(const Section& config, const DecoderFamily& family) {
-  Hyperparameters model = ArchitectureDefaults(family.architecture);
-  OUTRIDER_ASSIGN_OR_RETURN(model.context_length,
-                            config.Count("max_position_embeddings", kMaxContext));
-  OUTRIDER_ASSIGN_OR_RETURN(model.embedding_length, config.Count("hidden_size", kMaxWidth));
-  OUTRIDER_ASSIGN_OR_RETURN(model.block_count, config.Count("num_hidden_layers", kMaxBlockCount));
-  OUTRIDER_ASSIGN_OR_RETURN(model.feed_forward_length,
-                            config.Count("intermediate_size", kMaxWidth));
-  OUTRIDER_ASSIGN_OR_RETURN(model.vocabulary_size, config.Count("vocab_size", kMaxVocabulary));
-  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t heads,
-                            config.Count("num_attention_heads", kMaxHeadCount));
-  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t heads_kv,
-                            family.needs_heads_kv
-                                ? config.Count("num_key_value_heads", kMaxHeadCount)
-                                : config.CountOr("num_key_value_heads", kMaxHeadCount, heads));
-  FillHeads(model, heads, heads_kv);
-  if (config.Has("head_dim")) {
-    OUTRIDER_ASSIGN_OR_RETURN(model.key_length, config.Count("head_dim", kMaxHeadLength));
-  } else if (family.architecture == Architecture::kQwen3) {
-    return config.Missing("head_dim");
-  } else {
-    OUTRIDER_ASSIGN_OR_RETURN(model.key_length,
-                              SharedHeadLength(config, "hidden_size", "num_attention_heads",
-                                               model.embedding_length, heads));
-  }
-  model.value_length = model.key_length;
-
-  OUTRIDER_ASSIGN_OR_RETURN(model.norm_epsilon,
-                            config.PositiveOr("rms_norm_eps", family.norm_epsilon));
-  OUTRIDER_RETURN_IF_ERROR(ReadActivation(config, "hidden_act", "silu", model));
-  OUTRIDER_ASSIGN_OR_RETURN(model.tied_embeddings, config.FlagOr("tie_word_embeddings", false));
-  const std::string_view model_type = family.model_type;
-  if (model_type == "mixtral") model.rope.base = 1e6f;
-  OUTRIDER_RETURN_IF_ERROR(ReadRope(config, model));
-  OUTRIDER_RETURN_IF_ERROR(ReadSlidingWindow(config, family.window_needs_flag, model));
-  if (config.Has("clip_qkv")) {
-    return config.Unsupported("clip_qkv", " is set, and clipping is not supported");
-  }
-  if (model_type == "mixtral" || model_type == "qwen3_moe" || model_type == "olmoe") {
-    OUTRIDER_RETURN_IF_ERROR(ReadExperts(config, model_type, model));
-  }
-  return model;
-}
 
 absl::StatusOr<Hyperparameters> ReadGpt2(const Section& config) {
   Hyperparameters model = ArchitectureDefaults(Architecture::kGpt2);
@@ -420,19 +165,19 @@ absl::StatusOr<Hyperparameters> ReadBart(const Section& config) {
 absl::StatusOr<Hyperparameters> ReadModelType(const Section& config) {
   if (!config.Has("model_type")) return config.Missing("model_type");
   OUTRIDER_ASSIGN_OR_RETURN(const std::string type, config.TextOr("model_type", ""));
-  std::string supported;
-  for (const DecoderFamily& family : kDecoderFamilies) {
-    if (type == family.model_type) return ReadDecoder(config, family);
-    supported += Concat(family.model_type, ", ");
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Hyperparameters> decoder,
+                            ReadDecoder(config, type));
+  if (decoder) return *decoder;
   if (type == "gpt2") return ReadGpt2(config);
   if (type == "t5") return ReadT5(config, false);
   if (type == "mt5") return ReadT5(config, true);
   if (type == "bart") return ReadBart(config);
   if (type == "switch_transformers") return ReadSwitch(config);
+  if (const std::string_view missing = MissingPart(type); !missing.empty()) {
+    return config.Unsupported("model_type", " \"", type, "\" cannot be run yet: ", missing);
+  }
   return config.Unsupported("model_type", " \"", type,
-                            "\" is not supported; these are: ", supported,
-                            "gpt2, t5, mt5, bart, switch_transformers");
+                            "\" is not supported; these are: ", DecoderTypes(), "gpt2");
 }
 
 absl::Status RefuseQuantised(const Section& config) {

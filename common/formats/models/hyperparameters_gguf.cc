@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace outrider {
 namespace {
 
 constexpr uint64_t kSoftmaxGating = 1;
+constexpr uint64_t kSoftmaxOfChosenGating = 3;
 
 // The keys of one architecture in one file.
 class Section {
@@ -72,6 +74,14 @@ class Section {
     if (!Has(suffix)) return fallback;
     return Positive(suffix);
   }
+  // Where 0 says the same as no key.
+  absl::StatusOr<std::optional<float>> PositiveIfAny(std::string_view suffix) const {
+    if (!Has(suffix)) return std::nullopt;
+    OUTRIDER_ASSIGN_OR_RETURN(const double value, gguf_.GetFloat(Key(suffix)));
+    if (value == 0) return std::nullopt;
+    OUTRIDER_ASSIGN_OR_RETURN(const float positive, Positive(suffix));
+    return positive;
+  }
 
  private:
   absl::StatusOr<uint32_t> InRange(std::string_view suffix, uint64_t value, uint32_t min,
@@ -123,9 +133,74 @@ absl::Status ReadAttention(const Section& section, Hyperparameters& model) {
                             section.CountOr("attention.key_length", kMaxHeadLength, shared));
   OUTRIDER_ASSIGN_OR_RETURN(model.value_length, section.CountOr("attention.value_length",
                                                                 kMaxHeadLength, model.key_length));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> scale,
+                            section.PositiveIfAny("attention.scale"));
+  model.attention_scale = scale ? scale : CustomaryAttentionScale(model);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> soft_cap,
+                            section.PositiveIfAny("attn_logit_softcapping"));
+  model.attention_soft_cap = soft_cap.value_or(0);
+  return absl::OkStatus();
+}
+
+// A number n, and every n-th block sees everything, or a flag for every block that has the window.
+absl::Status ReadWindows(const Section& section, Hyperparameters& model) {
+  // Gemma 2's files did not always say it.
+  const uint32_t customary = model.architecture == Architecture::kGemma2 ? 4096 : 0;
   OUTRIDER_ASSIGN_OR_RETURN(const uint32_t window,
-                            section.CountOr("attention.sliding_window", kMaxContext, 0, 0));
-  if (window > 0) model.sliding_window = window;
+                            section.CountOr("attention.sliding_window", kMaxContext, customary, 0));
+  if (window == 0) return absl::OkStatus();
+  model.sliding_window = window;
+  const uint32_t step = WindowStep(model.architecture);
+  if (step == 0) return absl::OkStatus();
+  constexpr std::string_view kPattern = "attention.sliding_window_pattern";
+  const std::string key = section.Key(kPattern);
+  const GgufValue* const pattern = section.gguf().Find(key);
+  if (pattern != nullptr && pattern->type == GgufValueType::kArray) {
+    OUTRIDER_ASSIGN_OR_RETURN(model.window_blocks, section.gguf().GetFlags(key));
+    if (model.window_blocks.size() != model.block_count) {
+      return InvalidArgument(section.file(), ": ", key, " has ", model.window_blocks.size(),
+                             " elements, the model ", model.block_count, " blocks");
+    }
+  } else {
+    OUTRIDER_ASSIGN_OR_RETURN(const uint32_t n, section.CountOr(kPattern, kMaxBlockCount, step, 0));
+    model.window_blocks = AllButEvery(n, model.block_count);
+  }
+  NormalizeWindows(model);
+  return absl::OkStatus();
+}
+
+// Blocks with a window turn by the same base as the others or by their own, and where the others'
+// context was stretched, theirs was not.
+absl::Status ReadWindowRope(const Section& section, Hyperparameters& model) {
+  if (!model.sliding_window || WindowStep(model.architecture) == 0) return absl::OkStatus();
+  const bool is_gemma3 = model.architecture == Architecture::kGemma3;
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const float base,
+      section.PositiveOr("rope.freq_base_swa", is_gemma3 ? kGemma3WindowBase : model.rope.base));
+  Rope rope = model.rope;
+  if (is_gemma3 || model.architecture == Architecture::kOlmo2) {
+    rope = {.style = model.rope.style, .dimension_count = model.rope.dimension_count};
+  }
+  rope.base = base;
+  if (rope != model.rope) model.window_rope = rope;
+  return absl::OkStatus();
+}
+
+absl::Status ReadUnturnedBlocks(const Section& section, Hyperparameters& model) {
+  model.unturned_blocks = CustomaryUnturnedBlocks(model);
+  constexpr std::string_view kSuffix = "rope.unturned_layers";
+  if (!section.Has(kSuffix)) return absl::OkStatus();
+  const std::string key = section.Key(kSuffix);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint64_t> blocks, section.gguf().GetUints(key));
+  model.unturned_blocks.clear();
+  if (!blocks.empty()) model.unturned_blocks.assign(model.block_count, false);
+  for (const uint64_t block : blocks) {
+    if (block >= model.block_count) {
+      return InvalidArgument(section.file(), ": ", key, " names block ", block, " of ",
+                             model.block_count);
+    }
+    model.unturned_blocks[block] = true;
+  }
   return absl::OkStatus();
 }
 
@@ -140,8 +215,28 @@ absl::Status CheckYarnMix(const Section& section, RopeScaling scaling) {
                        " is not supported, only ", usual, " is");
 }
 
+// Divisors that are tensors, of which files say nothing else.
+absl::Status ReadRopeTensors(const Section& section, std::string_view type, Rope& rope) {
+  for (const auto& [tensor, scaling] :
+       {std::pair{"rope_freqs.weight", RopeScaling::kLlama3},
+        std::pair{"rope_factors_long.weight", RopeScaling::kLongRope}}) {
+    if (section.gguf().FindTensor(tensor) == nullptr || rope.scaling == scaling) continue;
+    if (rope.scaling != RopeScaling::kNone) {
+      return Unimplemented(section.file(), ": has ", tensor, " as well as ",
+                           section.Key("rope.scaling.type"), " = ", type);
+    }
+    rope.scaling = scaling;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadRope(const Section& section, Hyperparameters& model) {
   Rope& rope = model.rope;
+  if (model.architecture == Architecture::kGranite && section.Has("rope.scaling.finetuned")) {
+    OUTRIDER_ASSIGN_OR_RETURN(const bool turns,
+                              section.gguf().GetBool(section.Key("rope.scaling.finetuned")));
+    if (!turns) rope.style = RopeStyle::kNone;
+  }
   if (rope.style == RopeStyle::kNone) return absl::OkStatus();
   OUTRIDER_ASSIGN_OR_RETURN(
       rope.dimension_count,
@@ -164,16 +259,20 @@ absl::Status ReadRope(const Section& section, Hyperparameters& model) {
   rope.scaling = found->first;
   OUTRIDER_RETURN_IF_ERROR(CheckYarnMix(section, rope.scaling));
   if (rope.scaling == RopeScaling::kNone) rope.factor = 1.0f;
-  if (section.gguf().FindTensor("rope_freqs.weight") != nullptr) {
-    if (rope.scaling != RopeScaling::kNone) {
-      return Unimplemented(section.file(), ": has rope_freqs.weight as well as ", type_key, " = ",
-                           type);
-    }
-    rope.scaling = RopeScaling::kLlama3;
-  }
+  OUTRIDER_RETURN_IF_ERROR(ReadRopeTensors(section, type, rope));
   OUTRIDER_ASSIGN_OR_RETURN(
       rope.original_context_length,
       section.CountOr("rope.scaling.original_context_length", kMaxContext, 0, 0));
+  if (rope.scaling == RopeScaling::kLongRope) {
+    rope.factor = 1.0f;  // the divisors have it
+    if (rope.original_context_length == 0) {
+      return NotFound(section.file(), ": has no ",
+                      section.Key("rope.scaling.original_context_length"),
+                      ", which longrope scaling needs");
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(rope.attention_factor,
+                              section.PositiveOr("rope.scaling.attn_factor", 1.0f));
+  }
   if (rope.scaling != RopeScaling::kYarn) return absl::OkStatus();
 
   if (rope.original_context_length == 0) rope.original_context_length = model.context_length;
@@ -207,8 +306,10 @@ absl::Status ReadExpertBlocks(const Section& section, Hyperparameters& model) {
 absl::Status ReadExperts(const Section& section, Hyperparameters& model) {
   Experts& experts = model.experts;
   const Architecture architecture = model.architecture;
-  const bool must = architecture == Architecture::kQwen3Moe ||
-                    architecture == Architecture::kOlmoe || architecture == Architecture::kSwitch;
+  const bool must = architecture == Architecture::kQwen2Moe ||
+                    architecture == Architecture::kQwen3Moe ||
+                    architecture == Architecture::kOlmoe || architecture == Architecture::kGptOss ||
+                    architecture == Architecture::kSwitch;
   if (must) {
     OUTRIDER_ASSIGN_OR_RETURN(experts.count, section.Count("expert_count", kMaxExpertCount));
   } else {
@@ -222,11 +323,17 @@ absl::Status ReadExperts(const Section& section, Hyperparameters& model) {
   OUTRIDER_ASSIGN_OR_RETURN(experts.used_count,
                             section.Count("expert_used_count", kMaxExpertCount));
   // Qwen's dense length is that of all used experts together.
-  const uint32_t fallback = architecture == Architecture::kQwen3Moe
-                                ? std::max(1u, model.feed_forward_length / experts.used_count)
-                                : model.feed_forward_length;
+  const bool is_qwen =
+      architecture == Architecture::kQwen2Moe || architecture == Architecture::kQwen3Moe;
+  const uint32_t fallback = is_qwen ? std::max(1u, model.feed_forward_length / experts.used_count)
+                                    : model.feed_forward_length;
   OUTRIDER_ASSIGN_OR_RETURN(experts.feed_forward_length,
                             section.CountOr("expert_feed_forward_length", kMaxWidth, fallback));
+  if (architecture == Architecture::kQwen2Moe) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        experts.shared_feed_forward_length,
+        section.CountOr("expert_shared_feed_forward_length", kMaxWidth, model.feed_forward_length));
+  }
   if (section.Has("expert_weights_norm")) {
     OUTRIDER_ASSIGN_OR_RETURN(experts.renormalize,
                               section.gguf().GetBool(section.Key("expert_weights_norm")));
@@ -238,7 +345,9 @@ absl::Status ReadExperts(const Section& section, Hyperparameters& model) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(const uint32_t gating,
                             section.CountOr("expert_gating_func", kMaxExpertCount, kSoftmaxGating));
-  if (gating != kSoftmaxGating) {
+  const bool of_the_chosen =
+      gating == kSoftmaxOfChosenGating && architecture == Architecture::kGptOss;
+  if (gating != kSoftmaxGating && !of_the_chosen) {
     return Unimplemented(section.file(), ": ", section.Key("expert_gating_func"), " = ", gating,
                          " is not supported, only softmax (1) is");
   }
@@ -285,9 +394,35 @@ absl::Status ReadOutput(const Section& section, Hyperparameters& model) {
   if (model.architecture == Architecture::kT5 && model.tied_embeddings) {
     model.output_scale = TiedT5OutputScale(model.embedding_length);
   }
-  OUTRIDER_ASSIGN_OR_RETURN(model.output_scale,
-                            section.PositiveOr("logit_scale", model.output_scale));
+  // Granite's is a divisor.
+  float& scale =
+      model.architecture == Architecture::kGranite ? model.output_divisor : model.output_scale;
+  OUTRIDER_ASSIGN_OR_RETURN(scale, section.PositiveOr("logit_scale", scale));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> soft_cap,
+                            section.PositiveIfAny("final_logit_softcapping"));
+  model.output_soft_cap = soft_cap.value_or(0);
   return absl::OkStatus();
+}
+
+absl::Status ReadScales(const Section& section, Hyperparameters& model) {
+  model.embedding_scale = CustomaryEmbeddingScale(model);
+  if (model.architecture != Architecture::kGranite) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> embedding,
+                            section.PositiveIfAny("embedding_scale"));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> residual,
+                            section.PositiveIfAny("residual_scale"));
+  model.embedding_scale = embedding.value_or(1.0f);
+  model.residual_scale = residual.value_or(1.0f);
+  return absl::OkStatus();
+}
+
+// Whether attention and feed-forward part stand beside one another StableLM's files tell by their
+// tensors; their key use_parallel_residual was often written wrong.
+void ReadArrangement(const Section& section, Hyperparameters& model) {
+  if (model.architecture != Architecture::kStableLm) return;
+  const GgufFile& gguf = section.gguf();
+  model.parallel_blocks =
+      !gguf.tensors().empty() && gguf.FindTensor("blk.0.ffn_norm.weight") == nullptr;
 }
 
 bool HasDecoder(Architecture architecture) {
@@ -310,8 +445,13 @@ absl::StatusOr<Hyperparameters> Read(const Section& section, Architecture archit
   OUTRIDER_ASSIGN_OR_RETURN(model.vocabulary_size, ReadVocabularySize(section));
   OUTRIDER_ASSIGN_OR_RETURN(model.norm_epsilon, section.Positive(NormEpsilonKey(model)));
   OUTRIDER_RETURN_IF_ERROR(ReadAttention(section, model));
+  OUTRIDER_RETURN_IF_ERROR(ReadWindows(section, model));
   OUTRIDER_RETURN_IF_ERROR(ReadRope(section, model));
+  OUTRIDER_RETURN_IF_ERROR(ReadWindowRope(section, model));
+  OUTRIDER_RETURN_IF_ERROR(ReadUnturnedBlocks(section, model));
   OUTRIDER_RETURN_IF_ERROR(ReadExperts(section, model));
+  OUTRIDER_RETURN_IF_ERROR(ReadScales(section, model));
+  ReadArrangement(section, model);
   OUTRIDER_RETURN_IF_ERROR(ReadActivation(section, model));
   if (HasDecoder(architecture)) OUTRIDER_RETURN_IF_ERROR(ReadEncoderDecoder(section, model));
   OUTRIDER_RETURN_IF_ERROR(ReadOutput(section, model));

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "common/base/status.h"
+#include "common/formats/models/hyperparameters_rules.h"
 
 namespace outrider {
 namespace {
@@ -56,6 +57,28 @@ constexpr std::array<std::string_view, 5> kReadOfDecoders = {
     "embedding_scale",
     "attention.relative_buckets_count",
     "attention.relative_max_distance",
+};
+
+// Read of one architecture or of a few.
+struct ReadOfSome {
+  std::string_view suffix;
+  bool (*is_read)(Architecture architecture);
+};
+constexpr std::array kReadOfSome = {
+    ReadOfSome{"attention.scale",
+               [](Architecture a) { return a == Architecture::kGranite || IsGemma(a); }},
+    ReadOfSome{"attention.sliding_window_pattern",
+               [](Architecture a) { return WindowStep(a) != 0; }},
+    ReadOfSome{"rope.freq_base_swa", [](Architecture a) { return WindowStep(a) != 0; }},
+    ReadOfSome{"rope.unturned_layers", [](Architecture a) { return a == Architecture::kSmolLm3; }},
+    ReadOfSome{"attn_logit_softcapping", IsGemma},
+    ReadOfSome{"final_logit_softcapping", IsGemma},
+    ReadOfSome{"embedding_scale", [](Architecture a) { return a == Architecture::kGranite; }},
+    ReadOfSome{"residual_scale", [](Architecture a) { return a == Architecture::kGranite; }},
+    ReadOfSome{"use_parallel_residual",
+               [](Architecture a) { return a == Architecture::kStableLm; }},
+    ReadOfSome{"expert_shared_feed_forward_length",
+               [](Architecture a) { return a == Architecture::kQwen2Moe; }},
 };
 
 // Not read. With `neutral`, where it is given, nothing is computed otherwise than without the key.
@@ -112,6 +135,8 @@ bool IsRead(std::string_view suffix, Architecture architecture) {
   const bool has_decoder = architecture == Architecture::kT5 ||
                            architecture == Architecture::kBart ||
                            architecture == Architecture::kSwitch;
+  const auto* const some = std::ranges::find(kReadOfSome, suffix, &ReadOfSome::suffix);
+  if (some != kReadOfSome.end() && some->is_read(architecture)) return true;
   return std::ranges::find(kRead, suffix) != kRead.end() ||
          (has_decoder && std::ranges::find(kReadOfDecoders, suffix) != kReadOfDecoders.end());
 }

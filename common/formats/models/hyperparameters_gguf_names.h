@@ -9,6 +9,8 @@
 //   {arch}.expert_layers                    the blocks with experts, when not all have them
 //   {arch}.attention.relative_max_distance  T5's, when it is not 128
 //   {arch}.embedding_scale                  BART's, when it scales its embeddings
+//   {arch}.attention.scale                  Gemma's, when it is not that of a model of its size
+//   {arch}.rope.unturned_layers             the blocks without rope, when not the usual ones
 #pragma once
 
 #include <array>
@@ -21,12 +23,14 @@
 namespace outrider {
 
 inline constexpr uint32_t kT5RelativeMaxDistance = 128;  // llama.cpp knows no other
+inline constexpr float kGemma3WindowBase = 10000.0f;     // of rope, where a file does not say
 
 inline constexpr std::array kActivationNames = {
     std::pair{Activation::kSilu, "silu"},
     std::pair{Activation::kGeluTanh, "gelu_pytorch_tanh"},
     std::pair{Activation::kGeluErf, "gelu"},
     std::pair{Activation::kRelu, "relu"},
+    std::pair{Activation::kClampedSilu, "clamped_silu"},
 };
 
 inline constexpr std::array kScalingNames = {

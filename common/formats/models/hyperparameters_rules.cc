@@ -1,5 +1,6 @@
 #include "common/formats/models/hyperparameters_rules.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -11,11 +12,82 @@
 namespace outrider {
 namespace {
 
-constexpr std::array kArchitectures = {
-    Architecture::kLlama,    Architecture::kQwen2, Architecture::kQwen3,
-    Architecture::kQwen3Moe, Architecture::kOlmoe, Architecture::kGpt2,
-    Architecture::kT5,       Architecture::kBart,  Architecture::kSwitch,
+constexpr std::array kRunnable = {
+    Architecture::kLlama,   Architecture::kQwen2,    Architecture::kQwen2Moe,
+    Architecture::kQwen3,   Architecture::kQwen3Moe, Architecture::kOlmo2,
+    Architecture::kOlmoe,   Architecture::kGemma,    Architecture::kGemma2,
+    Architecture::kGemma3,  Architecture::kPhi3,     Architecture::kSmolLm3,
+    Architecture::kGranite, Architecture::kStableLm, Architecture::kCohere2,
+    Architecture::kExaone4, Architecture::kGptOss,   Architecture::kGpt2,
 };
+
+// Read and converted, and refused by whoever is to run them.
+constexpr std::array kEncoderDecoders = {Architecture::kT5, Architecture::kBart,
+                                         Architecture::kSwitch};
+
+// What people run elsewhere and the part of it that is missing here, under GGUF's names and under
+// those of Hugging Face where they are others.
+struct Missing {
+  std::string_view name;
+  std::string_view part;
+};
+constexpr std::string_view kDeltaNet = "its gated delta net layers keep a recurrent state";
+constexpr std::string_view kMamba = "its Mamba layers keep a recurrent state";
+constexpr std::string_view kShortConvolution = "some of its layers are short convolutions";
+constexpr std::string_view kPerLayerEmbeddings =
+    "its layers have embeddings of their own and share keys and values";
+constexpr std::string_view kNarrowAttention = "its attention goes through narrow matrices (MLA)";
+constexpr std::string_view kEncoder = "it is an encoder, which reads a text and writes none";
+constexpr std::string_view kImages = "it looks at images or hears sounds";
+constexpr std::string_view kPackedExperts =
+    "its experts are packed as safetensors alone have them; take its GGUF file";
+constexpr std::string_view kPositionScale = "its queries grow with their position";
+constexpr std::string_view kReceptance = "its layers are recurrent (RWKV)";
+constexpr auto kMissing = std::to_array<Missing>({
+    {"qwen35", kDeltaNet},
+    {"qwen35moe", kDeltaNet},
+    {"qwen3next", kDeltaNet},
+    {"qwen4exp", kDeltaNet},
+    {"qwen3_5", kDeltaNet},
+    {"qwen3_5_text", kDeltaNet},
+    {"qwen3_5_moe", kDeltaNet},
+    {"qwen3_next", kDeltaNet},
+    {"kimi-linear", kDeltaNet},
+    {"lfm2", kShortConvolution},
+    {"lfm2moe", kShortConvolution},
+    {"lfm2_moe", kShortConvolution},
+    {"granitehybrid", kMamba},
+    {"granitemoehybrid", kMamba},
+    {"nemotron_h", kMamba},
+    {"nemotron_h_moe", kMamba},
+    {"falcon-h1", kMamba},
+    {"falcon_h1", kMamba},
+    {"jamba", kMamba},
+    {"mamba", kMamba},
+    {"mamba2", kMamba},
+    {"rwkv6", kReceptance},
+    {"rwkv7", kReceptance},
+    {"gemma3n", kPerLayerEmbeddings},
+    {"gemma3n_text", kPerLayerEmbeddings},
+    {"gemma4", kPerLayerEmbeddings},
+    {"gemma4_text", kPerLayerEmbeddings},
+    {"gemma3", kImages},  // Hugging Face's name for the model with its eyes
+    {"qwen2vl", kImages},
+    {"qwen2_vl", kImages},
+    {"qwen2_5_vl", kImages},
+    {"qwen3vl", kImages},
+    {"qwen3_vl", kImages},
+    {"deepseek2", kNarrowAttention},
+    {"deepseek_v2", kNarrowAttention},
+    {"deepseek_v3", kNarrowAttention},
+    {"minicpm3", kNarrowAttention},
+    {"gpt_oss", kPackedExperts},
+    {"mistral3", kPositionScale},
+    {"ministral3", kPositionScale},
+    {"bert", kEncoder},
+    {"modern-bert", kEncoder},
+    {"t5encoder", kEncoder},
+});
 
 absl::Status CheckHeads(const Hyperparameters& model, const HyperparameterKeys& keys,
                         const std::string& name) {
@@ -66,11 +138,22 @@ absl::Status CheckExperts(const Hyperparameters& model, const HyperparameterKeys
 
 }  // namespace
 
+std::string_view MissingPart(std::string_view name) {
+  const auto* const found = std::ranges::find(kMissing, name, &Missing::name);
+  return found == kMissing.end() ? "" : found->part;
+}
+
 absl::StatusOr<Architecture> ArchitectureFromName(std::string_view name, const std::string& file) {
   std::string supported;
-  for (const Architecture architecture : kArchitectures) {
+  for (const Architecture architecture : kRunnable) {
     if (Name(architecture) == name) return architecture;
     supported += Concat(supported.empty() ? "" : ", ", Name(architecture));
+  }
+  for (const Architecture architecture : kEncoderDecoders) {
+    if (Name(architecture) == name) return architecture;
+  }
+  if (const std::string_view missing = MissingPart(name); !missing.empty()) {
+    return Unimplemented(file, ": architecture \"", name, "\" cannot be run yet: ", missing);
   }
   return Unimplemented(file, ": architecture \"", name,
                        "\" is not supported; these are: ", supported);
@@ -88,9 +171,40 @@ Hyperparameters ArchitectureDefaults(Architecture architecture) {
       model.experts.renormalize = true;
       [[fallthrough]];
     case Architecture::kQwen2:
+    case Architecture::kQwen2Moe:
     case Architecture::kQwen3:
+    case Architecture::kOlmo2:
     case Architecture::kOlmoe:
+    case Architecture::kPhi3:
+    case Architecture::kExaone4:
       model.rope.style = RopeStyle::kHalves;
+      break;
+    case Architecture::kGemma:
+    case Architecture::kGemma2:
+    case Architecture::kGemma3:
+      model.rope.style = RopeStyle::kHalves;
+      model.activation = Activation::kGeluTanh;
+      break;
+    case Architecture::kStableLm:
+      model.rope.style = RopeStyle::kHalves;
+      model.norm = NormKind::kLayer;
+      break;
+    case Architecture::kGptOss:
+      model.rope.style = RopeStyle::kHalves;
+      model.rope.yarn_whole_dimensions = false;
+      model.activation = Activation::kClampedSilu;
+      // A softmax over those that were chosen is that over all, divided by their sum.
+      model.experts.renormalize = true;
+      break;
+    case Architecture::kSmolLm3:
+    case Architecture::kGranite:
+      model.rope.style = RopeStyle::kInterleaved;
+      break;
+    case Architecture::kCohere2:
+      model.rope.style = RopeStyle::kInterleaved;
+      model.norm = NormKind::kLayer;
+      model.norm_biases = false;
+      model.parallel_blocks = true;
       break;
     case Architecture::kGpt2:
       model.norm = NormKind::kLayer;
@@ -111,12 +225,86 @@ Hyperparameters ArchitectureDefaults(Architecture architecture) {
   return model;
 }
 
+bool IsGemma(Architecture architecture) {
+  return architecture == Architecture::kGemma || architecture == Architecture::kGemma2 ||
+         architecture == Architecture::kGemma3;
+}
+
+uint32_t WindowStep(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kGemma2:
+    case Architecture::kGptOss:
+      return 2;
+    case Architecture::kGemma3:
+      return 6;
+    case Architecture::kOlmo2:
+    case Architecture::kCohere2:
+    case Architecture::kExaone4:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
+std::vector<bool> AllButEvery(uint32_t step, uint32_t block_count) {
+  std::vector<bool> blocks;
+  if (step == 0) return blocks;
+  for (uint32_t block = 0; block < block_count; ++block) blocks.push_back((block + 1) % step != 0);
+  return blocks;
+}
+
+void NormalizeWindows(Hyperparameters& model) {
+  if (model.window_blocks.empty()) return;
+  const auto count = std::ranges::count(model.window_blocks, true);
+  if (count == 0) model.sliding_window.reset();
+  const auto all = static_cast<ptrdiff_t>(model.window_blocks.size());
+  if (count == 0 || count == all) model.window_blocks.clear();
+}
+
+std::vector<bool> CustomaryUnturnedBlocks(const Hyperparameters& model) {
+  std::vector<bool> turned;
+  if (model.architecture == Architecture::kSmolLm3) {
+    constexpr uint32_t kStep = 4;
+    turned = AllButEvery(kStep, model.block_count);
+  } else if (model.sliding_window && (model.architecture == Architecture::kCohere2 ||
+                                      model.architecture == Architecture::kExaone4)) {
+    turned = model.window_blocks;  // those that see everything know no positions
+  }
+  turned.flip();
+  return turned;
+}
+
+float CustomaryEmbeddingScale(const Hyperparameters& model) {
+  return IsGemma(model.architecture)
+             ? static_cast<float>(std::sqrt(static_cast<double>(model.embedding_length)))
+             : 1.0f;
+}
+
+std::optional<float> CustomaryAttentionScale(const Hyperparameters& model) {
+  // The 27B models.
+  const bool shares_embedding =
+      (model.architecture == Architecture::kGemma2 && model.block_count == 46) ||
+      (model.architecture == Architecture::kGemma3 && model.block_count == 62);
+  if (!shares_embedding) return std::nullopt;
+  return InverseRoot(model.embedding_length / model.head_count[0]);
+}
+
+float InverseRoot(double number) {
+  return static_cast<float>(1.0 / std::sqrt(number));
+}
+
+float LongRopeAttentionFactor(double factor, uint32_t original_context_length) {
+  if (factor <= 1.0) return 1.0f;
+  return static_cast<float>(
+      std::sqrt(1.0 + portable::Log(factor) / portable::Log(1.0 * original_context_length)));
+}
+
 float YarnAttentionFactor(float factor) {
   return factor <= 1.0f ? 1.0f : static_cast<float>(0.1 * portable::Log(double{factor}) + 1.0);
 }
 
 float TiedT5OutputScale(uint32_t embedding_length) {
-  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(embedding_length)));
+  return InverseRoot(embedding_length);
 }
 
 bool IsPositiveFloat(double number) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,13 +25,46 @@ inline constexpr uint32_t kMaxVocabulary = 1 << 28;  // token ids are int32
 inline constexpr uint32_t kMaxContext = 1u << 31;    // positions
 inline constexpr uint32_t kMaxRelativeBuckets = 1 << 16;
 
+// What a model of this architecture (GGUF's name for it, or Hugging Face's) needs that is not here
+// yet, as a sentence goes on after a colon; empty for any that is not known.
+std::string_view MissingPart(std::string_view name);
+
 // The architecture called `name` in GGUF; Unimplemented, with the list of those there are, for any
 // other. `file` starts the message.
 absl::StatusOr<Architecture> ArchitectureFromName(std::string_view name, const std::string& file);
 
-// Norm, activation, gate, rope style and expert weighting as the architecture has them unless the
-// file says otherwise; everything else zero.
+// Norm, activation, gate, rope style, expert weighting and how blocks are put together, as the
+// architecture has them unless the file says otherwise; everything else zero.
 Hyperparameters ArchitectureDefaults(Architecture architecture);
+
+bool IsGemma(Architecture architecture);
+
+// Every so-manyth block sees everything, the others a window, where a file says no more of it.
+// 0: an architecture of which all blocks have the window or none.
+uint32_t WindowStep(Architecture architecture);
+
+// By block: all but each `step`-th. Empty, which is the same of all of them, for a step of 0.
+std::vector<bool> AllButEvery(uint32_t step, uint32_t block_count);
+
+// A window of all blocks is one of which nothing is said by block, and one of none is no window.
+void NormalizeWindows(Hyperparameters& model);
+
+// Which blocks are without rope by the architecture's rule: empty where none are.
+std::vector<bool> CustomaryUnturnedBlocks(const Hyperparameters& model);
+
+// What embeddings are multiplied by by the architecture's rule.
+float CustomaryEmbeddingScale(const Hyperparameters& model);
+
+// What scores are multiplied by: by the model's own rule, or the architecture's for its size, where
+// that is not 1 / sqrt(key_length). GGUF files of Gemma do not say it.
+std::optional<float> CustomaryAttentionScale(const Hyperparameters& model);
+
+// 1 / sqrt(number), rounded once.
+float InverseRoot(double number);
+
+// What LongRoPE multiplies cosines and sines by where nothing else is said, for a context longer by
+// `factor` than the original one.
+float LongRopeAttentionFactor(double factor, uint32_t original_context_length);
 
 // What cosines and sines are multiplied by when they are stretched by `factor` and nothing else is
 // said (the YaRN paper's rule).

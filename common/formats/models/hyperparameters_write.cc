@@ -33,6 +33,9 @@ class Output {
   void Text(std::string_view suffix, std::string_view value) {
     writer_.AddString(Concat(prefix_, suffix), value);
   }
+  void Flags(std::string_view suffix, const std::vector<bool>& values) {
+    writer_.AddBools(Concat(prefix_, suffix), values);
+  }
   void Counts(std::string_view suffix, std::span<const uint32_t> values) {
     writer_.AddUint32s(Concat(prefix_, suffix), values);
   }
@@ -53,6 +56,11 @@ void AddRope(const Rope& rope, Output& out) {
   out.Number("rope.freq_base", rope.base);
   // llama3 is the tensor rope_freqs.weight, and readers know no scaling of that name.
   if (rope.scaling == RopeScaling::kNone || rope.scaling == RopeScaling::kLlama3) return;
+  if (rope.scaling == RopeScaling::kLongRope) {  // its tensors, likewise
+    out.Count("rope.scaling.original_context_length", rope.original_context_length);
+    out.Number("rope.scaling.attn_factor", rope.attention_factor);
+    return;
+  }
   const auto* const name =
       std::ranges::find(kScalingNames, rope.scaling, &std::pair<RopeScaling, const char*>::first);
   out.Text("rope.scaling.type", name->second);
@@ -66,12 +74,53 @@ void AddRope(const Rope& rope, Output& out) {
   out.Number("rope.scaling.yarn_beta_slow", rope.yarn_beta_slow);
 }
 
+void AddWindows(const Hyperparameters& model, Output& out) {
+  if (model.sliding_window) out.Count("attention.sliding_window", *model.sliding_window);
+  if (!model.sliding_window || WindowStep(model.architecture) == 0) return;
+  constexpr std::string_view kPattern = "attention.sliding_window_pattern";
+  const std::vector<bool>& blocks = model.window_blocks;
+  uint32_t step = 0;  // all of them
+  if (!blocks.empty()) {
+    step = static_cast<uint32_t>(std::ranges::find(blocks, false) - blocks.begin()) + 1;
+  }
+  if (blocks == AllButEvery(step, model.block_count)) {
+    out.Count(kPattern, step);
+  } else {
+    out.Flags(kPattern, blocks);
+  }
+  if (model.window_rope) out.Number("rope.freq_base_swa", model.window_rope->base);
+}
+
+void AddUnturnedBlocks(const Hyperparameters& model, Output& out) {
+  if (model.unturned_blocks == CustomaryUnturnedBlocks(model)) return;
+  std::vector<uint32_t> unturned;
+  for (uint32_t block = 0; block < model.unturned_blocks.size(); ++block) {
+    if (model.unturned_blocks[block]) unturned.push_back(block);
+  }
+  out.Counts("rope.unturned_layers", unturned);
+}
+
+void AddScales(const Hyperparameters& model, Output& out) {
+  if (model.attention_scale != CustomaryAttentionScale(model)) {
+    out.Number("attention.scale", model.attention_scale.value_or(InverseRoot(model.key_length)));
+  }
+  if (model.attention_soft_cap > 0) out.Number("attn_logit_softcapping", model.attention_soft_cap);
+  if (model.output_soft_cap > 0) out.Number("final_logit_softcapping", model.output_soft_cap);
+  if (model.architecture != Architecture::kGranite) return;
+  out.Number("embedding_scale", model.embedding_scale);
+  out.Number("residual_scale", model.residual_scale);
+  out.Number("logit_scale", model.output_divisor);
+}
+
 void AddExperts(const Hyperparameters& model, Output& out) {
   const Experts& experts = model.experts;
   if (experts.count == 0) return;
   out.Count("expert_count", experts.count);
   out.Count("expert_used_count", experts.used_count);
   out.Count("expert_feed_forward_length", experts.feed_forward_length);
+  if (experts.shared_feed_forward_length > 0) {
+    out.Count("expert_shared_feed_forward_length", experts.shared_feed_forward_length);
+  }
   out.Flag("expert_weights_norm", experts.renormalize);
   std::vector<uint32_t> sparse;
   for (uint32_t block = 0; block < experts.blocks.size(); ++block) {
@@ -118,12 +167,14 @@ void AddHyperparameterMetadata(const Hyperparameters& model, GgufWriter& writer)
   }
   out.Count("attention.key_length", model.key_length);
   out.Count("attention.value_length", model.value_length);
-  if (model.sliding_window) out.Count("attention.sliding_window", *model.sliding_window);
+  AddWindows(model, out);
   out.Number(NormEpsilonKey(model), model.norm_epsilon);
   if (model.architecture == Architecture::kT5) {
     out.Number("attention.layer_norm_epsilon", model.norm_epsilon);  // llama.cpp asks for both
   }
   AddRope(model.rope, out);
+  AddUnturnedBlocks(model, out);
+  AddScales(model, out);
   AddExperts(model, out);
   AddEncoderDecoder(model, out);
 
@@ -135,9 +186,10 @@ void AddHyperparameterMetadata(const Hyperparameters& model, GgufWriter& writer)
                                                &std::pair<Activation, const char*>::first);
     out.Text("hidden_activation", name->second);
   }
-  // Always for T5, whose tensors alone cannot tell a tied model that does not scale from one that
-  // does.
-  if (model.output_scale != 1.0f || model.architecture == Architecture::kT5) {
+  // Always for Cohere 2, since llama.cpp asks for it, and for T5, whose tensors alone cannot tell a
+  // tied model that does not scale from one that does.
+  if (model.output_scale != 1.0f || model.architecture == Architecture::kT5 ||
+      model.architecture == Architecture::kCohere2) {
     out.Number("logit_scale", model.output_scale);
   }
 }

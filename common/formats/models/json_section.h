@@ -31,6 +31,13 @@ class Section {
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
   bool Has(const char* key) const { return Find(key) != nullptr; }
+  // There, and said to be nothing.
+  bool IsNull(const char* key) const {
+    const auto found = object_.find(key);
+    return found != object_.end() && found->is_null();
+  }
+  // How a message calls a key.
+  std::string Name(const char* key) const { return prefix_ + key; }
 
   template <typename... Parts>
   absl::Status Invalid(const char* key, const Parts&... parts) const {

@@ -90,7 +90,7 @@ TensorType FallbackOf(TensorType type) {
 
 bool StaysF32(const ModelTensor& tensor) {
   const std::string_view name = tensor.name;
-  return tensor.dims.size() == 1 || name.ends_with("_norm.weight") ||
+  return tensor.dims.size() == 1 || name.ends_with("_norm.weight") || name.ends_with(".bias") ||
          Contains(name, "ffn_gate_inp") || Contains(name, "position_embd") ||
          Contains(name, "attn_rel_b");
 }

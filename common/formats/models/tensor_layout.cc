@@ -20,17 +20,6 @@ class Layout {
     const uint64_t embedding = model_.embedding_length;
     Weight("token_embd", {embedding, model_.vocabulary_size});
     switch (model_.architecture) {
-      case Architecture::kLlama:
-      case Architecture::kQwen2:
-      case Architecture::kQwen3:
-      case Architecture::kQwen3Moe:
-      case Architecture::kOlmoe:
-        if (model_.rope.scaling == RopeScaling::kLlama3) {
-          Weight("rope_freqs", {model_.rope.dimension_count / 2});
-        }
-        for (uint32_t n = 0; n < model_.block_count; ++n) AddRopeBlock(n);
-        Norm("output_norm");
-        break;
       case Architecture::kGpt2:
         Weight("position_embd", {embedding, model_.context_length});
         for (uint32_t n = 0; n < model_.block_count; ++n) AddGpt2Block(n);
@@ -44,6 +33,11 @@ class Layout {
       case Architecture::kBart:
         AddBartSide("enc.", 0, model_.block_count, false);
         AddBartSide("dec.", model_.block_count, model_.decoder_block_count, true);
+        break;
+      default:
+        AddRopeFactors();
+        for (uint32_t n = 0; n < model_.block_count; ++n) AddRopeBlock(n);
+        Norm("output_norm");
         break;
     }
     if (!model_.tied_embeddings) Weight("output", {embedding, model_.vocabulary_size});
@@ -68,7 +62,7 @@ class Layout {
   }
   void Norm(std::string_view tensor) {
     Weight(tensor, {model_.embedding_length});
-    if (model_.norm == NormKind::kLayer) {
+    if (model_.norm == NormKind::kLayer && model_.norm_biases) {
       Add(Concat(tensor, ".bias"), {model_.embedding_length}, Need::kRequired);
     }
   }
@@ -90,36 +84,119 @@ class Layout {
     if (model_.has_experts(index)) {
       const uint64_t length = model_.experts.feed_forward_length;
       const uint64_t count = model_.experts.count;
-      const Need router_bias =
-          model_.architecture == Architecture::kSwitch ? Need::kOptional : Need::kAbsent;
+      const bool biased = model_.architecture == Architecture::kGptOss;
+      const Need router_bias = model_.architecture == Architecture::kSwitch ? Need::kOptional
+                               : biased                                     ? Need::kRequired
+                                                                            : Need::kAbsent;
       Matrix(block + "ffn_gate_inp", embedding, count, router_bias);
       if (model_.gated) Weight(block + "ffn_gate_exps", {embedding, length, count});
       Weight(block + "ffn_up_exps", {embedding, length, count});
       Weight(block + "ffn_down_exps", {length, embedding, count});
+      if (biased) {
+        Add(block + "ffn_gate_exps.bias", {length, count}, Need::kRequired);
+        Add(block + "ffn_up_exps.bias", {length, count}, Need::kRequired);
+        Add(block + "ffn_down_exps.bias", {embedding, count}, Need::kRequired);
+      }
+      if (model_.experts.shared_feed_forward_length > 0) SharedExpert(block);
       return;
     }
     const uint64_t length = model_.feed_forward_length;
-    if (model_.gated) Matrix(block + "ffn_gate", embedding, length, bias);
-    Matrix(block + "ffn_up", embedding, length, bias);
+    const bool is_fused = model_.architecture == Architecture::kPhi3;  // the gate's rows first
+    if (model_.gated && !is_fused) Matrix(block + "ffn_gate", embedding, length, bias);
+    Matrix(block + "ffn_up", embedding, is_fused ? 2 * length : length, bias);
     Matrix(block + "ffn_down", length, embedding, bias);
+  }
+
+  void SharedExpert(const std::string& block) {
+    const uint64_t embedding = model_.embedding_length;
+    const uint64_t length = model_.experts.shared_feed_forward_length;
+    Weight(block + "ffn_gate_inp_shexp", {embedding});
+    Weight(block + "ffn_gate_shexp", {embedding, length});
+    Weight(block + "ffn_up_shexp", {embedding, length});
+    Weight(block + "ffn_down_shexp", {length, embedding});
+  }
+
+  void AddRopeFactors() {
+    const std::vector<uint64_t> dims = {model_.rope.dimension_count / 2};
+    if (model_.rope.scaling == RopeScaling::kLlama3) Weight("rope_freqs", dims);
+    if (model_.rope.scaling == RopeScaling::kLongRope) {
+      Weight("rope_factors_long", dims);
+      Weight("rope_factors_short", dims);
+    }
   }
 
   void AddRopeBlock(uint32_t n) {
     const std::string block = Concat("blk.", n, ".");
-    Norm(block + "attn_norm");
-    const bool biased = model_.architecture == Architecture::kQwen2;
-    Attention(block + "attn_", "output", n, biased ? Need::kRequired : Need::kOptional,
-              Need::kOptional);
-    if (model_.architecture == Architecture::kQwen3 ||
-        model_.architecture == Architecture::kQwen3Moe) {
-      Weight(block + "attn_q_norm", {model_.key_length});
-      Weight(block + "attn_k_norm", {model_.key_length});
-    } else if (model_.architecture == Architecture::kOlmoe) {
-      Weight(block + "attn_q_norm", {uint64_t{model_.head_count[n]} * model_.key_length});
-      Weight(block + "attn_k_norm", {uint64_t{model_.head_count_kv[n]} * model_.key_length});
+    const BlockNorms norms = NormsOf(model_);
+    if (norms.before) Norm(block + "attn_norm");
+    if (model_.architecture == Architecture::kPhi3) {
+      FusedAttention(block, n);
+    } else {
+      const bool biased = model_.architecture == Architecture::kQwen2 ||
+                          model_.architecture == Architecture::kQwen2Moe;
+      Attention(block + "attn_", "output", n, biased ? Need::kRequired : Need::kOptional,
+                Need::kOptional);
     }
-    Norm(block + "ffn_norm");
+    HeadNorms(block, n);
+    if (model_.architecture == Architecture::kGptOss) {
+      Weight(block + "attn_sinks", {model_.head_count[n]});
+      Norm(block + "post_attention_norm");  // before the feed-forward part
+      FeedForward(block, n, Need::kOptional);
+      return;
+    }
+    if (norms.after) Norm(block + "post_attention_norm");
+    if (norms.before && !model_.parallel_blocks) Norm(block + "ffn_norm");
     FeedForward(block, n, Need::kOptional);
+    if (norms.after) Norm(block + "post_ffw_norm");
+  }
+
+  // Where the norms of a block's two parts stand.
+  struct BlockNorms {
+    bool before = true;
+    bool after = false;
+  };
+  static BlockNorms NormsOf(const Hyperparameters& model) {
+    switch (model.architecture) {
+      case Architecture::kGemma2:
+      case Architecture::kGemma3:
+        return {.before = true, .after = true};
+      case Architecture::kOlmo2:
+      case Architecture::kExaone4:
+        return {.before = false, .after = true};
+      default:
+        return {};
+    }
+  }
+
+  // Of queries and of keys: of each head, or of all of them together.
+  void HeadNorms(const std::string& block, uint32_t n) {
+    const uint64_t length = model_.key_length;
+    switch (model_.architecture) {
+      case Architecture::kQwen3:
+      case Architecture::kQwen3Moe:
+      case Architecture::kGemma3:
+      case Architecture::kExaone4:
+        Weight(block + "attn_q_norm", {length});
+        Weight(block + "attn_k_norm", {length});
+        break;
+      case Architecture::kOlmo2:
+      case Architecture::kOlmoe:
+        Weight(block + "attn_q_norm", {model_.head_count[n] * length});
+        Weight(block + "attn_k_norm", {model_.head_count_kv[n] * length});
+        break;
+      default:
+        break;
+    }
+  }
+
+  void FusedAttention(const std::string& block, uint32_t n) {
+    const uint64_t heads = model_.head_count[n];
+    const uint64_t heads_kv = model_.head_count_kv[n];
+    const uint64_t embedding = model_.embedding_length;
+    Matrix(block + "attn_qkv", embedding,
+           (heads + heads_kv) * model_.key_length + heads_kv * model_.value_length,
+           Need::kOptional);
+    Matrix(block + "attn_output", heads * model_.value_length, embedding, Need::kOptional);
   }
 
   void AddGpt2Block(uint32_t n) {

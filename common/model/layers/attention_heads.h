@@ -44,6 +44,12 @@ struct SeenKeys {
   std::span<const KeyRun> runs;
 };
 
+// What some models do to scores before they become weights.
+struct ScoreRules {
+  float soft_cap = 0.0f;              // 0: none
+  std::span<const float> sinks = {};  // of every head, or none
+};
+
 class AttentionHeads {
  public:
   // `math` outlives it.
@@ -60,7 +66,7 @@ class AttentionHeads {
 
   // What the first rows of query() come to, in attended(); seen_by(i) says which keys row i sees.
   template <typename Shape, typename SeenBy>
-  void Attend(const Shape& shape, const HeadCells& cells, size_t row_count,
+  void Attend(const Shape& shape, const ScoreRules& rules, const HeadCells& cells, size_t row_count,
               const SeenBy& seen_by) const;
 
  private:
@@ -72,8 +78,8 @@ class AttentionHeads {
 };
 
 template <typename Shape, typename SeenBy>
-void AttentionHeads::Attend(const Shape& shape, const HeadCells& cells, size_t row_count,
-                            const SeenBy& seen_by) const {
+void AttentionHeads::Attend(const Shape& shape, const ScoreRules& rules, const HeadCells& cells,
+                            size_t row_count, const SeenBy& seen_by) const {
   const uint32_t sharing = shape.head_count / shape.kv_head_count;
   math_->pool().ParallelFor(row_count * shape.kv_head_count, [&](size_t task) {
     const size_t i = task / shape.kv_head_count;
@@ -90,7 +96,9 @@ void AttentionHeads::Attend(const Shape& shape, const HeadCells& cells, size_t r
                              .runs = seen.runs.data(),
                              .run_count = static_cast<uint32_t>(seen.runs.size()),
                              .keys_at = cells.keys_at(kv_head),
-                             .values_at = cells.values_at(kv_head)});
+                             .values_at = cells.values_at(kv_head),
+                             .soft_cap = rules.soft_cap,
+                             .sinks = rules.sinks.empty() ? nullptr : &rules.sinks[first_head]});
   });
 }
 

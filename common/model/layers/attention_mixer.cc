@@ -33,7 +33,10 @@ absl::Status AttentionMixer::MakeTurns(std::span<const float> rope_divisors,
     const auto same = std::ranges::find(turns_, rope, &Turns::rope);
     turns_of_.push_back(static_cast<size_t>(same - turns_.begin()));
     if (same != turns_.end()) continue;
-    absl::StatusOr<RopeTable> table = RopeTable::Create(rope, rope_divisors);
+    const bool divides =
+        rope.scaling == RopeScaling::kLlama3 || rope.scaling == RopeScaling::kLongRope;
+    absl::StatusOr<RopeTable> table =
+        RopeTable::Create(rope, divides ? rope_divisors : std::span<const float>());
     if (!table.ok()) return Annotate(table.status(), spec_.name);
     Turns turns{.rope = rope, .table = *std::move(table), .memory = {}, .cosines = {}, .sines = {}};
     const uint32_t pairs = turns.table.pair_count();
@@ -73,7 +76,8 @@ void AttentionMixer::Mix(const MixerRun& run, const RowBlock& x, const RowBlock&
     if (!shape.cells_of) PlaceKeys(run, i, cells_of_row(i).own);
   });
   // Now every row's keys are where the rows below it look for them.
-  heads_.Attend(shape, cells, run.rows.size(), [&](size_t i) {
+  const ScoreRules rules = {.soft_cap = shape.soft_cap.value_or(0), .sinks = weights.sinks};
+  heads_.Attend(shape, rules, cells, run.rows.size(), [&](size_t i) {
     return SeenKeys{cells_of_row(i).first_index, cells_of_row(i).keys};
   });
   math_.Multiply(heads_.attended(), run.row_count(), shape.head_count * shape.value_length,

@@ -26,7 +26,7 @@ namespace outrider {
 
 class AttentionMixer final : public Mixer {
  public:
-  // `rope_divisors` are the model's rope_freqs.weight. All that is passed outlives it.
+  // `rope_divisors` are WeightStore::rope_freqs(). All that is passed outlives it.
   static absl::StatusOr<std::unique_ptr<AttentionMixer>> Create(
       const ModelSpec& spec, std::span<const float> rope_divisors, const MemoryLayout& cache,
       RowMath& math, uint32_t row_count_max);

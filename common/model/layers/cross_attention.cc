@@ -31,7 +31,7 @@ void CrossAttention::Apply(const MixerRun& run, const RowBlock& x, const RowBloc
   const CrossAttentionSpec& shape = *spec_.layers[run.layer].cross_attention;
   const CrossAttentionWeights& weights = run.weights.cross_attention;
   math_.Multiply(x, run.row_count(), spec_.embedding_length, {{weights.query, heads_.query()}});
-  heads_.Attend(shape, cache_.encoder(run.layer), run.rows.size(), [&](size_t i) {
+  heads_.Attend(shape, {}, cache_.encoder(run.layer), run.rows.size(), [&](size_t i) {
     return SeenKeys{0, run.batch.rows()[run.rows[i]].encoder_keys};
   });
   math_.Multiply(heads_.attended(), run.row_count(), shape.head_count * shape.value_length,

@@ -28,6 +28,10 @@ class FeedForward {
   void Apply(const FeedForwardSpec& shape, const FeedForwardWeights& weights, const RowBlock& x,
              uint32_t row_count, const RowBlock& out);
 
+  // out = g * (what the layer's shared expert makes of x), g between 0 and 1 by x and its gate.
+  void ApplyShared(const FeedForwardSpec& shape, const SharedExpertWeights& weights,
+                   const RowBlock& x, uint32_t row_count, const RowBlock& out);
+
  private:
   FeedForward(const ModelSpec& spec, RowMath& math) : spec_(spec), math_(math) {}
 
@@ -35,6 +39,7 @@ class FeedForward {
   RowMath& math_;
   PageBuffer memory_;  // what the rows below are pieces of
   RowBlock gate_, up_;
+  RowBlock share_;  // [rows, 1]: g of the shared expert
 };
 
 }  // namespace outrider

@@ -13,7 +13,8 @@ namespace {
 uint32_t InputsMax(const ModelSpec& spec) {
   uint32_t inputs = spec.embedding_length;
   for (const LayerSpec& layer : spec.layers) {
-    inputs = std::max(inputs, layer.feed_forward.length);
+    inputs =
+        std::max({inputs, layer.feed_forward.length, layer.feed_forward.shared_length.value_or(0)});
     if (const AttentionSpec* const shape = layer.attention(); shape != nullptr) {
       inputs = std::max(inputs, shape->head_count * shape->value_length);
     }
@@ -44,7 +45,11 @@ absl::StatusOr<std::unique_ptr<RowMath>> RowMath::Create(const ModelSpec& spec,
 
 RowMath::RowMath(const ModelSpec& spec, const Kernels& kernels, ThreadPool& pool,
                  Multiplier multiplier)
-    : spec_(spec), kernels_(kernels.rows), pool_(pool), multiplier_(std::move(multiplier)) {
+    : zeros_(spec.norm == NormKind::kLayer ? spec.embedding_length : 0),
+      spec_(spec),
+      kernels_(kernels.rows),
+      pool_(pool),
+      multiplier_(std::move(multiplier)) {
   products_.reserve(2 * ExpertCountMax(spec));
 }
 
@@ -52,8 +57,9 @@ void RowMath::Normalize(const Norm& norm, const float* x, float* out) const {
   if (spec_.norm == NormKind::kRms) {
     kernels_.rms_norm(x, norm.weight.data(), spec_.norm_epsilon, spec_.embedding_length, out);
   } else {
-    kernels_.layer_norm(x, norm.weight.data(), norm.bias.data(), spec_.norm_epsilon,
-                        spec_.embedding_length, out);
+    const float* const bias = norm.bias.empty() ? zeros_.data() : norm.bias.data();
+    kernels_.layer_norm(x, norm.weight.data(), bias, spec_.norm_epsilon, spec_.embedding_length,
+                        out);
   }
 }
 
@@ -65,6 +71,14 @@ void RowMath::Normalize(const Norm& norm, const RowBlock& x, uint32_t row_count,
 void RowMath::Add(const RowBlock& x, const RowBlock& y, uint32_t row_count) const {
   ForEachRow(row_count,
              [&](size_t i) { kernels_.add(x.row(i), y.row(i), spec_.embedding_length); });
+}
+
+void RowMath::Scale(float scale, const RowBlock& x, uint32_t row_count) const {
+  if (scale == 1.0f) return;
+  ForEachRow(row_count, [&](size_t i) {
+    const WeightedRow scaled = {x.row(i), scale};
+    kernels_.weighted_sum(&scaled, 1, spec_.embedding_length, x.row(i));
+  });
 }
 
 void RowMath::Multiply(const RowBlock& x, uint32_t row_count, uint32_t inputs,

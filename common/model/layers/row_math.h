@@ -40,6 +40,9 @@ class RowMath {
   // x += y, likewise.
   void Add(const RowBlock& x, const RowBlock& y, uint32_t row_count) const;
 
+  // x *= scale, likewise; nothing for a scale of 1.
+  void Scale(float scale, const RowBlock& x, uint32_t row_count) const;
+
   // Several matrices times the same rows, and their biases.
   struct Output {
     const Linear& linear;
@@ -75,6 +78,8 @@ class RowMath {
 
  private:
   RowMath(const ModelSpec& spec, const Kernels& kernels, ThreadPool& pool, Multiplier multiplier);
+
+  std::vector<float> zeros_;  // the bias of a layer norm that has none
 
   const ModelSpec& spec_;
   const RowKernels& kernels_;

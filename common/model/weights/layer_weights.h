@@ -1,6 +1,6 @@
 // A model's weights as the forward pass takes them: views of memory a WeightStore keeps, one struct
 // for every architecture. What a model does not have is empty: a norm without a bias is an RMS
-// norm, a product without a bias adds nothing, no gate means act(up x).
+// norm or one of zeros, a product without a bias adds nothing, no gate means act(up x).
 #pragma once
 
 #include <span>
@@ -26,6 +26,12 @@ struct FeedForwardWeights {
   Linear down;
 };
 
+// Of the expert that every row of a layer goes to; its gate is one output, so a vector.
+struct SharedExpertWeights {
+  FeedForwardWeights feed_forward;
+  std::span<const float> gate;
+};
+
 // Around a part of a layer, those it has:  hidden = sum(hidden + after(part(before(hidden))))
 struct PartNorms {
   Norm before;
@@ -33,13 +39,15 @@ struct PartNorms {
   Norm sum;
 };
 
-// GPT-2 keeps query, key and value projections in one matrix; its rows are three matrices here.
+// GPT-2 and Phi 3 keep query, key and value projections in one matrix; its rows are three matrices
+// here.
 struct AttentionWeights {
   Linear query;
   Linear key;
   Linear value;
   std::span<const float> query_norm;  // of one head; Qwen 3
   std::span<const float> key_norm;
+  std::span<const float> sinks;  // of each head, where they have any; gpt-oss
   Linear output;
 };
 
@@ -61,13 +69,16 @@ struct LayerWeights {
   PartNorms feed_forward_norms;
   FeedForwardWeights feed_forward;  // or
   Linear router;                    // where there are experts
+  SharedExpertWeights shared;       // beside them
 };
 
 // What stands before the first layer.
 struct EntryWeights {
-  WeightMatrix embeddings;            // a row a token
-  WeightMatrix positions;             // a row a position, where they are learned
-  std::span<const float> rope_freqs;  // llama3 scaling: a factor for each pair
+  WeightMatrix embeddings;  // a row a token
+  WeightMatrix positions;   // a row a position, where they are learned
+  // A factor for each pair: llama3 scaling's, or those of longrope's two that turn.
+  std::span<const float> rope_freqs;
+  std::span<const float> unused_rope_freqs;  // longrope's others, which only the content hash needs
 };
 
 // What stands after the last.

@@ -1,5 +1,7 @@
 #include "common/model/weights/load_plan.h"
 
+#include <algorithm>
+
 #include "common/base/buffer.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -42,6 +44,7 @@ void Move(EntryWeights& view, const std::byte* slot) {
   Move(view.embeddings, slot);
   Move(view.positions, slot);
   Move(view.rope_freqs, slot);
+  Move(view.unused_rope_freqs, slot);
 }
 
 void Move(HeadWeights& view, const std::byte* slot) {
@@ -51,6 +54,11 @@ void Move(HeadWeights& view, const std::byte* slot) {
 
 void Move(FeedForwardWeights& view, const std::byte* slot) {
   for (Linear* const linear : {&view.gate, &view.up, &view.down}) Move(*linear, slot);
+}
+
+void Move(SharedExpertWeights& view, const std::byte* slot) {
+  Move(view.feed_forward, slot);
+  Move(view.gate, slot);
 }
 
 void Move(PartNorms& view, const std::byte* slot) {
@@ -63,6 +71,7 @@ void Move(AttentionWeights& view, const std::byte* slot) {
   }
   Move(view.query_norm, slot);
   Move(view.key_norm, slot);
+  Move(view.sinks, slot);
 }
 
 void Move(CrossAttentionWeights& view, const std::byte* slot) {
@@ -80,6 +89,7 @@ void Move(LayerWeights& view, const std::byte* slot) {
   Move(view.cross_attention, slot);
   Move(view.feed_forward, slot);
   Move(view.router, slot);
+  Move(view.shared, slot);
 }
 
 // Puts the tensors of one key one after another.
@@ -131,11 +141,6 @@ class Planning {
     }
   }
 
-  const ModelTensor* Find(std::string_view name, std::string_view ending) const {
-    return model_.Find(Concat(name, ending));
-  }
-
- private:
   void AddVector(std::string_view name, uint64_t first, uint64_t count,
                  std::span<const float>& view) {
     if (const ModelTensor* const tensor = model_.Find(name); tensor != nullptr) {
@@ -145,6 +150,11 @@ class Planning {
     }
   }
 
+  const ModelTensor* Find(std::string_view name, std::string_view ending) const {
+    return model_.Find(Concat(name, ending));
+  }
+
+ private:
   size_t Place(size_t bytes) {
     const size_t at = plan_.slot_bytes;
     plan_.slot_bytes += (bytes + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
@@ -155,7 +165,7 @@ class Planning {
   LoadPlan<Weights>& plan_;
 };
 
-// GPT-2 has the three in one.
+// GPT-2 and Phi 3 have the three in one.
 void AddQueryKeyValue(const std::string& block, const AttentionSpec& shape,
                       Planning<LayerWeights>& planning, AttentionWeights& weights) {
   const std::string fused = block + "attn_qkv";
@@ -173,11 +183,32 @@ void AddQueryKeyValue(const std::string& block, const AttentionSpec& shape,
   planning.AddRows(fused, queries + keys, values, weights.value);
 }
 
+// Phi 3 has the gate's rows and then those it gates in one.
+void AddGateAndUp(const std::string& block, const FeedForwardSpec& shape,
+                  Planning<LayerWeights>& planning, FeedForwardWeights& weights) {
+  const std::string up = block + "ffn_up";
+  const ModelTensor* const tensor = planning.Find(up, ".weight");
+  if (tensor == nullptr || tensor->row_count() != 2 * uint64_t{shape.length}) {
+    planning.Add(block + "ffn_gate", weights.gate);
+    planning.Add(up, weights.up);
+    return;
+  }
+  planning.AddRows(up, 0, shape.length, weights.gate);
+  planning.AddRows(up, shape.length, shape.length, weights.up);
+}
+
+bool TurnsByLongFactors(const ModelSpec& spec) {
+  return std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
+    return layer.attention() != nullptr && layer.attention()->rope.is_long;
+  });
+}
+
 void AddAttention(const std::string& block, const AttentionSpec& shape,
                   Planning<LayerWeights>& planning, AttentionWeights& weights) {
   AddQueryKeyValue(block, shape, planning, weights);
   planning.AddVector(block + "attn_q_norm.weight", weights.query_norm);
   planning.AddVector(block + "attn_k_norm.weight", weights.key_norm);
+  planning.AddVector(block + "attn_sinks.weight", weights.sinks);
   planning.Add(block + "attn_output", weights.output);
 }
 
@@ -202,6 +233,11 @@ LoadPlan<EntryWeights> LoadPlanner::Entry() const {
   if (!spec_.tied_embeddings) planning.AddTable("token_embd.weight", entry.embeddings);
   planning.AddTable("position_embd.weight", entry.positions);
   planning.AddVector("rope_freqs.weight", entry.rope_freqs);
+  const bool is_long = TurnsByLongFactors(spec_);
+  planning.AddVector("rope_factors_long.weight",
+                     is_long ? entry.rope_freqs : entry.unused_rope_freqs);
+  planning.AddVector("rope_factors_short.weight",
+                     is_long ? entry.unused_rope_freqs : entry.rope_freqs);
   return plan;
 }
 
@@ -223,14 +259,23 @@ LoadPlan<LayerWeights> LoadPlanner::Layer(uint32_t layer) const {
   Planning planning(model_, plan);
   const std::string block = Concat("blk.", layer, ".");
   planning.Add(block + "attn_norm", weights.mixer_norms.before);
+  // gpt-oss calls the norm before its feed-forward part so.
+  const bool has_own_norms = planning.Find(block + "ffn_norm", ".weight") != nullptr ||
+                             planning.Find(block + "post_ffw_norm", ".weight") != nullptr;
+  planning.Add(block + "post_attention_norm",
+               has_own_norms ? weights.mixer_norms.after : weights.feed_forward_norms.before);
   if (const AttentionSpec* const shape = spec_.layers[layer].attention(); shape != nullptr) {
     AddAttention(block, *shape, planning, weights.attention);
   }
   planning.Add(block + "ffn_norm", weights.feed_forward_norms.before);
-  planning.Add(block + "ffn_gate", weights.feed_forward.gate);
-  planning.Add(block + "ffn_up", weights.feed_forward.up);
+  planning.Add(block + "post_ffw_norm", weights.feed_forward_norms.after);
+  AddGateAndUp(block, spec_.layers[layer].feed_forward, planning, weights.feed_forward);
   planning.Add(block + "ffn_down", weights.feed_forward.down);
   planning.Add(block + "ffn_gate_inp", weights.router);
+  planning.AddVector(block + "ffn_gate_inp_shexp.weight", weights.shared.gate);
+  planning.Add(block + "ffn_gate_shexp", weights.shared.feed_forward.gate);
+  planning.Add(block + "ffn_up_shexp", weights.shared.feed_forward.up);
+  planning.Add(block + "ffn_down_shexp", weights.shared.feed_forward.down);
   return plan;
 }
 
@@ -244,6 +289,7 @@ LoadPlan<FeedForwardWeights> LoadPlanner::Expert(uint32_t layer, uint32_t expert
     if (stacked == nullptr) return planning.Add(Concat(stem, ".", expert), linear);
     const uint64_t rows = stacked->dims[1];
     planning.AddMatrix(*stacked, expert * rows, rows, WeightLayout::kPanels, linear.matrix);
+    planning.AddVector(stem + "_exps.bias", expert * rows, rows, linear.bias);
   };
   add("ffn_gate", plan.offsets.gate);
   add("ffn_up", plan.offsets.up);

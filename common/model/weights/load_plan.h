@@ -29,7 +29,7 @@ struct MatrixPart {
   size_t bytes;
 };
 
-// Elements [first, first + count) of a vector, as F32.
+// Elements [first, first + count) of a vector, as F32; or of an expert's row of a matrix of biases.
 struct VectorPart {
   const ModelTensor* tensor;
   uint64_t first;

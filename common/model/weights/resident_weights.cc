@@ -1,6 +1,7 @@
 #include "common/model/weights/resident_weights.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <utility>
@@ -95,12 +96,18 @@ class Loader {
 
   absl::Status Load(const VectorPart& part, std::byte* slot) {
     const ModelTensor& tensor = *part.tensor;
-    std::vector<std::byte> stored(tensor.bytes);
+    const uint64_t row = part.first / tensor.dims[0];
+    std::vector<std::byte> stored(RowBytes(tensor.type, tensor.dims[0]));
     std::vector<float> values(tensor.dims[0]);
-    OUTRIDER_RETURN_IF_ERROR(model_.ReadRows(tensor, 0, 1, stored));
+    OUTRIDER_RETURN_IF_ERROR(model_.ReadRows(tensor, row, 1, stored));
     OUTRIDER_RETURN_IF_ERROR(Dequantize(tensor.type, stored, values));
-    std::copy_n(values.data() + part.first, part.count, reinterpret_cast<float*>(slot + part.at));
-    hasher_.AddVector(tensor, values);
+    std::copy_n(values.data() + part.first % tensor.dims[0], part.count,
+                reinterpret_cast<float*>(slot + part.at));
+    if (tensor.dims.size() == 1) {
+      hasher_.AddVector(tensor, values);
+    } else {
+      hasher_.AddHashedRows(tensor, row, std::array{HashBytes(stored, 0)});
+    }
     return absl::OkStatus();
   }
 

@@ -61,6 +61,18 @@ size_t RouterBytes(std::span<const FlashRead> reads) {
   return RoundUp(reads.front().part.bytes, kVectorAlignment);
 }
 
+// A router's bias would have to be kept beside it, and an expert's read with it.
+absl::Status CheckRouters(const ModelFile& model, const ModelSpec& spec, const std::string& path) {
+  for (uint32_t n = 0; n < spec.layer_count(); ++n) {
+    const std::string bias = Concat("blk.", n, ".ffn_gate_inp.bias");
+    if (model.Find(bias) == nullptr) continue;
+    return Unimplemented(path, ": tensor ", bias,
+                         ": routers and experts with biases cannot be read from flash yet; give "
+                         "the whole model memory");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<std::unique_ptr<DirectFile>>> OpenAll(const ModelFile& model,
                                                                  const StreamOptions& options) {
   std::vector<std::unique_ptr<DirectFile>> files;
@@ -89,6 +101,7 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
     weights->waits_track_ = options.trace->AddTrack("waits for flash");
   }
   OUTRIDER_ASSIGN_OR_RETURN(weights->table_files_, OpenAll(model, options));
+  OUTRIDER_RETURN_IF_ERROR(CheckRouters(model, spec, path));
   OUTRIDER_RETURN_IF_ERROR(weights->Plan(model, spec, options));
   OUTRIDER_RETURN_IF_ERROR(weights->TakeMemory(options));
   OUTRIDER_RETURN_IF_ERROR(weights->ReadEntry(model, spec));
@@ -222,7 +235,8 @@ absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec
   size_t at = 0;
   for (const VectorPart& part : plan.vectors) {
     const auto* const values = reinterpret_cast<const float*>(vectors.data() + at);
-    rope_freqs_.assign(values, values + part.count);
+    const bool is_used = part.at == reinterpret_cast<size_t>(plan.offsets.rope_freqs.data());
+    if (is_used) rope_freqs_.assign(values, values + part.count);
     at += part.count * sizeof(float);
   }
   const bool in_head = spec.tied_embeddings && units_.back().is_pinned;

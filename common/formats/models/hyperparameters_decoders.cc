@@ -1,0 +1,550 @@
+// config.json of decoders with rope: Llama and all that came after it.
+//
+// What a family fixes by its name is a line of kFamilies; what its config.json says that others' do
+// not is read by a function of its own.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/formats/models/hyperparameters.h"
+#include "common/formats/models/hyperparameters_config_parts.h"
+#include "common/formats/models/hyperparameters_gguf_names.h"
+#include "common/formats/models/hyperparameters_rules.h"
+#include "common/formats/models/json_section.h"
+
+namespace outrider {
+
+absl::StatusOr<Activation> ActivationFromName(const Section& config, const char* key,
+                                              std::string_view name) {
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu") return Activation::kGeluErf;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") {
+    return Activation::kGeluTanh;
+  }
+  if (name == "relu") return Activation::kRelu;
+  return config.Unsupported(key, " names activation \"", name,
+                            "\"; supported are silu, gelu, gelu_new and relu");
+}
+
+absl::Status ReadActivation(const Section& config, const char* key, const char* fallback,
+                            Hyperparameters& model) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string name, config.TextOr(key, fallback));
+  OUTRIDER_ASSIGN_OR_RETURN(model.activation, ActivationFromName(config, key, name));
+  return absl::OkStatus();
+}
+
+void FillHeads(Hyperparameters& model, uint32_t heads, uint32_t heads_kv) {
+  model.head_count.assign(model.total_block_count(), heads);
+  model.head_count_kv.assign(model.total_block_count(), heads_kv);
+}
+
+absl::StatusOr<uint32_t> SharedHeadLength(const Section& config, const char* embedding_key,
+                                          const char* heads_key, uint32_t embedding,
+                                          uint32_t heads) {
+  if (embedding % heads != 0) {
+    return config.Invalid(embedding_key, " is ", embedding, ", no multiple of ", heads_key, ", ",
+                          heads);
+  }
+  return embedding / heads;
+}
+
+absl::StatusOr<uint32_t> ExpertCount(const Section& config) {
+  return config.Has("num_local_experts") ? config.Count("num_local_experts", kMaxExpertCount)
+                                         : config.Count("num_experts", kMaxExpertCount);
+}
+
+namespace {
+
+// Of which blocks a model's window may be.
+enum class Windows {
+  kNone,    // there are none
+  kByFlag,  // all or none, and only with use_sliding_window
+  kByKey,   // all or none
+  kMixed,   // each by its own
+};
+
+struct DecoderFamily {
+  const char* model_type;
+  Architecture architecture;
+  float norm_epsilon;   // transformers' default
+  bool needs_heads_kv;  // its default is the size of one model, so the key must be there
+  Windows windows;
+  bool tied = false;           // by default
+  float part_turned = 1.0f;    // of a head, by default
+  bool may_turn_part = false;  // of a head
+};
+
+constexpr std::array kFamilies = {
+    DecoderFamily{"llama", Architecture::kLlama, 1e-6f, false, Windows::kByFlag},
+    DecoderFamily{"mistral", Architecture::kLlama, 1e-6f, true, Windows::kByKey},
+    DecoderFamily{"ministral", Architecture::kLlama, 1e-6f, true, Windows::kByKey},
+    DecoderFamily{"mixtral", Architecture::kLlama, 1e-5f, true, Windows::kByKey},
+    DecoderFamily{"qwen2", Architecture::kQwen2, 1e-6f, true, Windows::kByFlag},
+    DecoderFamily{"qwen2_moe", Architecture::kQwen2Moe, 1e-6f, true, Windows::kByFlag},
+    DecoderFamily{"qwen3", Architecture::kQwen3, 1e-6f, true, Windows::kByFlag},
+    DecoderFamily{"qwen3_moe", Architecture::kQwen3Moe, 1e-6f, true, Windows::kByFlag},
+    DecoderFamily{"olmo2", Architecture::kOlmo2, 1e-5f, false, Windows::kNone},
+    DecoderFamily{"olmoe", Architecture::kOlmoe, 1e-5f, false, Windows::kByFlag},
+    DecoderFamily{"gemma", Architecture::kGemma, 1e-6f, true, Windows::kNone, true},
+    DecoderFamily{"gemma2", Architecture::kGemma2, 1e-6f, true, Windows::kMixed, true},
+    DecoderFamily{"gemma3_text", Architecture::kGemma3, 1e-6f, true, Windows::kMixed, true},
+    DecoderFamily{"phi3", Architecture::kPhi3, 1e-5f, false, Windows::kByKey, false, 1.0f, true},
+    DecoderFamily{"smollm3", Architecture::kSmolLm3, 1e-6f, true, Windows::kNone, true},
+    DecoderFamily{"granite", Architecture::kGranite, 1e-6f, false, Windows::kNone},
+    DecoderFamily{"stablelm", Architecture::kStableLm, 1e-5f, true, Windows::kNone, false, 0.25f,
+                  true},
+    DecoderFamily{"cohere2", Architecture::kCohere2, 1e-5f, false, Windows::kMixed, true},
+    DecoderFamily{"exaone4", Architecture::kExaone4, 1e-5f, true, Windows::kMixed},
+};
+
+// --- rope ---
+
+// What a dictionary of scaling leaves to the keys beside it.
+struct RopeSurroundings {
+  const Section& config;
+  uint32_t context_length;
+  uint32_t key_length;
+  bool may_turn_part;
+};
+
+absl::Status ReadPartTurned(const Section& section, const RopeSurroundings& around, float fallback,
+                            Rope& rope) {
+  constexpr const char* kKey = "partial_rotary_factor";
+  OUTRIDER_ASSIGN_OR_RETURN(const float part, section.PositiveOr(kKey, fallback));
+  if (part > 1.0f) return section.Invalid(kKey, " is ", part, ", more than all of a head");
+  if (part != 1.0f && !around.may_turn_part) {
+    return section.Unsupported(kKey, " is ", part, ", but only whole heads can be turned");
+  }
+  // As transformers rounds it: down.
+  rope.dimension_count = static_cast<uint32_t>(static_cast<float>(around.key_length) * part);
+  if (rope.dimension_count == 0) return section.Invalid(kKey, " is ", part, ": nothing would turn");
+  return absl::OkStatus();
+}
+
+absl::Status ReadLongFactors(const Section& scaling, const char* key, uint32_t count,
+                             std::vector<float>& factors) {
+  const Json* const values = scaling.Find(key);
+  if (values == nullptr) return scaling.Missing(key);
+  if (!values->is_array() || values->size() != count) {
+    return scaling.Invalid(key, " must list ", count, " numbers, one for each pair that turns");
+  }
+  for (const Json& value : *values) {
+    if (!value.is_number() || !IsPositiveFloat(value.get<double>())) {
+      return scaling.Invalid(key, " lists what is no finite number above zero");
+    }
+    factors.push_back(value.get<float>());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadLongRope(const Section& scaling, const RopeSurroundings& around, Rope& rope) {
+  rope.scaling = RopeScaling::kLongRope;
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  const Section& from = scaling.Has(kOriginal) ? scaling : around.config;
+  OUTRIDER_ASSIGN_OR_RETURN(rope.original_context_length, from.Count(kOriginal, kMaxContext));
+  const uint32_t pairs = rope.dimension_count / 2;
+  OUTRIDER_RETURN_IF_ERROR(ReadLongFactors(scaling, "short_factor", pairs, rope.short_factors));
+  OUTRIDER_RETURN_IF_ERROR(ReadLongFactors(scaling, "long_factor", pairs, rope.long_factors));
+  for (const char* key : {"short_mscale", "long_mscale"}) {
+    if (scaling.Has(key)) return scaling.Unsupported(key, " of longrope scaling is not supported");
+  }
+  double factor = static_cast<double>(around.context_length) / rope.original_context_length;
+  if (scaling.Has("factor")) {
+    OUTRIDER_ASSIGN_OR_RETURN(factor, scaling.Positive("factor"));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(
+      rope.attention_factor,
+      scaling.PositiveOr("attention_factor",
+                         LongRopeAttentionFactor(factor, rope.original_context_length)));
+  return absl::OkStatus();
+}
+
+absl::Status ReadLlama3(const Section& scaling, Rope& rope) {
+  rope.scaling = RopeScaling::kLlama3;
+  OUTRIDER_ASSIGN_OR_RETURN(rope.factor, scaling.Positive("factor"));
+  OUTRIDER_ASSIGN_OR_RETURN(rope.low_frequency_factor, scaling.Positive("low_freq_factor"));
+  OUTRIDER_ASSIGN_OR_RETURN(rope.high_frequency_factor, scaling.Positive("high_freq_factor"));
+  OUTRIDER_ASSIGN_OR_RETURN(rope.original_context_length,
+                            scaling.Count("original_max_position_embeddings", kMaxContext));
+  if (rope.high_frequency_factor <= rope.low_frequency_factor) {
+    return scaling.Invalid("high_freq_factor", " is ", rope.high_frequency_factor,
+                           ", must exceed low_freq_factor, ", rope.low_frequency_factor);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadYarn(const Section& scaling, uint32_t context_length, Rope& rope) {
+  rope.scaling = RopeScaling::kYarn;
+  for (const char* key : {"mscale", "mscale_all_dim", "truncate"}) {
+    if (scaling.Has(key)) return scaling.Unsupported(key, " of yarn scaling is not supported");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(
+      rope.original_context_length,
+      scaling.CountOr("original_max_position_embeddings", kMaxContext, context_length));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      rope.factor,
+      scaling.PositiveOr("factor", static_cast<float>(context_length) /
+                                       static_cast<float>(rope.original_context_length)));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      rope.attention_factor,
+      scaling.PositiveOr("attention_factor", YarnAttentionFactor(rope.factor)));
+  OUTRIDER_ASSIGN_OR_RETURN(rope.yarn_beta_fast, scaling.PositiveOr("beta_fast", 32.0f));
+  OUTRIDER_ASSIGN_OR_RETURN(rope.yarn_beta_slow, scaling.PositiveOr("beta_slow", 1.0f));
+  return absl::OkStatus();
+}
+
+// transformers 5 keeps everything in rope_parameters; before that there were rope_theta and
+// rope_scaling, whose "rope_type" was once "type".
+absl::Status ReadRopeScaling(const Section& scaling, const RopeSurroundings& around, Rope& rope) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string old_type, scaling.TextOr("type", "default"));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string type, scaling.TextOr("rope_type", old_type));
+  OUTRIDER_ASSIGN_OR_RETURN(rope.base, scaling.PositiveOr("rope_theta", rope.base));
+  if (scaling.Has("partial_rotary_factor")) {
+    OUTRIDER_RETURN_IF_ERROR(ReadPartTurned(scaling, around, 1.0f, rope));
+  }
+  if (type == "default") return absl::OkStatus();
+  if (type == "linear") {
+    rope.scaling = RopeScaling::kLinear;
+    OUTRIDER_ASSIGN_OR_RETURN(rope.factor, scaling.Positive("factor"));
+    return absl::OkStatus();
+  }
+  if (type == "llama3") return ReadLlama3(scaling, rope);
+  // Phi 3's first files call it otherwise.
+  const bool has_long_factors = scaling.Has("long_factor");
+  if (type == "longrope" || (has_long_factors && (type == "su" || type == "yarn"))) {
+    return ReadLongRope(scaling, around, rope);
+  }
+  if (type == "yarn") return ReadYarn(scaling, around.context_length, rope);
+  return scaling.Unsupported("rope_type", " is \"", type,
+                             "\"; supported are default, linear, yarn, longrope and llama3");
+}
+
+// One for all blocks, or one for those with the window and one for the others.
+absl::Status ReadRopes(const Section& all, const RopeSurroundings& around, Hyperparameters& model) {
+  const Json* const full = all.Find("full_attention");
+  if (full == nullptr || !full->is_object()) return ReadRopeScaling(all, around, model.rope);
+  Rope window = model.rope;
+  OUTRIDER_RETURN_IF_ERROR(
+      ReadRopeScaling(Section(*full, all.file(), all.Name("full_attention.")), around, model.rope));
+  if (const Json* const sliding = all.Find("sliding_attention"); sliding != nullptr) {
+    if (!sliding->is_object()) {
+      return all.Invalid("sliding_attention", " is ", sliding->type_name(), ", not an object");
+    }
+    OUTRIDER_RETURN_IF_ERROR(ReadRopeScaling(
+        Section(*sliding, all.file(), all.Name("sliding_attention.")), around, window));
+  }
+  if (model.sliding_window && window != model.rope) model.window_rope = window;
+  return absl::OkStatus();
+}
+
+absl::Status ReadRope(const Section& config, const DecoderFamily& family, Hyperparameters& model) {
+  const RopeSurroundings around = {config, model.context_length, model.key_length,
+                                   family.may_turn_part};
+  OUTRIDER_ASSIGN_OR_RETURN(model.rope.base, config.PositiveOr("rope_theta", model.rope.base));
+  OUTRIDER_RETURN_IF_ERROR(ReadPartTurned(config, around, family.part_turned, model.rope));
+  if (family.architecture == Architecture::kGemma3 && model.sliding_window) {
+    OUTRIDER_ASSIGN_OR_RETURN(const float base,
+                              config.PositiveOr("rope_local_base_freq", kGemma3WindowBase));
+    model.window_rope = model.rope;
+    model.window_rope->base = base;
+  }
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    const Json* scaling = config.Find(key);
+    if (scaling == nullptr) continue;
+    if (!scaling->is_object()) {
+      return config.Invalid(key, " is ", scaling->type_name(), ", not an object");
+    }
+    OUTRIDER_RETURN_IF_ERROR(
+        ReadRopes(Section(*scaling, config.file(), Concat(key, ".")), around, model));
+    break;
+  }
+  if (model.window_rope == model.rope) model.window_rope.reset();
+  return absl::OkStatus();
+}
+
+// --- attention windows ---
+
+// "sliding_attention" or "full_attention" for every block.
+absl::StatusOr<std::vector<bool>> ReadLayerTypes(const Section& config, const Json& types,
+                                                 uint32_t block_count) {
+  if (!types.is_array() || types.size() != block_count) {
+    return config.Invalid("layer_types", " must list ", block_count, " blocks");
+  }
+  std::vector<bool> blocks;
+  for (const Json& type : types) {
+    if (type != "sliding_attention" && type != "full_attention") {
+      return config.Unsupported("layer_types", " may list full_attention and sliding_attention");
+    }
+    blocks.push_back(type == "sliding_attention");
+  }
+  return blocks;
+}
+
+// Where there is no list of blocks: a number n, and every n-th sees everything, or a word of which
+// each L is a block with the window ("LLLG").
+absl::StatusOr<std::vector<bool>> ReadPattern(const Section& config, const Hyperparameters& model) {
+  for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern"}) {
+    const Json* const pattern = config.Find(key);
+    if (pattern == nullptr) continue;
+    if (!pattern->is_string()) {
+      OUTRIDER_ASSIGN_OR_RETURN(const uint32_t step, config.Count(key, kMaxBlockCount));
+      return AllButEvery(step, model.block_count);
+    }
+    const std::string word = pattern->get<std::string>();
+    if (word.empty()) return config.Invalid(key, " is empty");
+    std::vector<bool> blocks;
+    for (uint32_t block = 0; block < model.block_count; ++block) {
+      blocks.push_back(word[block % word.size()] == 'L');
+    }
+    return blocks;
+  }
+  return AllButEvery(WindowStep(model.architecture), model.block_count);
+}
+
+// Older Qwen files give the first block that has the window.
+absl::StatusOr<std::vector<bool>> ReadFirstWithWindow(const Section& config, uint32_t block_count) {
+  std::vector<bool> blocks(block_count, true);
+  if (!config.Has("max_window_layers")) return blocks;
+  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t full,
+                            config.CountOrZero("max_window_layers", kMaxBlockCount, 0));
+  for (uint32_t block = 0; block < block_count; ++block) blocks[block] = block >= full;
+  return blocks;
+}
+
+absl::Status ReadSlidingWindow(const Section& config, Windows windows, Hyperparameters& model) {
+  OUTRIDER_ASSIGN_OR_RETURN(const bool used,
+                            config.FlagOr("use_sliding_window", windows != Windows::kByFlag));
+  if (windows == Windows::kNone) {
+    OUTRIDER_ASSIGN_OR_RETURN(const bool asked, config.FlagOr("use_sliding_window", false));
+    if (asked) return config.Unsupported("use_sliding_window", " is not supported of this family");
+    return absl::OkStatus();
+  }
+  if (!used || !config.Has("sliding_window")) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(model.sliding_window, config.Count("sliding_window", kMaxContext));
+  const Json* const types = config.Find("layer_types");
+  absl::StatusOr<std::vector<bool>> blocks =
+      types != nullptr             ? ReadLayerTypes(config, *types, model.block_count)
+      : windows == Windows::kMixed ? ReadPattern(config, model)
+                                   : ReadFirstWithWindow(config, model.block_count);
+  OUTRIDER_ASSIGN_OR_RETURN(model.window_blocks, std::move(blocks));
+  NormalizeWindows(model);
+  if (!model.window_blocks.empty() && windows != Windows::kMixed) {
+    const auto count = std::ranges::count(model.window_blocks, true);
+    return config.Unsupported("sliding_window", " holds for ", count, " of ", model.block_count,
+                              " blocks; it must hold for all or none");
+  }
+  return absl::OkStatus();
+}
+
+// --- experts ---
+
+// Qwen: a block is dense when it is listed, or when its number is no multiple of the step.
+absl::Status ReadExpertBlocks(const Section& config, Hyperparameters& model) {
+  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t step,
+                            config.CountOr("decoder_sparse_step", kMaxBlockCount, 1));
+  model.experts.blocks.resize(model.block_count);
+  for (uint32_t block = 0; block < model.block_count; ++block) {
+    model.experts.blocks[block] = (block + 1) % step == 0;
+  }
+  const Json* dense = config.Find("mlp_only_layers");
+  if (dense == nullptr) return absl::OkStatus();
+  if (!dense->is_array()) return config.Invalid("mlp_only_layers", " is not an array");
+  for (const Json& block : *dense) {
+    if (!block.is_number_unsigned() || block.get<uint64_t>() >= model.block_count) {
+      return config.Invalid("mlp_only_layers", " names a block that is not there; there are ",
+                            model.block_count);
+    }
+    model.experts.blocks[block.get<size_t>()] = false;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadExperts(const Section& config, std::string_view model_type,
+                         Hyperparameters& model) {
+  Experts& experts = model.experts;
+  OUTRIDER_ASSIGN_OR_RETURN(experts.count, ExpertCount(config));
+  OUTRIDER_ASSIGN_OR_RETURN(experts.used_count,
+                            config.Count("num_experts_per_tok", kMaxExpertCount));
+  const bool own_length = model_type == "qwen2_moe" || model_type == "qwen3_moe";
+  OUTRIDER_ASSIGN_OR_RETURN(
+      experts.feed_forward_length,
+      config.Count(own_length ? "moe_intermediate_size" : "intermediate_size", kMaxWidth));
+  if (model_type == "qwen2_moe") {
+    OUTRIDER_ASSIGN_OR_RETURN(experts.shared_feed_forward_length,
+                              config.Count("shared_expert_intermediate_size", kMaxWidth));
+  }
+  // Mixtral always renormalises; the others have a key for it.
+  OUTRIDER_ASSIGN_OR_RETURN(experts.renormalize,
+                            config.FlagOr("norm_topk_prob", model_type == "mixtral"));
+  return ReadExpertBlocks(config, model);
+}
+
+// --- what single families have ---
+
+absl::StatusOr<float> ReadSoftCap(const Section& config, const char* key, float fallback) {
+  if (config.IsNull(key)) return 0.0f;
+  if (!config.Has(key)) return fallback;
+  return config.Positive(key);
+}
+
+// The first Gemma's files said "gelu" and meant its tanh form.
+absl::Status ReadGemma(const Section& config, Hyperparameters& model) {
+  if (model.activation == Activation::kGeluErf) model.activation = Activation::kGeluTanh;
+  OUTRIDER_ASSIGN_OR_RETURN(const bool sees_what_follows,
+                            config.FlagOr("use_bidirectional_attention", false));
+  if (sees_what_follows) {
+    return config.Unsupported("use_bidirectional_attention",
+                              ": every token sees those after it too");
+  }
+  if (model.architecture == Architecture::kGemma) return absl::OkStatus();
+  const bool capped = model.architecture == Architecture::kGemma2;
+  OUTRIDER_ASSIGN_OR_RETURN(model.attention_soft_cap,
+                            ReadSoftCap(config, "attn_logit_softcapping", capped ? 50.0f : 0.0f));
+  OUTRIDER_ASSIGN_OR_RETURN(model.output_soft_cap,
+                            ReadSoftCap(config, "final_logit_softcapping", capped ? 30.0f : 0.0f));
+  OUTRIDER_ASSIGN_OR_RETURN(const float divisor, config.PositiveOr("query_pre_attn_scalar", 256));
+  const float scale = InverseRoot(divisor);
+  if (scale != InverseRoot(model.key_length)) model.attention_scale = scale;
+  return absl::OkStatus();
+}
+
+absl::Status ReadGranite(const Section& config, Hyperparameters& model) {
+  OUTRIDER_ASSIGN_OR_RETURN(model.embedding_scale, config.PositiveOr("embedding_multiplier", 1));
+  OUTRIDER_ASSIGN_OR_RETURN(model.residual_scale, config.PositiveOr("residual_multiplier", 1));
+  OUTRIDER_ASSIGN_OR_RETURN(model.attention_scale, config.PositiveOr("attention_multiplier", 1));
+  OUTRIDER_ASSIGN_OR_RETURN(model.output_divisor, config.PositiveOr("logits_scaling", 1));
+  return absl::OkStatus();
+}
+
+// Which blocks turn: 1 for those that do.
+absl::Status ReadSmolLm3(const Section& config, Hyperparameters& model) {
+  const Json* const turned = config.Find("no_rope_layers");
+  if (turned == nullptr) {
+    OUTRIDER_ASSIGN_OR_RETURN(const uint32_t step,
+                              config.CountOr("no_rope_layer_interval", kMaxBlockCount, 4));
+    model.unturned_blocks = AllButEvery(step, model.block_count);
+    model.unturned_blocks.flip();
+  } else {
+    if (!turned->is_array() || turned->size() != model.block_count) {
+      return config.Invalid("no_rope_layers", " must list ", model.block_count, " blocks");
+    }
+    model.unturned_blocks.clear();
+    for (const Json& block : *turned) model.unturned_blocks.push_back(block != 1);
+  }
+  if (std::ranges::count(model.unturned_blocks, true) == 0) model.unturned_blocks.clear();
+  return absl::OkStatus();
+}
+
+absl::Status ReadStableLm(const Section& config, Hyperparameters& model) {
+  OUTRIDER_ASSIGN_OR_RETURN(const bool norms, config.FlagOr("qk_layernorm", false));
+  if (norms) {
+    return config.Unsupported("qk_layernorm",
+                              ": layer norms of queries and keys are not supported");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(model.parallel_blocks, config.FlagOr("use_parallel_residual", false));
+  return absl::OkStatus();
+}
+
+absl::Status ReadFamily(const Section& config, const DecoderFamily& family,
+                        Hyperparameters& model) {
+  model.unturned_blocks = CustomaryUnturnedBlocks(model);
+  model.embedding_scale = CustomaryEmbeddingScale(model);
+  switch (family.architecture) {
+    case Architecture::kGemma:
+    case Architecture::kGemma2:
+    case Architecture::kGemma3:
+      return ReadGemma(config, model);
+    case Architecture::kGranite:
+      return ReadGranite(config, model);
+    case Architecture::kSmolLm3:
+      return ReadSmolLm3(config, model);
+    case Architecture::kStableLm:
+      return ReadStableLm(config, model);
+    case Architecture::kCohere2: {
+      OUTRIDER_ASSIGN_OR_RETURN(model.output_scale, config.PositiveOr("logit_scale", 0.0625f));
+      return absl::OkStatus();
+    }
+    default:
+      return absl::OkStatus();
+  }
+}
+
+// --- all of them ---
+
+absl::Status ReadHeads(const Section& config, const DecoderFamily& family, Hyperparameters& model) {
+  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t heads,
+                            config.Count("num_attention_heads", kMaxHeadCount));
+  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t heads_kv,
+                            family.needs_heads_kv
+                                ? config.Count("num_key_value_heads", kMaxHeadCount)
+                                : config.CountOr("num_key_value_heads", kMaxHeadCount, heads));
+  FillHeads(model, heads, heads_kv);
+  if (config.Has("head_dim")) {
+    OUTRIDER_ASSIGN_OR_RETURN(model.key_length, config.Count("head_dim", kMaxHeadLength));
+  } else if (family.architecture == Architecture::kQwen3 || IsGemma(family.architecture)) {
+    return config.Missing("head_dim");
+  } else {
+    OUTRIDER_ASSIGN_OR_RETURN(model.key_length,
+                              SharedHeadLength(config, "hidden_size", "num_attention_heads",
+                                               model.embedding_length, heads));
+  }
+  model.value_length = model.key_length;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Hyperparameters> ReadDecoderOf(const Section& config, const DecoderFamily& family) {
+  Hyperparameters model = ArchitectureDefaults(family.architecture);
+  OUTRIDER_ASSIGN_OR_RETURN(model.context_length,
+                            config.Count("max_position_embeddings", kMaxContext));
+  OUTRIDER_ASSIGN_OR_RETURN(model.embedding_length, config.Count("hidden_size", kMaxWidth));
+  OUTRIDER_ASSIGN_OR_RETURN(model.block_count, config.Count("num_hidden_layers", kMaxBlockCount));
+  OUTRIDER_ASSIGN_OR_RETURN(model.feed_forward_length,
+                            config.Count("intermediate_size", kMaxWidth));
+  OUTRIDER_ASSIGN_OR_RETURN(model.vocabulary_size, config.Count("vocab_size", kMaxVocabulary));
+  OUTRIDER_RETURN_IF_ERROR(ReadHeads(config, family, model));
+
+  const char* const epsilon = model.norm == NormKind::kRms ? "rms_norm_eps" : "layer_norm_eps";
+  OUTRIDER_ASSIGN_OR_RETURN(model.norm_epsilon, config.PositiveOr(epsilon, family.norm_epsilon));
+  const bool is_gemma = IsGemma(family.architecture);
+  const bool own_key = is_gemma && config.Has("hidden_activation");
+  OUTRIDER_RETURN_IF_ERROR(ReadActivation(config, own_key ? "hidden_activation" : "hidden_act",
+                                          is_gemma ? "gelu_pytorch_tanh" : "silu", model));
+  OUTRIDER_ASSIGN_OR_RETURN(model.tied_embeddings,
+                            config.FlagOr("tie_word_embeddings", family.tied));
+  const std::string_view model_type = family.model_type;
+  if (model_type == "mixtral" || model_type == "gemma3_text") model.rope.base = 1e6f;
+  OUTRIDER_RETURN_IF_ERROR(ReadSlidingWindow(config, family.windows, model));
+  OUTRIDER_RETURN_IF_ERROR(ReadRope(config, family, model));
+  OUTRIDER_RETURN_IF_ERROR(ReadFamily(config, family, model));
+  if (config.Has("clip_qkv")) {
+    return config.Unsupported("clip_qkv", " is set, and clipping is not supported");
+  }
+  if (model_type == "mixtral" || model_type == "qwen2_moe" || model_type == "qwen3_moe" ||
+      model_type == "olmoe") {
+    OUTRIDER_RETURN_IF_ERROR(ReadExperts(config, model_type, model));
+  }
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Hyperparameters>> ReadDecoder(const Section& config,
+                                                           std::string_view model_type) {
+  for (const DecoderFamily& family : kFamilies) {
+    if (model_type != family.model_type) continue;
+    OUTRIDER_ASSIGN_OR_RETURN(Hyperparameters model, ReadDecoderOf(config, family));
+    return model;
+  }
+  return std::nullopt;
+}
+
+std::string DecoderTypes() {
+  std::string types;
+  for (const DecoderFamily& family : kFamilies) types += Concat(family.model_type, ", ");
+  return types;
+}
+
+}  // namespace outrider
