@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "common/base/buffer.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
@@ -60,6 +61,25 @@ std::vector<uint32_t> Divide(std::span<GroupNeed> groups, uint64_t kv_bytes) {
   return pages;
 }
 
+class HostPages final : public PagePlace {
+ public:
+  absl::StatusOr<std::byte*> Take(size_t bytes) override {
+    OUTRIDER_ASSIGN_OR_RETURN(PageBuffer buffer, PageBuffer::Create(bytes));
+    return buffers_.emplace_back(std::move(buffer)).bytes().data();
+  }
+
+  void Copy(std::span<const MemoryLayout::Piece> pieces, const CellAt& from, const CellAt& to,
+            uint32_t count) override {
+    for (const MemoryLayout::Piece& piece : pieces) {
+      std::memcpy(to.page + piece.at + to.slot * piece.bytes,
+                  from.page + piece.at + from.slot * piece.bytes, count * piece.bytes);
+    }
+  }
+
+ private:
+  std::vector<PageBuffer> buffers_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::vector<uint32_t>> DividePages(std::span<const SizedGroup> groups,
@@ -96,9 +116,15 @@ absl::StatusOr<std::vector<uint32_t>> DividePages(const MemoryLayout& layout,
 
 absl::StatusOr<std::unique_ptr<PageMemory>> PageMemory::Create(
     MemoryLayout layout, std::span<const uint32_t> page_counts, uint32_t sequence_count_max) {
+  return Create(std::move(layout), page_counts, sequence_count_max, std::make_unique<HostPages>());
+}
+
+absl::StatusOr<std::unique_ptr<PageMemory>> PageMemory::Create(
+    MemoryLayout layout, std::span<const uint32_t> page_counts, uint32_t sequence_count_max,
+    std::unique_ptr<PagePlace> place) {
   OUTRIDER_CHECK(page_counts.size() == layout.group_count(), "pages are counted by group");
   std::vector<PageGroup> groups;
-  std::vector<PageBuffer> pages;
+  std::vector<std::byte*> pages;
   for (uint32_t i = 0; i < layout.group_count(); ++i) {
     PageGroup& group = groups.emplace_back(layout.group(i));
     group.page_count = page_counts[i];
@@ -107,28 +133,27 @@ absl::StatusOr<std::unique_ptr<PageMemory>> PageMemory::Create(
       return InvalidArgument("a KV cache of ", group.page_count, " pages of ", page_bytes,
                              " bytes each cannot be made");
     }
-    OUTRIDER_ASSIGN_OR_RETURN(PageBuffer buffer, PageBuffer::Create(group.page_count * page_bytes));
-    pages.push_back(std::move(buffer));
+    OUTRIDER_ASSIGN_OR_RETURN(std::byte* const memory, place->Take(group.page_count * page_bytes));
+    pages.push_back(memory);
   }
-  return std::unique_ptr<PageMemory>(
-      new PageMemory(std::move(layout), groups, sequence_count_max, std::move(pages)));
+  return std::unique_ptr<PageMemory>(new PageMemory(std::move(layout), groups, sequence_count_max,
+                                                    std::move(place), std::move(pages)));
 }
 
 PageMemory::PageMemory(MemoryLayout layout, std::span<const PageGroup> groups,
-                       uint32_t sequence_count_max, std::vector<PageBuffer> pages)
-    : layout_(std::move(layout)), ledger_(groups, sequence_count_max), pages_(std::move(pages)) {}
+                       uint32_t sequence_count_max, std::unique_ptr<PagePlace> place,
+                       std::vector<std::byte*> pages)
+    : layout_(std::move(layout)),
+      ledger_(groups, sequence_count_max),
+      place_(std::move(place)),
+      pages_(std::move(pages)) {}
 
 void PageMemory::CopySlots(uint32_t group, uint32_t from, uint32_t to, uint32_t count) {
-  for (const MemoryLayout::Piece& piece : layout_.pieces(group)) {
-    std::memcpy(Page(group, to) + piece.at, Page(group, from) + piece.at, count * piece.bytes);
-  }
+  place_->Copy(layout_.pieces(group), {Page(group, from), 0}, {Page(group, to), 0}, count);
 }
 
 void PageMemory::CopySlot(uint32_t group, const CellAt& from, const CellAt& to) {
-  for (const MemoryLayout::Piece& piece : layout_.pieces(group)) {
-    std::memcpy(to.page + piece.at + to.slot * piece.bytes,
-                from.page + piece.at + from.slot * piece.bytes, piece.bytes);
-  }
+  place_->Copy(layout_.pieces(group), from, to, 1);
 }
 
 }  // namespace outrider

@@ -5,10 +5,11 @@
 //   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<PageMemory> memory,
 //                             PageMemory::Create(layout, page_counts, sequence_count_max));
 //
-// Addresses stay inside the engine that made it.
+// Addresses stay inside the engine that made it. They are of this machine's memory, unless the
+// engine says where else (PagePlace), and then nobody but that place looks at what is there.
 //
-// Memory:  page_count * page_bytes of every group, taken once; resident only as far as pages have
-//          been used.
+// Memory:  page_count * page_bytes of every group, taken once; this machine's is resident only as
+//          far as pages have been used.
 // Threads: one at a time. Reading and writing what pages hold is the forward pass's business.
 #pragma once
 
@@ -19,7 +20,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/base/buffer.h"
 #include "common/model/memory/ledger.h"
 #include "common/model/memory/memory_layout.h"
 
@@ -32,7 +32,8 @@ struct SequenceLimits {
   uint32_t row_count_max;
 };
 
-// Groups of pages, and how large a page of each is: of a layout, or of an engine with pages of its own.
+// Groups of pages, and how large a page of each is: of a layout, or of an engine with pages of its
+// own.
 struct SizedGroup {
   PageGroup shape;
   uint64_t page_bytes;
@@ -61,19 +62,35 @@ struct CellAt {
   }
 };
 
+// Where pages are.
+class PagePlace {
+ public:
+  virtual ~PagePlace() = default;
+
+  // All pages of a group, kept for as long as this lives.
+  virtual absl::StatusOr<std::byte*> Take(size_t bytes) = 0;
+  // `count` slots of a page from one on to those of another, piece by piece.
+  virtual void Copy(std::span<const MemoryLayout::Piece> pieces, const CellAt& from,
+                    const CellAt& to, uint32_t count) = 0;
+};
+
 class PageMemory {
  public:
-  // ResourceExhausted when the machine does not have the memory.
+  // ResourceExhausted when the machine, or the place, does not have the memory.
   static absl::StatusOr<std::unique_ptr<PageMemory>> Create(MemoryLayout layout,
                                                             std::span<const uint32_t> page_counts,
                                                             uint32_t sequence_count_max);
+  static absl::StatusOr<std::unique_ptr<PageMemory>> Create(MemoryLayout layout,
+                                                            std::span<const uint32_t> page_counts,
+                                                            uint32_t sequence_count_max,
+                                                            std::unique_ptr<PagePlace> place);
 
   const MemoryLayout& layout() const { return layout_; }
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
 
   std::byte* Page(uint32_t group, uint32_t page) {
-    return pages_[group].bytes().data() + page * layout_.page_bytes(group);
+    return pages_[group] + page * layout_.page_bytes(group);
   }
 
   // The first `count` slots of one page to another, and one slot of any page to one of another.
@@ -82,11 +99,12 @@ class PageMemory {
 
  private:
   PageMemory(MemoryLayout layout, std::span<const PageGroup> groups, uint32_t sequence_count_max,
-             std::vector<PageBuffer> pages);
+             std::unique_ptr<PagePlace> place, std::vector<std::byte*> pages);
 
   const MemoryLayout layout_;
   Ledger ledger_;
-  std::vector<PageBuffer> pages_;  // by group
+  const std::unique_ptr<PagePlace> place_;
+  const std::vector<std::byte*> pages_;  // by group
 };
 
 }  // namespace outrider
