@@ -1,0 +1,97 @@
+// A block of threads as a GPU has it: what kernel bodies (common/cuda/README.md) are written over,
+// run by real threads. Only nvcc sees this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/cuda/block/matrix_fragments.h"
+
+namespace outrider::gpu {
+
+// Methods are __host__ too, as the bodies that call them are; on the host nobody calls either.
+class GpuBlock {
+ public:
+  // A value of each thread: here, of this one.
+  template <typename T>
+  class PerThread {
+   public:
+    OUTRIDER_HD T& operator[](uint32_t) { return value_; }
+
+   private:
+    T value_ = {};
+  };
+
+  // An array in shared memory. Who reads or writes says who he is, for the emulation's sake.
+  template <typename T>
+  class Shared {
+   public:
+    OUTRIDER_HD explicit Shared(T* values) : values_(values) {}
+    OUTRIDER_HD T Get(uint32_t, size_t i) const { return values_[i]; }
+    OUTRIDER_HD void Set(uint32_t, size_t i, T value) const { values_[i] = value; }
+
+   private:
+    T* values_;
+  };
+
+  OUTRIDER_HD explicit GpuBlock(std::byte* shared) : shared_(shared) {}
+
+  template <typename T>
+  OUTRIDER_HD PerThread<T> Private() const {
+    return {};
+  }
+
+  OUTRIDER_HD uint32_t x() const {
+#ifdef __CUDA_ARCH__
+    return blockIdx.x;
+#else
+    return 0;
+#endif
+  }
+  OUTRIDER_HD uint32_t y() const {
+#ifdef __CUDA_ARCH__
+    return blockIdx.y;
+#else
+    return 0;
+#endif
+  }
+
+  template <typename T>
+  OUTRIDER_HD Shared<T> Share(size_t count) {
+    std::byte* const at = shared_;
+    shared_ += (count * sizeof(T) + 15) / 16 * 16;
+    return Shared<T>(reinterpret_cast<T*>(at));
+  }
+
+  template <typename Phase>
+  OUTRIDER_HD void Each([[maybe_unused]] const Phase& phase) const {
+#ifdef __CUDA_ARCH__
+    phase(threadIdx.x);
+#endif
+  }
+
+  OUTRIDER_HD void Sync() const {
+#ifdef __CUDA_ARCH__
+    __syncthreads();
+#endif
+  }
+
+  OUTRIDER_HD void MultiplyTiles([[maybe_unused]] PerThread<WeightFragment>& weights,
+                                 [[maybe_unused]] PerThread<RowFragment>& rows,
+                                 [[maybe_unused]] PerThread<SumFragment>& sums) const {
+#ifdef __CUDA_ARCH__
+    const uint32_t(&w)[4] = weights[0].dwords;
+    const uint32_t(&x)[2] = rows[0].dwords;
+    int32_t(&s)[4] = sums[0].sums;
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(s[0]), "+r"(s[1]), "+r"(s[2]), "+r"(s[3])
+        : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x[0]), "r"(x[1]));
+#endif
+  }
+
+ private:
+  std::byte* shared_;
+};
+
+}  // namespace outrider::gpu

@@ -1,0 +1,52 @@
+// What the lanes of a warp hold of the matrices that its tensor cores multiply: sixteen outputs of
+// weights by 32 inputs, times 32 inputs of eight rows of activations, in int8, added up in int32,
+// exactly (mma.m16n8k32 in PTX). Lane l is of group l / 4, and l % 4 is its place there:
+//
+//   weights  dword 0: output group, inputs 4 * place ..+3    dword 2: the same, 16 inputs on
+//            dword 1: output group + 8                       dword 3: likewise
+//   rows     dword 0: row group, inputs 4 * place ..+3       dword 1: 16 inputs on
+//   sums     0, 1: output group, rows 2 * place and + 1      2, 3: output group + 8
+#pragma once
+
+#include <cstdint>
+
+#include "common/cuda/block/arithmetic.h"
+
+namespace outrider::gpu {
+
+inline constexpr uint32_t kWarpLanes = 32;
+inline constexpr uint32_t kTileOutputs = 16;
+inline constexpr uint32_t kTileRows = 8;
+inline constexpr uint32_t kTileInputs = 32;
+
+struct WeightFragment {
+  uint32_t dwords[4];
+};
+
+struct RowFragment {
+  uint32_t dwords[2];
+};
+
+struct SumFragment {
+  int32_t sums[4];
+};
+
+OUTRIDER_HD uint32_t LaneOf(uint32_t thread) {
+  return thread % kWarpLanes;
+}
+OUTRIDER_HD uint32_t GroupOf(uint32_t thread) {
+  return LaneOf(thread) / 4;
+}
+OUTRIDER_HD uint32_t PlaceOf(uint32_t thread) {
+  return thread % 4;
+}
+
+// Which output and row of the tile a lane's sum is.
+OUTRIDER_HD uint32_t OutputOfSum(uint32_t thread, uint32_t sum) {
+  return GroupOf(thread) + 8 * (sum / 2);
+}
+OUTRIDER_HD uint32_t RowOfSum(uint32_t thread, uint32_t sum) {
+  return 2 * PlaceOf(thread) + sum % 2;
+}
+
+}  // namespace outrider::gpu

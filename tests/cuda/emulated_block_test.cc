@@ -1,0 +1,94 @@
+// The watch that the emulation keeps over shared memory: what a GPU would do silently wrong is
+// stopped here.
+#include "common/cuda/block/emulated_block.h"
+
+#include "gtest/gtest.h"
+
+namespace outrider::gpu {
+namespace {
+
+constexpr uint32_t kThreads = 64;
+
+EmulatedBlock MakeBlock() {
+  return EmulatedBlock(0, 0, kThreads, 1024);
+}
+
+TEST(EmulatedBlock, WhatIsWrittenIsReadAfterASync) {
+  EmulatedBlock block = MakeBlock();
+  const auto shared = block.Share<uint32_t>(kThreads);
+  block.Each([&](uint32_t t) { shared.Set(t, t, 3 * t); });
+  block.Sync();
+  block.Each(
+      [&](uint32_t t) { EXPECT_EQ(shared.Get(t, kThreads - 1 - t), 3 * (kThreads - 1 - t)); });
+}
+
+TEST(EmulatedBlockDeathTest, ReadsOfWhatOthersWroteWaitForASync) {
+  EmulatedBlock block = MakeBlock();
+  const auto shared = block.Share<uint32_t>(kThreads);
+  block.Each([&](uint32_t t) { shared.Set(t, t, t); });
+  EXPECT_DEATH(block.Each([&](uint32_t t) { shared.Get(t, (t + 1) % kThreads); }), "after a Sync");
+}
+
+TEST(EmulatedBlockDeathTest, WritesWaitForThoseWhoRead) {
+  EmulatedBlock block = MakeBlock();
+  const auto shared = block.Share<uint32_t>(kThreads);
+  block.Each([&](uint32_t t) { shared.Set(t, t, t); });
+  block.Sync();
+  block.Each([&](uint32_t t) { shared.Get(t, 0); });
+  EXPECT_DEATH(block.Each([&](uint32_t t) { shared.Set(t, t, 0); }), "after a Sync");
+}
+
+TEST(EmulatedBlockDeathTest, TwoDoNotWriteToOnePlace) {
+  EmulatedBlock block = MakeBlock();
+  const auto shared = block.Share<uint32_t>(kThreads);
+  EXPECT_DEATH(block.Each([&](uint32_t t) { shared.Set(t, t / 2, t); }), "two threads");
+}
+
+TEST(EmulatedBlockDeathTest, NobodyReadsWhatNobodyWroteNorPastAnEnd) {
+  EmulatedBlock block = MakeBlock();
+  const auto shared = block.Share<uint32_t>(kThreads);
+  EXPECT_DEATH(shared.Get(0, 0), "before it is read");
+  EXPECT_DEATH(shared.Get(0, kThreads), "as far as it goes");
+}
+
+TEST(EmulatedBlockDeathTest, ABodySaysHowMuchItShares) {
+  EmulatedBlock block = MakeBlock();
+  EXPECT_DEATH(block.Share<uint32_t>(257), "the shared memory it uses");
+}
+
+// The drawing in matrix_fragments.h, against the product it stands for.
+TEST(EmulatedBlock, TilesAreMatrices) {
+  EmulatedBlock block(0, 0, kWarpLanes, 0);
+  auto weights = block.Private<WeightFragment>();
+  auto rows = block.Private<RowFragment>();
+  auto sums = block.Private<SumFragment>();
+  const auto weight = [](uint32_t n, uint32_t k) { return static_cast<int8_t>(n * 37 + k * 11); };
+  const auto input = [](uint32_t r, uint32_t k) { return static_cast<int8_t>(r * 53 - k * 7); };
+  block.Each([&](uint32_t t) {
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t k = 4 * PlaceOf(t) + i;
+      for (uint32_t d = 0; d < 4; ++d) {
+        const int8_t byte = weight(GroupOf(t) + d % 2 * 8, k + d / 2 * 16);
+        weights[t].dwords[d] |= uint32_t{static_cast<uint8_t>(byte)} << 8 * i;
+      }
+      for (uint32_t d = 0; d < 2; ++d) {
+        const int8_t byte = input(GroupOf(t), k + d * 16);
+        rows[t].dwords[d] |= uint32_t{static_cast<uint8_t>(byte)} << 8 * i;
+      }
+    }
+    sums[t] = {{1, 1, 1, 1}};
+  });
+  block.MultiplyTiles(weights, rows, sums);
+  block.Each([&](uint32_t t) {
+    for (uint32_t i = 0; i < 4; ++i) {
+      int32_t sum = 1;
+      for (uint32_t k = 0; k < kTileInputs; ++k) {
+        sum += weight(OutputOfSum(t, i), k) * input(RowOfSum(t, i), k);
+      }
+      EXPECT_EQ(sums[t].sums[i], sum);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace outrider::gpu

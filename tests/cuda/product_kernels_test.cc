@@ -1,0 +1,177 @@
+// The product kernels of the GPU, thread after thread, against the scalar references, bit for bit:
+// any number of rows, whichever kernel computes them, with weights and rows that hurt.
+#include "common/cuda/kernels/products.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/base/ieee_mode.h"
+#include "common/cuda/block/emulated_block.h"
+#include "common/cuda/kernels/row_kernels.h"
+#include "common/kernels/isa.h"
+#include "common/kernels/kernels.h"
+#include "common/kernels/testing/product_inputs.h"
+#include "common/kernels/weight_matrix.h"
+#include "gtest/gtest.h"
+
+namespace outrider::gpu {
+namespace {
+
+const PanelType& TypeNamed(const std::string& name) {
+  for (const PanelType& type : kPanelTypes) {
+    if (type.name == name) return type;
+  }
+  ADD_FAILURE() << name;
+  return kPanelTypes[0];
+}
+
+bool SameBits(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+template <typename Body>
+std::vector<float> Emulated(const Product& product, size_t size) {
+  std::vector<float> out(size, -1.0f);
+  Body body{product};
+  body.product.out = out.data();
+  const uint32_t row_tiles = (product.x.row_count + Body::kRows - 1) / Body::kRows;
+  Emulate(body, PanelCount(product.outputs), row_tiles);
+  return out;
+}
+
+// One panel and a bit, all kinds of contents.
+template <typename Body>
+void ExpectReferenceBits(const std::string& name, uint32_t inputs, uint32_t row_count) {
+  const ScopedIeeeMode ieee;
+  const PanelType& type = TypeNamed(name);
+  constexpr uint32_t kOutputs = 27;
+  const PanelProduct* const reference = KernelsFor(Isa::kScalar).products.*type.kernel;
+  for (const Weights weights : {Weights::kRandom, Weights::kZeroBits, Weights::kOneBits,
+                                Weights::kLowest, Weights::kAnyScales}) {
+    for (const Rows rows :
+         {Rows::kRandom, Rows::kHighest, Rows::kAlternating, Rows::kTiny, Rows::kNotFinite}) {
+      Bytes panels = MakePanels(type, 2, inputs, weights, 5);
+      RowsOf made(row_count, inputs, type.block(), rows, 7);
+      const size_t stride = kOutputs + 3;
+      std::vector<float> expected(row_count * stride, -1.0f);
+      reference(panels.data(), 2, kOutputs, made.First(row_count), expected.data(), stride);
+      const Product product = {.panels = panels.data(),
+                               .panel_bytes = type.Size(inputs),
+                               .outputs = kOutputs,
+                               .inputs = inputs,
+                               .bias = nullptr,
+                               .x = made.First(row_count),
+                               .out = nullptr,
+                               .out_stride = stride};
+      const std::vector<float> actual = Emulated<Body>(product, expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_TRUE(SameBits(actual[i], expected[i]))
+            << name << ", " << inputs << " inputs, " << row_count << " rows, weights "
+            << static_cast<int>(weights) << ", rows " << static_cast<int>(rows) << ", row "
+            << i / stride << ", output " << i % stride << ": " << actual[i] << " for "
+            << expected[i];
+      }
+    }
+  }
+}
+
+template <typename Type>
+void ExpectQuantBits(const std::string& name, std::initializer_list<uint32_t> block_counts) {
+  for (const uint32_t blocks : block_counts) {
+    const uint32_t inputs = blocks * Type::kBlock;
+    for (const uint32_t rows : {1u, 7u, 9u}) {
+      ExpectReferenceBits<FewRowsProduct<Type>>(name, inputs, rows);
+    }
+    for (const uint32_t rows : {1u, 65u}) {
+      ExpectReferenceBits<ManyRowsProduct<Type>>(name, inputs, rows);
+    }
+  }
+}
+
+// Part of a round, and more than one.
+TEST(ProductKernels, Q8_0) {
+  ExpectQuantBits<Q8_0Block>("Q8_0", {1, 3, 35});
+}
+TEST(ProductKernels, Q4_0) {
+  ExpectQuantBits<Q4_0Block>("Q4_0", {1, 5, 33});
+}
+TEST(ProductKernels, Q4_K) {
+  ExpectQuantBits<Q4_KBlock>("Q4_K", {1, 9});
+}
+TEST(ProductKernels, Q5_K) {
+  ExpectQuantBits<Q5_KBlock>("Q5_K", {1, 9});
+}
+TEST(ProductKernels, Q6_K) {
+  ExpectQuantBits<Q6_KBlock>("Q6_K", {1, 9});
+}
+
+template <typename Weights>
+void ExpectFloatBits(const std::string& name) {
+  for (const uint32_t inputs : {4u, 36u, 1100u}) {
+    for (const uint32_t rows : {1u, 8u, 11u}) {
+      ExpectReferenceBits<FloatProduct<Weights>>(name, inputs, rows);
+    }
+  }
+}
+
+TEST(ProductKernels, F32) {
+  ExpectFloatBits<F32Weights>("F32");
+}
+TEST(ProductKernels, F16) {
+  ExpectFloatBits<F16Weights>("F16");
+}
+TEST(ProductKernels, BF16) {
+  ExpectFloatBits<Bf16Weights>("BF16");
+}
+
+TEST(ProductKernels, ABiasIsAddedAfterwards) {
+  const PanelType& type = TypeNamed("Q8_0");
+  Bytes panels = MakePanels(type, 1, 64, Weights::kRandom, 1);
+  RowsOf rows(3, 64, 32, Rows::kRandom, 2);
+  const std::vector<float> bias = {0.5f, -3.0f, 1e6f, 0.0f, 7.0f};
+  Product product = {.panels = panels.data(),
+                     .panel_bytes = type.Size(64),
+                     .outputs = 5,
+                     .inputs = 64,
+                     .bias = nullptr,
+                     .x = rows.First(3),
+                     .out = nullptr,
+                     .out_stride = 5};
+  std::vector<float> expected = Emulated<FewRowsProduct<Q8_0Block>>(product, 15);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 5];
+  product.bias = bias.data();
+  EXPECT_EQ(Emulated<FewRowsProduct<Q8_0Block>>(product, 15), expected);
+  EXPECT_EQ(Emulated<ManyRowsProduct<Q8_0Block>>(product, 15), expected);
+}
+
+TEST(PanelElements, AreWhatFilesDecodeTo) {
+  struct Kind {
+    const char* name;
+    TensorType type;
+    PanelKind kind;
+  };
+  constexpr Kind kKinds[] = {
+      {"F32", TensorType::kF32, PanelKind::kF32},    {"F16", TensorType::kF16, PanelKind::kF16},
+      {"BF16", TensorType::kBF16, PanelKind::kBf16}, {"Q8_0", TensorType::kQ8_0, PanelKind::kQ8_0},
+      {"Q4_0", TensorType::kQ4_0, PanelKind::kQ4_0}, {"Q4_K", TensorType::kQ4_K, PanelKind::kQ4_K},
+      {"Q5_K", TensorType::kQ5_K, PanelKind::kQ5_K}, {"Q6_K", TensorType::kQ6_K, PanelKind::kQ6_K}};
+  for (const Kind& kind : kKinds) {
+    const PanelType& type = TypeNamed(kind.name);
+    constexpr uint32_t kInputs = 512;
+    Bytes panels = MakePanels(type, 1, kInputs, Weights::kRandom, 3);
+    const WeightMatrix matrix = {kind.type, WeightLayout::kPanels, 16, kInputs, panels.data()};
+    std::vector<float> expected(kInputs);
+    for (uint32_t n = 0; n < 16; ++n) {
+      DecodeRow(matrix, n, expected);
+      for (uint32_t k = 0; k < kInputs; ++k) {
+        ASSERT_TRUE(SameBits(ElementOf(kind.kind, panels.data(), kInputs, n, k), expected[k]))
+            << kind.name << ", output " << n << ", input " << k;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outrider::gpu
