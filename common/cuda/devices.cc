@@ -3,21 +3,12 @@
 #include <cuda_runtime_api.h>
 
 #include "common/base/status.h"
+#include "common/cuda/cuda_status.h"
 
 namespace outrider {
-namespace {
-
-// The one place where cudaError_t becomes a Status.
-absl::Status CudaStatus(cudaError_t error, std::string_view context) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  return FailedPrecondition(context, ": ", cudaGetErrorString(error));
-}
-
-}  // namespace
-
 absl::StatusOr<std::vector<CudaDevice>> CudaDevices() {
   int count = 0;
-  OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&count), "no usable GPU"));
+  OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&count), "CUDA"));
   std::vector<CudaDevice> devices;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     cudaDeviceProp properties;

@@ -1,0 +1,156 @@
+#include "common/cuda/cuda_queue.h"
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/cuda/cuda_status.h"
+#include "common/cuda/devices.h"
+#include "common/cuda/launch.h"
+
+namespace outrider {
+namespace {
+
+class CudaQueue final : public DeviceQueue {
+ public:
+  CudaQueue(int ordinal, std::string name) : ordinal_(ordinal), name_(std::move(name)) {}
+  ~CudaQueue() override {
+    if (stream_ == nullptr) return;
+    cudaSetDevice(ordinal_);
+    ForgetGraphs();
+    cudaStreamDestroy(stream_);
+  }
+
+  absl::Status Open() {
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ordinal_), name_));
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(gpu::FindKernels(), name_));
+    return CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), name_);
+  }
+
+  absl::StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what) override {
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ordinal_), name_));
+    size_t free_bytes = 0, total_bytes = 0;
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free_bytes, &total_bytes), name_));
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is told here, and no later call's
+      return ResourceExhausted(name_, ": ", what, " need ", bytes, " bytes, and ", free_bytes,
+                               " of ", total_bytes, " are free");
+    }
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(error, Concat(name_, ": ", what)));
+    return static_cast<std::byte*>(memory);
+  }
+  void Free(std::byte* memory) override {
+    cudaSetDevice(ordinal_);
+    cudaFree(memory);
+  }
+
+  void Upload(std::byte* to, const void* from, size_t bytes) override {
+    Copy(to, from, bytes, cudaMemcpyHostToDevice);
+    // From memory that is not pinned, a copy of some size may still be read when the call returns.
+    if (bytes > kCopiedAtOnce) Note(cudaStreamSynchronize(stream_), "copying");
+  }
+  void Download(void* to, const std::byte* from, size_t bytes) override {
+    Copy(to, from, bytes, cudaMemcpyDeviceToHost);
+  }
+
+  void Run(const gpu::EmbedRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "embed"); }
+  void Run(const gpu::NormRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "norm"); }
+  void Run(const gpu::QuantizeRows& k, uint32_t x, uint32_t y) override {
+    Start(k, x, y, "quantize");
+  }
+  void Run(const gpu::PlaceHeads& k, uint32_t x, uint32_t y) override {
+    Start(k, x, y, "place heads");
+  }
+  void Run(const gpu::AttendRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "attend"); }
+  void Run(const gpu::GateRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "gate"); }
+  void Run(const gpu::CopySlots& k, uint32_t x, uint32_t y) override {
+    Start(k, x, y, "copy slots");
+  }
+  void Multiply(const gpu::Product& product, gpu::PanelKind weights) override {
+    if (!BelongsHere()) return;
+    Note(gpu::Launch(product, weights, stream_), "product");
+  }
+
+  void BeginRecording() override {
+    if (!BelongsHere()) return;
+    Note(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording");
+  }
+  void EndRecording(uint64_t key) override {
+    cudaGraph_t graph = nullptr;
+    Note(cudaStreamEndCapture(stream_, &graph), "recording");
+    if (graph == nullptr) return;
+    if (graphs_.size() == kGraphsMax) ForgetGraphs();
+    cudaGraphExec_t made = nullptr;
+    Note(cudaGraphInstantiate(&made, graph, 0), "recording");
+    cudaGraphDestroy(graph);
+    if (made == nullptr) return;
+    graphs_[key] = made;
+    Replay(key);
+  }
+  bool Replay(uint64_t key) override {
+    const auto graph = graphs_.find(key);
+    if (graph == graphs_.end()) return false;
+    if (BelongsHere()) Note(cudaGraphLaunch(graph->second, stream_), "replaying");
+    return true;
+  }
+
+  absl::Status Wait() override {
+    if (BelongsHere()) Note(cudaStreamSynchronize(stream_), "waiting");
+    return std::exchange(status_, absl::OkStatus());
+  }
+
+ private:
+  // A graph of a large model is a few megabytes: 64 shapes of runs are kept, and then all anew.
+  static constexpr size_t kGraphsMax = 64;
+  // The driver takes so much of memory that is not pinned before a call returns.
+  static constexpr size_t kCopiedAtOnce = 64 * 1024;
+
+  void ForgetGraphs() {
+    for (const auto& [key, graph] : graphs_) cudaGraphExecDestroy(graph);
+    graphs_.clear();
+  }
+  // Calls come from any thread, and each has a device of its own.
+  bool BelongsHere() {
+    Note(cudaSetDevice(ordinal_), "choosing the GPU");
+    return status_.ok();
+  }
+  // The first error is the one that is told.
+  void Note(cudaError_t error, std::string_view what) {
+    if (error == cudaSuccess || !status_.ok()) return;
+    status_ = CudaStatus(error, Concat(name_, ": ", what));
+  }
+  void Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    if (BelongsHere()) Note(cudaMemcpyAsync(to, from, bytes, kind, stream_), "copying");
+  }
+  template <typename Kernel>
+  void Start(const Kernel& kernel, uint32_t x, uint32_t y, std::string_view what) {
+    if (BelongsHere()) Note(gpu::Launch(kernel, {x, y}, stream_), what);
+  }
+
+  const int ordinal_;
+  const std::string name_;
+  cudaStream_t stream_ = nullptr;
+  std::map<uint64_t, cudaGraphExec_t> graphs_;
+  absl::Status status_;  // since the last Wait()
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceQueue>> OpenCudaQueue(uint32_t ordinal) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<CudaDevice> devices, CudaDevices());
+  if (ordinal >= devices.size()) {
+    return FailedPrecondition("cuda:", ordinal, ": this machine has ", devices.size(),
+                              " GPUs, counted from 0");
+  }
+  auto queue = std::make_unique<CudaQueue>(
+      static_cast<int>(ordinal), Concat("cuda:", ordinal, " (", devices[ordinal].name, ")"));
+  OUTRIDER_RETURN_IF_ERROR(queue->Open());
+  return queue;
+}
+
+}  // namespace outrider

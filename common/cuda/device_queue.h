@@ -1,0 +1,105 @@
+// One GPU's memory, copies and kernels, done in the order in which they are asked for.
+//
+//   OUTRIDER_ASSIGN_OR_RETURN(const DeviceBuffer rows,
+//                             DeviceBuffer::Create(queue, bytes, "activations"));
+//   queue.Upload(rows.data(), values, bytes);
+//   queue.Run(gpu::NormRows{...}, row_count, 1);
+//   queue.Download(values, rows.data(), bytes);
+//   OUTRIDER_RETURN_IF_ERROR(queue.Wait());                     // now they are there
+//
+// A GPU's is cuda_queue.h. Another runs every kernel here, thread after thread
+// (testing/emulated_queue.h), so that all that is above this is tested where there is no GPU.
+//
+// Threads: one call at a time.
+// Errors:  Allocate() answers ResourceExhausted, with what it is for, how much was asked for and
+//          how much there is. All else that fails, fails the next Wait(): Unavailable, in a
+//          sentence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/cuda/kernels/attend_rows.h"
+#include "common/cuda/kernels/norm_rows.h"
+#include "common/cuda/kernels/products.h"
+#include "common/cuda/kernels/quantize_rows.h"
+#include "common/cuda/kernels/row_kernels.h"
+
+namespace outrider {
+
+class DeviceQueue {
+ public:
+  virtual ~DeviceQueue() = default;
+
+  // On 256 bytes. `what` it is for stands in the error.
+  virtual absl::StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what) = 0;
+  virtual void Free(std::byte* memory) = 0;
+
+  // `from` may change as soon as it returns.
+  virtual void Upload(std::byte* to, const void* from, size_t bytes) = 0;
+  // `to` is there after the next Wait().
+  virtual void Download(void* to, const std::byte* from, size_t bytes) = 0;
+
+  // The grid each kernel wants is said where it is defined.
+  virtual void Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::NormRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::QuantizeRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::PlaceHeads& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::AttendRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::CopySlots& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  // By the kernel that fits the weights and the number of rows (kernels/product_choice.h).
+  virtual void Multiply(const gpu::Product& product, gpu::PanelKind weights) = 0;
+
+  // What is asked for between these two, kernels alone, is kept by `key`, and then done; Replay()
+  // does it again, with the same arguments, sooner than asking would. False: nothing is kept by
+  // that key, or no longer.
+  virtual void BeginRecording() = 0;
+  virtual void EndRecording(uint64_t key) = 0;
+  virtual bool Replay(uint64_t key) = 0;
+
+  // Until all that was asked for is done.
+  virtual absl::Status Wait() = 0;
+};
+
+// Memory of a device with one owner. The queue outlives it.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : queue_(other.queue_), data_(std::exchange(other.data_, nullptr)) {}
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(queue_, other.queue_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~DeviceBuffer() {
+    if (data_ != nullptr) queue_->Free(data_);
+  }
+
+  static absl::StatusOr<DeviceBuffer> Create(DeviceQueue& queue, size_t bytes,
+                                             std::string_view what) {
+    DeviceBuffer buffer;
+    buffer.queue_ = &queue;
+    absl::StatusOr<std::byte*> data = queue.Allocate(bytes, what);
+    if (!data.ok()) return data.status();
+    buffer.data_ = *data;
+    return buffer;
+  }
+
+  std::byte* data() const { return data_; }
+  template <typename T>
+  T* As() const {
+    return reinterpret_cast<T*>(data_);
+  }
+
+ private:
+  DeviceQueue* queue_ = nullptr;
+  std::byte* data_ = nullptr;  // null: none
+};
+
+}  // namespace outrider

@@ -1,0 +1,197 @@
+#include "common/cuda/device_weights.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/kernels/weight_matrix.h"
+
+namespace outrider {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+std::optional<gpu::PanelKind> KindOf(TensorType type) {
+  switch (type) {
+    case TensorType::kF32:
+      return gpu::PanelKind::kF32;
+    case TensorType::kF16:
+      return gpu::PanelKind::kF16;
+    case TensorType::kBF16:
+      return gpu::PanelKind::kBf16;
+    case TensorType::kQ8_0:
+      return gpu::PanelKind::kQ8_0;
+    case TensorType::kQ4_0:
+      return gpu::PanelKind::kQ4_0;
+    case TensorType::kQ4_K:
+      return gpu::PanelKind::kQ4_K;
+    case TensorType::kQ5_K:
+      return gpu::PanelKind::kQ5_K;
+    case TensorType::kQ6_K:
+      return gpu::PanelKind::kQ6_K;
+    default:
+      return std::nullopt;
+  }
+}
+
+absl::Status CheckMatrix(const ModelSpec& spec, const WeightMatrix& matrix) {
+  if (!KindOf(matrix.type)) {
+    return Unimplemented(spec.name, ": weights of type ", Info(matrix.type).name,
+                         " have no kernel on a GPU yet; F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K "
+                         "and Q6_K do (`outrider convert` makes them)");
+  }
+  if (matrix.inputs % 4 != 0) {
+    return Unimplemented(spec.name, ": a matrix of ", matrix.inputs,
+                         " inputs has no kernel on a GPU: they come in fours there");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// Goes over all weights twice: to count their bytes, and then to upload them.
+class DeviceWeights::Packer {
+ public:
+  explicit Packer(const ModelSpec& spec) : spec_(spec) {}
+
+  size_t size() const { return size_; }
+  void StartOver(DeviceQueue& queue, std::byte* memory) {
+    queue_ = &queue;
+    memory_ = memory;
+    size_ = 0;
+  }
+
+  absl::StatusOr<DeviceWeights> Pack(ResidentWeights& weights) {
+    DeviceWeights made;
+    OUTRIDER_ASSIGN_OR_RETURN(made.head_, Matrix(weights.head().matrix));
+    made.head_norm_ = NormOf(weights.head().norm);
+    const WeightMatrix& embeddings = weights.entry().embeddings;
+    if (embeddings.data == weights.head().matrix.data) {
+      made.embeddings_ = made.head_;
+    } else {
+      OUTRIDER_ASSIGN_OR_RETURN(made.embeddings_, Matrix(embeddings));
+    }
+    if (spec_.learned_positions) {
+      OUTRIDER_ASSIGN_OR_RETURN(made.positions_, Matrix(weights.entry().positions));
+    }
+    for (uint32_t i = 0; i < spec_.layer_count(); ++i) {
+      OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> lease, weights.Acquire(LayerKey{i}));
+      OUTRIDER_ASSIGN_OR_RETURN(const DeviceLayer layer, Layer(*lease));
+      made.layers_.push_back(layer);
+    }
+    return made;
+  }
+
+ private:
+  absl::StatusOr<DeviceLayer> Layer(const LayerWeights& weights) {
+    DeviceLayer layer;
+    layer.mixer_norms = NormsOf(weights.mixer_norms);
+    layer.feed_forward_norms = NormsOf(weights.feed_forward_norms);
+    layer.query_norm = HeadNormOf(weights.attention.query_norm);
+    layer.key_norm = HeadNormOf(weights.attention.key_norm);
+    const std::pair<const Linear&, DeviceLinear&> linears[] = {
+        {weights.attention.query, layer.query},  {weights.attention.key, layer.key},
+        {weights.attention.value, layer.value},  {weights.attention.output, layer.output},
+        {weights.feed_forward.gate, layer.gate}, {weights.feed_forward.up, layer.up},
+        {weights.feed_forward.down, layer.down}};
+    for (const auto& [from, to] : linears) {
+      OUTRIDER_ASSIGN_OR_RETURN(to.matrix, Matrix(from.matrix));
+      to.bias = Floats(from.bias);
+    }
+    return layer;
+  }
+
+  DeviceNorm NormOf(const Norm& norm) { return {Floats(norm.weight), Floats(norm.bias)}; }
+  DevicePartNorms NormsOf(const PartNorms& norms) {
+    return {NormOf(norms.before), NormOf(norms.after), NormOf(norms.sum)};
+  }
+  DeviceHeadNorm HeadNormOf(std::span<const float> weight) {
+    return {Floats(weight), static_cast<uint32_t>(weight.size())};
+  }
+
+  const float* Floats(std::span<const float> values) {
+    if (values.empty()) return nullptr;
+    return reinterpret_cast<const float*>(Put(std::as_bytes(values)));
+  }
+
+  absl::StatusOr<DeviceMatrix> Matrix(const WeightMatrix& matrix) {
+    if (matrix.data == nullptr) return DeviceMatrix{};
+    OUTRIDER_RETURN_IF_ERROR(CheckMatrix(spec_, matrix));
+    DeviceMatrix made = {.kind = *KindOf(matrix.type),
+                         .form = FormFor(matrix.type),
+                         .outputs = matrix.outputs,
+                         .inputs = matrix.inputs,
+                         .panel_bytes = PanelBytes(matrix.type, matrix.inputs)};
+    const uint64_t bytes = PackedBytes(matrix.type, matrix.outputs, matrix.inputs);
+    made.panels = matrix.layout == WeightLayout::kPanels ? Put({matrix.data, bytes})
+                                                         : PutPacked(matrix, made.panel_bytes);
+    return made;
+  }
+
+  std::byte* Take(size_t bytes) {
+    // While bytes are only counted, any address that is not null will do.
+    std::byte* const at = memory_ == nullptr ? &counted_ : memory_ + size_;
+    size_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  }
+
+  std::byte* Put(std::span<const std::byte> bytes) {
+    std::byte* const at = Take(bytes.size());
+    if (memory_ != nullptr) queue_->Upload(at, bytes.data(), bytes.size());
+    return at;
+  }
+
+  // A matrix in rows, panel after panel.
+  std::byte* PutPacked(const WeightMatrix& matrix, size_t panel_bytes) {
+    std::byte* const at = Take(PanelCount(matrix.outputs) * panel_bytes);
+    if (memory_ == nullptr) return at;
+    const size_t row_bytes = RowBytes(matrix.type, matrix.inputs);
+    std::vector<std::byte> panel(panel_bytes);
+    for (uint32_t i = 0; i < PanelCount(matrix.outputs); ++i) {
+      const uint32_t first = i * kPanelOutputs;
+      const uint32_t count = std::min(kPanelOutputs, matrix.outputs - first);
+      std::ranges::fill(panel, std::byte{0});
+      PackPanel(matrix.type, matrix.inputs, {matrix.data + first * row_bytes, count * row_bytes},
+                panel);
+      queue_->Upload(at + i * panel_bytes, panel.data(), panel_bytes);
+    }
+    return at;
+  }
+
+  const ModelSpec& spec_;
+  DeviceQueue* queue_ = nullptr;
+  std::byte* memory_ = nullptr;  // null: bytes are only counted
+  size_t size_ = 0;
+  std::byte counted_ = {};
+};
+
+absl::Status DeviceWeights::Check(const ModelSpec& spec) {
+  for (const LayerSpec& layer : spec.layers) {
+    const char* lacking = nullptr;
+    if (layer.attention() == nullptr) lacking = "layers that are no attention";
+    if (layer.cross_attention) lacking = "layers that hear an encoder";
+    if (layer.feed_forward.router) lacking = "experts";
+    if (lacking == nullptr) continue;
+    return Unimplemented(spec.name, ": ", lacking,
+                         " have no kernels on a GPU yet; `--device cpu` computes them");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DeviceWeights> DeviceWeights::Upload(const ModelSpec& spec, ResidentWeights& weights,
+                                                    DeviceQueue& queue) {
+  OUTRIDER_RETURN_IF_ERROR(Check(spec));
+  Packer packer(spec);
+  OUTRIDER_RETURN_IF_ERROR(packer.Pack(weights).status());
+  OUTRIDER_ASSIGN_OR_RETURN(
+      DeviceBuffer memory,
+      DeviceBuffer::Create(queue, packer.size(), Concat("the weights of ", spec.name)));
+  packer.StartOver(queue, memory.data());
+  OUTRIDER_ASSIGN_OR_RETURN(DeviceWeights made, packer.Pack(weights));
+  OUTRIDER_RETURN_IF_ERROR(queue.Wait());
+  made.memory_ = std::move(memory);
+  return made;
+}
+
+}  // namespace outrider

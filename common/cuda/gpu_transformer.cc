@@ -1,0 +1,366 @@
+#include "common/cuda/gpu_transformer.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace outrider {
+namespace {
+
+// Floats of a row, and elements of the longest that is quantised.
+struct RowLengths {
+  size_t query = 0, key = 0, value = 0, attended = 0, fed = 0, inputs = 0;
+};
+
+RowLengths LengthsOf(const ModelSpec& spec) {
+  RowLengths lengths;
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionSpec& shape = *layer.attention();
+    lengths.query = std::max(lengths.query, size_t{shape.head_count} * shape.key_length);
+    lengths.key = std::max(lengths.key, size_t{shape.kv_head_count} * shape.key_length);
+    lengths.value = std::max(lengths.value, size_t{shape.kv_head_count} * shape.value_length);
+    lengths.attended = std::max(lengths.attended, size_t{shape.head_count} * shape.value_length);
+    lengths.fed = std::max(lengths.fed, size_t{layer.feed_forward.length});
+  }
+  lengths.inputs = std::max({size_t{spec.embedding_length}, lengths.attended, lengths.fed});
+  return lengths;
+}
+
+gpu::Gate GateOf(GateKind kind) {
+  switch (kind) {
+    case GateKind::kSiluGated:
+      return gpu::Gate::kSiluGated;
+    case GateKind::kGeluTanhGated:
+      return gpu::Gate::kGeluTanhGated;
+    case GateKind::kGeluTanh:
+      return gpu::Gate::kGeluTanh;
+  }
+  OUTRIDER_CHECK(false, "every gate is one of these");
+}
+
+gpu::PanelTable TableOf(const DeviceMatrix& matrix) {
+  return {matrix.panels, matrix.panel_bytes, matrix.kind};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GpuTransformer>> GpuTransformer::Create(
+    const ModelSpec& spec, const DeviceWeights& weights, const MemoryLayout& layout,
+    const SequenceLimits& limits, std::span<const float> rope_divisors,
+    uint32_t logit_row_count_max, DeviceQueue& queue, ThreadPool& pool) {
+  std::unique_ptr<GpuTransformer> made(
+      new GpuTransformer(spec, weights, layout, logit_row_count_max, queue));
+  OUTRIDER_ASSIGN_OR_RETURN(made->tables_,
+                            RunTables::Create(spec, layout, limits, rope_divisors, queue, pool));
+  OUTRIDER_RETURN_IF_ERROR(made->TakeMemory(limits.row_count_max));
+  return made;
+}
+
+absl::Status GpuTransformer::TakeMemory(uint32_t row_count_max) {
+  const RowLengths lengths = LengthsOf(spec_);
+  const size_t rows = row_count_max, width = spec_.embedding_length;
+  const size_t logits = size_t{logit_row_count_max_} * spec_.vocabulary_size;
+  const std::pair<DeviceBuffer&, size_t> buffers[] = {
+      {hidden_, rows * width * sizeof(float)},
+      {normed_, rows * width * sizeof(float)},
+      {part_, rows * width * sizeof(float)},
+      {query_, rows * lengths.query * sizeof(float)},
+      {key_, rows * lengths.key * sizeof(float)},
+      {value_, rows * lengths.value * sizeof(float)},
+      {attended_, rows * lengths.attended * sizeof(float)},
+      {gate_, rows * lengths.fed * sizeof(float)},
+      {up_, rows * lengths.fed * sizeof(float)},
+      {logits_, logits * sizeof(float)},
+      {asked_, size_t{logit_row_count_max_} * sizeof(uint32_t)},
+      {per_32_.quants, rows * lengths.inputs},
+      {per_32_.scales, rows * (lengths.inputs / 32 + 1) * sizeof(float)},
+      {per_32_.sums, rows * (lengths.inputs / 16 + 1) * sizeof(int16_t)},
+      {per_256_.quants, rows * lengths.inputs},
+      {per_256_.scales, rows * (lengths.inputs / 256 + 1) * sizeof(float)},
+      {per_256_.sums, rows * (lengths.inputs / 16 + 1) * sizeof(int16_t)}};
+  for (const auto& [buffer, bytes] : buffers) {
+    OUTRIDER_ASSIGN_OR_RETURN(
+        buffer, DeviceBuffer::Create(queue_, bytes, Concat("the rows of ", spec_.name)));
+  }
+  hidden_here_.resize(rows * width);
+  logits_here_.resize(logits);
+  return absl::OkStatus();
+}
+
+absl::Status GpuTransformer::Forward(const Batch& batch, const Watch* watch) {
+  row_count_ = batch.row_count();
+  part_is_owed_ = false;
+  tables_->Fill(batch);
+  PutGiven(batch);
+  bool is_watched = false;
+  for (uint32_t layer = 0; watch != nullptr && layer < spec_.layer_count(); ++layer) {
+    is_watched = is_watched || watch->wants(layer);
+  }
+  if (!is_watched && queue_.Replay(row_count_)) return absl::OkStatus();
+  if (!is_watched) queue_.BeginRecording();
+  Embed();
+  for (uint32_t layer = 0; layer < spec_.layer_count(); ++layer) {
+    Layer(layer);
+    if (is_watched && watch->wants(layer)) OUTRIDER_RETURN_IF_ERROR(Show(layer, *watch));
+  }
+  AddPart();
+  if (!is_watched) queue_.EndRecording(row_count_);
+  return absl::OkStatus();
+}
+
+void GpuTransformer::Layer(uint32_t layer) {
+  const DeviceLayer& weights = weights_.layer(layer);
+  Attend(layer, Enter(weights.mixer_norms));
+  Leave(weights.mixer_norms);
+  FeedForward(layer, Enter(weights.feed_forward_norms));
+  Leave(weights.feed_forward_norms);
+}
+
+// Rows that come with an embedding of their own.
+void GpuTransformer::PutGiven(const Batch& batch) {
+  const size_t row_bytes = spec_.embedding_length * sizeof(float);
+  for (uint32_t i = 0; i < row_count_; ++i) {
+    const Batch::Row& row = batch.rows()[i];
+    if (row.embedding != nullptr) {
+      queue_.Upload(hidden_.data() + i * row_bytes, row.embedding, row_bytes);
+      continue;
+    }
+    OUTRIDER_CHECK(row.token >= 0 && static_cast<uint32_t>(row.token) < spec_.vocabulary_size,
+                   "tokens are checked where they enter");
+  }
+}
+
+void GpuTransformer::Embed() {
+  queue_.Run(gpu::EmbedRows{.tokens = TableOf(weights_.embeddings()),
+                            .positions = TableOf(weights_.positions()),
+                            .token = tables_->tokens(),
+                            .position = tables_->positions(),
+                            .out = hidden_.As<float>(),
+                            .length = spec_.embedding_length},
+             row_count_, 1);
+}
+
+// What a part of a layer gets: the residual stream, with what the part before gave, normed where
+// the part has a norm before it.
+const float* GpuTransformer::Enter(const DevicePartNorms& norms) {
+  if (norms.before.weight == nullptr) {
+    AddPart();
+    return hidden_.As<float>();
+  }
+  queue_.Run(gpu::NormRows{.stream = hidden_.As<float>(),
+                           .part = part_is_owed_ ? part_.As<float>() : nullptr,
+                           .weight = norms.before.weight,
+                           .bias = norms.before.bias,
+                           .out = normed_.As<float>(),
+                           .which = nullptr,
+                           .length = spec_.embedding_length,
+                           .epsilon = spec_.norm_epsilon},
+             row_count_, 1);
+  part_is_owed_ = false;
+  return normed_.As<float>();
+}
+
+// What a part of a layer gave is owed to the residual stream: the next norm adds it. The norms a
+// layer may have after that are done here.
+void GpuTransformer::Leave(const DevicePartNorms& norms) {
+  gpu::NormRows norm = {.stream = part_.As<float>(),
+                        .part = nullptr,
+                        .weight = norms.after.weight,
+                        .bias = norms.after.bias,
+                        .out = part_.As<float>(),
+                        .which = nullptr,
+                        .length = spec_.embedding_length,
+                        .epsilon = spec_.norm_epsilon};
+  if (norm.weight != nullptr) queue_.Run(norm, row_count_, 1);
+  part_is_owed_ = true;
+  if (norms.sum.weight == nullptr) return;
+  norm.stream = norm.out = hidden_.As<float>();
+  norm.part = part_.As<float>();
+  norm.weight = norms.sum.weight;
+  norm.bias = norms.sum.bias;
+  queue_.Run(norm, row_count_, 1);
+  part_is_owed_ = false;
+}
+
+void GpuTransformer::AddPart() {
+  if (!part_is_owed_) return;
+  part_is_owed_ = false;
+  queue_.Run(gpu::NormRows{.stream = hidden_.As<float>(),
+                           .part = part_.As<float>(),
+                           .weight = nullptr,
+                           .bias = nullptr,
+                           .out = nullptr,
+                           .which = nullptr,
+                           .length = spec_.embedding_length,
+                           .epsilon = spec_.norm_epsilon},
+             row_count_, 1);
+}
+
+void GpuTransformer::Attend(uint32_t layer, const float* x) {
+  const AttentionSpec& shape = *spec_.layers[layer].attention();
+  const DeviceLayer& weights = weights_.layer(layer);
+  const HeadCells& cells = layout_.attention(layer);
+  const RunTables::GroupTables rows = tables_->group(cells.group);
+  const RunTables::Angles angles = tables_->angles(layer);
+  float* const query = query_.As<float>();
+  float* const key = key_.As<float>();
+  float* const value = value_.As<float>();
+  if (shape.cells_of) {
+    Multiply(x, row_count_, spec_.embedding_length, {{weights.query, query}});
+  } else {
+    Multiply(x, row_count_, spec_.embedding_length,
+             {{weights.query, query}, {weights.key, key}, {weights.value, value}});
+    NormHeads(weights.key_norm, key, shape.kv_head_count * shape.key_length);
+  }
+  NormHeads(weights.query_norm, query, shape.head_count * shape.key_length);
+  const gpu::PlaceHeads place = {.query = query,
+                                 .key = shape.cells_of ? nullptr : key,
+                                 .value = value,
+                                 .cosines = angles.cosines,
+                                 .sines = angles.sines,
+                                 .places = rows.places,
+                                 .head_count = shape.head_count,
+                                 .kv_head_count = shape.kv_head_count,
+                                 .key_length = shape.key_length,
+                                 .value_length = shape.value_length,
+                                 .pair_count = angles.pair_count,
+                                 .interleaved = shape.rope.style == RopeStyle::kInterleaved,
+                                 .keys_at = cells.keys_at(0),
+                                 .values_at = cells.values_at(0),
+                                 .slot_count = kPageTokens};
+  queue_.Run(place, row_count_, place.grid_y());
+  // Now every row's keys are where the rows below it look for them.
+  queue_.Run(gpu::AttendRows{.query = query,
+                             .out = attended_.As<float>(),
+                             .seen = rows.seen,
+                             .chunk_runs = tables_->chunk_runs(),
+                             .runs = tables_->runs(),
+                             .head_count = shape.head_count,
+                             .kv_head_count = shape.kv_head_count,
+                             .key_length = shape.key_length,
+                             .value_length = shape.value_length,
+                             .scale = shape.scale,
+                             .keys_at = cells.keys_at(0),
+                             .values_at = cells.values_at(0),
+                             .slot_count = kPageTokens},
+             row_count_, shape.head_count);
+  Multiply(attended_.As<float>(), row_count_, shape.head_count * shape.value_length,
+           {{weights.output, part_.As<float>()}});
+}
+
+// A weight as long as one head norms each by itself, one as long as the row all of them together.
+void GpuTransformer::NormHeads(const DeviceHeadNorm& norm, float* heads, uint32_t length) {
+  if (norm.weight == nullptr) return;
+  queue_.Run(gpu::NormRows{.stream = heads,
+                           .part = nullptr,
+                           .weight = norm.weight,
+                           .bias = nullptr,
+                           .out = heads,
+                           .which = nullptr,
+                           .length = norm.length,
+                           .epsilon = spec_.norm_epsilon},
+             row_count_ * (length / norm.length), 1);
+}
+
+void GpuTransformer::FeedForward(uint32_t layer, const float* x) {
+  const FeedForwardSpec& shape = spec_.layers[layer].feed_forward;
+  const DeviceLayer& weights = weights_.layer(layer);
+  float* const gate = gate_.As<float>();
+  float* const up = up_.As<float>();
+  if (shape.gate == GateKind::kGeluTanh) {
+    Multiply(x, row_count_, spec_.embedding_length, {{weights.up, up}});
+  } else {
+    Multiply(x, row_count_, spec_.embedding_length, {{weights.gate, gate}, {weights.up, up}});
+  }
+  const gpu::GateRows gated = {gate, up, shape.length, GateOf(shape.gate)};
+  queue_.Run(gated, row_count_, gated.grid_y());
+  Multiply(up, row_count_, shape.length, {{weights.down, part_.As<float>()}});
+}
+
+// Rows are quantised once into whatever forms the matrices ask for.
+void GpuTransformer::Multiply(const float* x, uint32_t row_count, uint32_t inputs,
+                              std::initializer_list<Output> outputs) {
+  for (const ActivationForm form :
+       {ActivationForm::kFloat, ActivationForm::kInt8Per32, ActivationForm::kInt8Per256}) {
+    const auto takes = [&](const Output& output) { return output.linear.matrix.form == form; };
+    if (std::ranges::none_of(outputs, takes)) continue;
+    const ActivationRows rows = Quantize(x, row_count, inputs, form);
+    for (const Output& output : outputs) {
+      if (!takes(output)) continue;
+      const DeviceMatrix& matrix = output.linear.matrix;
+      OUTRIDER_CHECK(matrix.inputs == inputs, "rows are as long as the matrix has inputs");
+      queue_.Multiply({.panels = matrix.panels,
+                       .panel_bytes = matrix.panel_bytes,
+                       .outputs = matrix.outputs,
+                       .inputs = inputs,
+                       .bias = output.linear.bias,
+                       .x = rows,
+                       .out = output.out,
+                       .out_stride = matrix.outputs},
+                      matrix.kind);
+    }
+  }
+}
+
+ActivationRows GpuTransformer::Quantize(const float* x, uint32_t row_count, uint32_t inputs,
+                                        ActivationForm form) {
+  ActivationRows rows = {.row_count = row_count, .inputs = inputs};
+  if (form == ActivationForm::kFloat) {
+    rows.values = x;
+    rows.value_stride = inputs;
+    return rows;
+  }
+  const bool is_per_32 = form == ActivationForm::kInt8Per32;
+  const Quants& to = is_per_32 ? per_32_ : per_256_;
+  const gpu::QuantizeRows quantize = {.x = x,
+                                      .quants = to.quants.As<int8_t>(),
+                                      .scales = to.scales.As<float>(),
+                                      .sums = to.sums.As<int16_t>(),
+                                      .row_count = row_count,
+                                      .inputs = inputs,
+                                      .block_length = is_per_32 ? 32u : 256u};
+  queue_.Run(quantize, row_count, quantize.grid_y());
+  rows.quants = quantize.quants;
+  rows.quant_stride = inputs;
+  rows.scales = quantize.scales;
+  rows.scale_stride = row_count;
+  rows.sums = quantize.sums;
+  rows.sum_stride = inputs / 16;
+  return rows;
+}
+
+absl::Status GpuTransformer::Show(uint32_t layer, const Watch& watch) {
+  AddPart();
+  const std::span<float> hidden =
+      std::span(hidden_here_).first(size_t{row_count_} * spec_.embedding_length);
+  queue_.Download(hidden.data(), hidden_.data(), hidden.size_bytes());
+  OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
+  watch.see(layer, hidden);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LogitRows> GpuTransformer::Project(std::span<const uint32_t> rows) {
+  const auto count = static_cast<uint32_t>(rows.size());
+  OUTRIDER_CHECK(count <= logit_row_count_max_, "logits are asked for band by band");
+  queue_.Upload(asked_.data(), rows.data(), rows.size_bytes());
+  queue_.Run(gpu::NormRows{.stream = hidden_.As<float>(),
+                           .part = nullptr,
+                           .weight = weights_.head_norm().weight,
+                           .bias = weights_.head_norm().bias,
+                           .out = normed_.As<float>(),
+                           .which = asked_.As<uint32_t>(),
+                           .length = spec_.embedding_length,
+                           .epsilon = spec_.norm_epsilon},
+             count, 1);
+  const DeviceLinear head = {.matrix = weights_.head()};
+  Multiply(normed_.As<float>(), count, spec_.embedding_length, {{head, logits_.As<float>()}});
+  const size_t bytes = size_t{count} * spec_.vocabulary_size * sizeof(float);
+  queue_.Download(logits_here_.data(), logits_.data(), bytes);
+  OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
+  return LogitRows{logits_here_.data(), spec_.vocabulary_size, count, spec_.vocabulary_size};
+}
+
+}  // namespace outrider

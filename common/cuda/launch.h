@@ -1,0 +1,49 @@
+// Kernels on their way to a GPU: the one thing that nvcc compiles (launch.cu). Everything else only
+// sees these.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <span>
+
+#include "common/cuda/kernels/attend_rows.h"
+#include "common/cuda/kernels/norm_rows.h"
+#include "common/cuda/kernels/products.h"
+#include "common/cuda/kernels/quantize_rows.h"
+#include "common/cuda/kernels/row_kernels.h"
+
+namespace outrider::gpu {
+
+struct Grid {
+  uint32_t x;
+  uint32_t y;
+};
+
+cudaError_t Launch(const EmbedRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const NormRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const QuantizeRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const PlaceHeads& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const AttendRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const GateRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const CopySlots& kernel, Grid grid, cudaStream_t stream);
+// By the kernel that fits (kernels/product_choice.h).
+cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream);
+
+// What the driver has made of a kernel.
+struct KernelCost {
+  const char* name;
+  uint32_t threads;
+  int registers;
+  size_t shared_bytes;  // for a model of ordinary shape
+  size_t local_bytes;   // spilled: none, one hopes
+  int blocks_per_multiprocessor;
+};
+
+// Whether kernels are there for the present device; cudaErrorNoKernelImageForDevice otherwise.
+cudaError_t FindKernels();
+// Of all kernels. `costs` has room for kKernelCount.
+inline constexpr uint32_t kKernelCount = 20;
+cudaError_t MeasureKernels(std::span<KernelCost> costs);
+
+}  // namespace outrider::gpu
