@@ -318,9 +318,10 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
   target->require_option(1);
   AddLinkFlags(*command, *server, flags->device.security);
   command
-      ->add_option("--device", flags->device.engine,
-                   "What computes --model: cpu, torch (libtorch on this processor), or torch:cuda "
-                   "(on a GPU; torch:cuda:1 is the second)")
+      ->add_option(
+          "--device", flags->device.engine,
+          "What computes --model: cpu, cuda (a GPU; cuda:1 is the second), torch (libtorch "
+          "on this processor), or torch:cuda (on a GPU)")
       ->envname("OUTRIDER_DEVICE")
       ->check(DeviceName())
       ->capture_default_str();

@@ -67,8 +67,8 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
       ->envname("OUTRIDER_DRAFT");
   command
       .add_option("--draft-device", flags.device,
-                  "What computes a draft that is a model: cpu, torch, torch:cuda or torch:cuda:N, "
-                  "as --device")
+                  "What computes a draft that is a model: cpu, cuda, torch or torch:cuda, as "
+                  "--device")
       ->check(DeviceName())
       ->capture_default_str()
       ->envname("OUTRIDER_DRAFT_DEVICE");

@@ -48,7 +48,7 @@ namespace outrider {
 
 struct DraftOptions {
   std::string model = {};      // empty: nothing is drafted; kNgramDraft; or a model's path
-  std::string engine = "cpu";  // that runs it: cpu, torch, torch:cuda
+  std::string engine = "cpu";  // that runs it (torch/load_engine.h)
   PolicyOptions policy = {.kind = PolicyKind::kAuto};
   uint32_t pass_nodes = 16;  // at the most; policy auto chooses how many
   uint32_t sketch_nodes = 256;

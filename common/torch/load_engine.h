@@ -1,11 +1,12 @@
 // An engine by the name of its device, for programs whose users choose one:
 //
 //   cpu            this processor, by our own arithmetic
+//   cuda           a GPU, by our own kernels; cuda:1 is the second
 //   torch          this processor, by libtorch
 //   torch:cuda     a GPU, by libtorch; torch:cuda:1 is the second
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
-//                             LoadEngine("torch:cuda", *model, path, {}, kernels, *pool, progress));
+//                             LoadEngine("cuda", *model, path, {}, kernels, *pool, progress));
 #pragma once
 
 #include <memory>

@@ -30,9 +30,9 @@ void AddServerFlags(CLI::App& app, ServerFlags& flags) {
       ->envname("OUTRIDER_MODEL")
       ->required();
   app.add_option("--device", flags.device,
-                 "What computes: cpu, torch (libtorch on this processor) or torch:cuda (on a GPU; "
-                 "torch:cuda:1 is the second). libtorch's tokens have a numerics id of their own "
-                 "and are not the same to the bit in every batch")
+                 "What computes: cpu, cuda (a GPU; cuda:1 is the second), torch (libtorch on this "
+                 "processor) or torch:cuda (on a GPU). libtorch's tokens have a numerics id of "
+                 "their own and are not the same to the bit in every batch")
       ->envname("OUTRIDER_DEVICE")
       ->check(CLI::Validator(CheckDeviceFlag, "", "device"))
       ->capture_default_str();

@@ -3,7 +3,11 @@
 # A target on libtorch: other arithmetic, the same text.
 serve() { "$@" --model stories.gguf --listen 127.0.0.1:0 --threads 1; }
 on() { serve timeout 60 "$server" --device "$@"; }
-fails 2 'gpu is none of cpu, torch, torch:cuda, torch:cuda:N' on gpu
+fails 2 'gpu is none of cpu, cuda, cuda:N, torch, torch:cuda, torch:cuda:N' on gpu
+fails 2 'cuda:x is none of cpu' on cuda:x
+# No GPU, no driver, or a build without: a sentence each.
+fails 1 '' on cuda:99
+grep -Eq 'no GPU support|no NVIDIA|GPUs, counted from 0|CUDA' err.txt || fail "$(cat err.txt)"
 fails 2 'torch:cuda: is none of cpu' on torch:cuda:
 fails 1 '' on torch:cuda:99
 if grep -q 'no libtorch' err.txt; then
