@@ -1,0 +1,64 @@
+// outrider-cuda-check [ORDINAL] [--speed-only | --no-speed] [GoogleTest's options]
+//
+// Everything that has to hold on a GPU, in one program that is built where there is none and
+// carried to where there is one: every kernel against its emulation, bit for bit; the engine
+// against the one on this machine's processor, bit for bit; the laws of every engine and target;
+// then what kernels take of the GPU, and what part of its bandwidth products reach. bench/README.md
+// says what the figures mean. Not zero when anything is wrong; without a GPU, a sentence says so.
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <string_view>
+
+#include "bench/cuda_check/speed.h"
+#include "bench/cuda_check/the_gpu.h"
+#include "common/base/status.h"
+#include "common/cuda/devices.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+// 2: there is no GPU to check.
+int Refuse(const absl::Status& status) {
+  std::fprintf(stderr, "%s\n", std::string(Message(status)).c_str());
+  return 2;
+}
+
+int Check(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  bool tests = true, speed = true;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const char* const end = argument.data() + argument.size();
+    if (argument == "--speed-only") {
+      tests = false;
+    } else if (argument == "--no-speed") {
+      speed = false;
+    } else if (std::from_chars(argument.data(), end, GpuOrdinal()).ptr != end) {
+      return Refuse(InvalidArgument(argument, " is no GPU's ordinal and no option"));
+    }
+  }
+  const absl::StatusOr<std::vector<CudaDevice>> devices = CudaDevices();
+  if (!devices.ok()) return Refuse(devices.status());
+  if (GpuOrdinal() >= devices->size()) {
+    return Refuse(FailedPrecondition("there is no GPU ", GpuOrdinal(), ": this machine has ",
+                                     devices->size(), ", counted from 0"));
+  }
+  const CudaDevice& gpu = (*devices)[GpuOrdinal()];
+  std::printf("GPU %d: %s, compute capability %d.%d, %.1f GB\n", gpu.ordinal, gpu.name.c_str(),
+              gpu.compute_capability / 10, gpu.compute_capability % 10,
+              static_cast<double>(gpu.memory_bytes) / 1e9);
+  const int failed = tests ? RUN_ALL_TESTS() : 0;
+  if (speed) {
+    if (const absl::Status status = PrintSpeed(); !status.ok()) return Refuse(status);
+  }
+  return failed;
+}
+
+}  // namespace
+}  // namespace outrider
+
+int main(int argc, char** argv) {
+  return outrider::Check(argc, argv);
+}

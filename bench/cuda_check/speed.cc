@@ -1,0 +1,154 @@
+#include "bench/cuda_check/speed.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "bench/cuda_check/the_gpu.h"
+#include "common/base/status.h"
+#include "common/cuda/cuda_queue.h"
+#include "common/cuda/cuda_status.h"
+#include "common/cuda/launch.h"
+#include "common/kernels/panel_layout.h"
+#include "common/kernels/weight_matrix.h"
+
+namespace outrider {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// So much is read before anything is read again: more than any GPU caches.
+constexpr size_t kWeightBytes = size_t{1} << 30;
+constexpr uint32_t kRounds = 7;
+
+absl::Status PrintCosts() {
+  std::array<gpu::KernelCost, gpu::kKernelCount> costs;
+  OUTRIDER_RETURN_IF_ERROR(CudaStatus(gpu::MeasureKernels(costs), "the kernels"));
+  int threads_max = 0;
+  OUTRIDER_RETURN_IF_ERROR(
+      CudaStatus(cudaDeviceGetAttribute(&threads_max, cudaDevAttrMaxThreadsPerMultiProcessor,
+                                        static_cast<int>(GpuOrdinal())),
+                 "the GPU"));
+  std::printf("\n%-18s %8s %10s %8s %8s %10s\n", "kernel", "threads", "registers", "shared",
+              "spilled", "occupancy");
+  for (const gpu::KernelCost& cost : costs) {
+    std::printf("%-18s %8u %10d %8zu %8zu %9.0f%%\n", cost.name, cost.threads, cost.registers,
+                cost.shared_bytes, cost.local_bytes,
+                100.0 * cost.blocks_per_multiprocessor * cost.threads / threads_max);
+  }
+  return absl::OkStatus();
+}
+
+double Median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+// Bytes a second of a copy on the device, read and written.
+absl::StatusOr<double> CopyBandwidth(DeviceQueue& queue) {
+  OUTRIDER_ASSIGN_OR_RETURN(const DeviceBuffer from,
+                            DeviceBuffer::Create(queue, kWeightBytes, "a copy"));
+  OUTRIDER_ASSIGN_OR_RETURN(const DeviceBuffer to,
+                            DeviceBuffer::Create(queue, kWeightBytes, "a copy"));
+  std::vector<double> seconds;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const Clock::time_point begin = Clock::now();
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(
+        cudaMemcpy(to.data(), from.data(), kWeightBytes, cudaMemcpyDeviceToDevice), "a copy"));
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaDeviceSynchronize(), "a copy"));
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return 2.0 * static_cast<double>(kWeightBytes) / Median(seconds);
+}
+
+struct Kind {
+  const char* name;
+  TensorType type;
+  gpu::PanelKind kind;
+};
+
+constexpr Kind kKinds[] = {{"BF16", TensorType::kBF16, gpu::PanelKind::kBf16},
+                           {"Q8_0", TensorType::kQ8_0, gpu::PanelKind::kQ8_0},
+                           {"Q4_0", TensorType::kQ4_0, gpu::PanelKind::kQ4_0},
+                           {"Q4_K", TensorType::kQ4_K, gpu::PanelKind::kQ4_K},
+                           {"Q5_K", TensorType::kQ5_K, gpu::PanelKind::kQ5_K},
+                           {"Q6_K", TensorType::kQ6_K, gpu::PanelKind::kQ6_K}};
+constexpr uint32_t kRowCounts[] = {1, 8, 16, 32, 64, 512};
+constexpr uint32_t kInputs = 4096, kOutputs = 11008;
+
+// A square's worth of matrices of a layer with 7 billion weights, one after another.
+absl::Status PrintProduct(DeviceQueue& queue, const Kind& kind, double bandwidth) {
+  const size_t panel_bytes = PanelBytes(kind.type, kInputs);
+  const size_t matrix_bytes = panel_bytes * PanelCount(kOutputs);
+  const size_t matrix_count = kWeightBytes / matrix_bytes;
+  constexpr size_t kRowsMax = 512;
+  OUTRIDER_ASSIGN_OR_RETURN(const DeviceBuffer weights,
+                            DeviceBuffer::Create(queue, matrix_count * matrix_bytes, "weights"));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const DeviceBuffer x,
+      DeviceBuffer::Create(queue, kRowsMax * kInputs * sizeof(float), "rows"));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const DeviceBuffer out,
+      DeviceBuffer::Create(queue, kRowsMax * kOutputs * sizeof(float), "results"));
+  // What is multiplied does not matter to how long it takes, as long as it is no subnormal number.
+  OUTRIDER_RETURN_IF_ERROR(
+      CudaStatus(cudaMemset(weights.data(), 0, matrix_count * matrix_bytes), "weights"));
+  OUTRIDER_RETURN_IF_ERROR(
+      CudaStatus(cudaMemset(x.data(), 0, kRowsMax * kInputs * sizeof(float)), "rows"));
+  std::printf("%-6s", kind.name);
+  for (const uint32_t rows : kRowCounts) {
+    ActivationRows taken = {.row_count = rows, .inputs = kInputs};
+    taken.values = x.As<float>();
+    taken.value_stride = kInputs;
+    taken.quants = x.As<int8_t>();
+    taken.quant_stride = kInputs;
+    taken.scales = x.As<float>();
+    taken.scale_stride = rows;
+    taken.sums = x.As<int16_t>();
+    taken.sum_stride = kInputs / 16;
+    std::vector<double> seconds;
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      const Clock::time_point begin = Clock::now();
+      for (size_t i = 0; i < matrix_count; ++i) {
+        queue.Multiply({.panels = weights.data() + i * matrix_bytes,
+                        .panel_bytes = panel_bytes,
+                        .outputs = kOutputs,
+                        .inputs = kInputs,
+                        .bias = nullptr,
+                        .x = taken,
+                        .out = out.As<float>(),
+                        .out_stride = kOutputs},
+                       kind.kind);
+      }
+      OUTRIDER_RETURN_IF_ERROR(queue.Wait());
+      seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+    const double floor = static_cast<double>(matrix_count * matrix_bytes) / bandwidth;
+    std::printf(" %11.2f", Median(seconds) / floor);
+  }
+  std::printf("\n");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status PrintSpeed() {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceQueue> queue, OpenCudaQueue(GpuOrdinal()));
+  OUTRIDER_RETURN_IF_ERROR(PrintCosts());
+  OUTRIDER_ASSIGN_OR_RETURN(const double bandwidth, CopyBandwidth(*queue));
+  std::printf("\nA copy on the device: %.0f GB/s\n", bandwidth / 1e9);
+  std::printf("Products of %u x %u, time over that of reading the weights so fast, by rows:\n",
+              kOutputs, kInputs);
+  std::printf("%-6s", "");
+  for (const uint32_t rows : kRowCounts) std::printf(" %11u", rows);
+  std::printf("\n");
+  for (const Kind& kind : kKinds) OUTRIDER_RETURN_IF_ERROR(PrintProduct(*queue, kind, bandwidth));
+  return absl::OkStatus();
+}
+
+}  // namespace outrider
