@@ -125,11 +125,13 @@ class EmulatedBlock {
     return static_cast<int8_t>(dword >> 8 * i & 255);
   }
 
-  // As matrix_fragments.h says who holds what.
+  // As matrix_fragments.h says who holds what. Rows of zeros, of which runs of a few rows have many,
+  // add nothing.
   static void MultiplyTile(const WeightFragment* weights, const RowFragment* rows,
                            SumFragment* sums) {
     int8_t w[kTileOutputs][kTileInputs];
     int8_t x[kTileRows][kTileInputs];
+    bool is_used[kTileRows] = {};
     for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
       for (uint32_t i = 0; i < 4; ++i) {
         const uint32_t k = 4 * PlaceOf(lane) + i;
@@ -139,10 +141,12 @@ class EmulatedBlock {
         for (uint32_t d = 0; d < 2; ++d) {
           x[GroupOf(lane)][k + 16 * d] = ByteOf(rows[lane].dwords[d], i);
         }
+        if ((rows[lane].dwords[0] | rows[lane].dwords[1]) != 0) is_used[GroupOf(lane)] = true;
       }
     }
     for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
       for (uint32_t i = 0; i < 4; ++i) {
+        if (!is_used[RowOfSum(lane, i)]) continue;
         const int8_t* const output = w[OutputOfSum(lane, i)];
         const int8_t* const row = x[RowOfSum(lane, i)];
         for (uint32_t k = 0; k < kTileInputs; ++k) sums[lane].sums[i] += output[k] * row[k];
