@@ -47,7 +47,7 @@ void ExpectReferenceBits(const std::string& name, uint32_t inputs, uint32_t row_
   const ScopedIeeeMode ieee;
   const PanelType& type = TypeNamed(name);
   constexpr uint32_t kOutputs = 27;
-  const PanelProduct* const reference = KernelsFor(Isa::kScalar).products.*type.kernel;
+  PanelProduct* const reference = KernelsFor(Isa::kScalar).products.*type.kernel;
   for (const Weights weights : {Weights::kRandom, Weights::kZeroBits, Weights::kOneBits,
                                 Weights::kLowest, Weights::kAnyScales}) {
     for (const Rows rows :
