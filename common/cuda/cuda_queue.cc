@@ -71,6 +71,7 @@ class CudaQueue final : public DeviceQueue {
   void Run(const gpu::CopySlots& k, uint32_t x, uint32_t y) override {
     Start(k, x, y, "copy slots");
   }
+  void Run(const gpu::BestOfRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "best"); }
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override {
     if (!BelongsHere()) return;
     Note(gpu::Launch(product, weights, stream_), "product");

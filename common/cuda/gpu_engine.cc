@@ -1,6 +1,7 @@
 #include "common/cuda/gpu_engine.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -114,6 +115,7 @@ absl::Status GpuEngine::TakeMemory(ResidentWeights& weights, uint64_t kv_bytes) 
   OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));
   batch_ = std::make_unique<Batch>(std::move(batch));
   answers_ = std::make_unique<Answers>(info_, logit_rows, source_.pool);
+  largest_.reserve(logit_rows);
   rows_.resize(rows);
   std::iota(rows_.begin(), rows_.end(), 0u);
   dropped_ = std::make_unique<bool[]>(rows);
@@ -197,9 +199,27 @@ absl::Status GpuEngine::Compute(EngineRun& run) {
   for (;;) {
     const std::span<const uint32_t> rows = answers_->NextBand();
     if (rows.empty()) return queue_->Wait();
-    OUTRIDER_ASSIGN_OR_RETURN(const LogitRows logits, transformer_->Project(rows));
+    transformer_->Project(rows);
+    if (answers_->TakesLargest()) {
+      OUTRIDER_ASSIGN_OR_RETURN(const bool is_answered, AnswerByLargest());
+      if (is_answered) continue;
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(const LogitRows logits, transformer_->Logits());
     answers_->Answer(logits);
   }
+}
+
+// False where a row has no largest logit: who chooses from all of them says what is wrong.
+absl::StatusOr<bool> GpuEngine::AnswerByLargest() {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::span<const gpu::BestLogit> found,
+                            transformer_->LargestLogits());
+  largest_.clear();
+  for (const gpu::BestLogit& best : found) {
+    if (!best.sound || best.value == -std::numeric_limits<float>::infinity()) return false;
+    largest_.push_back(static_cast<TokenId>(best.token));
+  }
+  answers_->Answer(largest_);
+  return true;
 }
 
 absl::Status GpuEngine::Forward(const EngineRun& run) {

@@ -3,8 +3,9 @@
 // Sequences, trees and pages are what they are on this machine's processor (model/memory); what is
 // in the pages, the weights and the activations lie on the device. Rows are computed by kernels
 // that keep kernels/NUMERICS.md, so what it says depends on nothing but what it is asked, to the
-// bit; logits come to the host, where choosing is the same code for every engine
-// (engine/answers.h), and so do hidden states where exits stand (engine/exit_heads.h).
+// bit. Plain greedy choices are made there, and ids come to the host; for all others logits do, and
+// choosing is the same code for every engine (engine/answers.h). So do hidden states where exits
+// stand (engine/exit_heads.h).
 //
 // Memory: weights, activations for `row_count_max` rows and pages of `kv_bytes`, all of it of the
 //         device and taken when it is made.
@@ -93,6 +94,7 @@ class GpuEngine final : public Engine {
   Sequence& At(SequenceId sequence) const;
   void AddPart(const RunPart& part);
   absl::Status Compute(EngineRun& run);
+  absl::StatusOr<bool> AnswerByLargest();
   absl::Status Forward(const EngineRun& run);
   void Show(const EngineRun& run, uint32_t layer, std::span<const float> hidden);
 
@@ -105,6 +107,7 @@ class GpuEngine final : public Engine {
   std::unique_ptr<GpuTransformer> transformer_;
   std::unique_ptr<Batch> batch_;
   std::unique_ptr<Answers> answers_;
+  std::vector<TokenId> largest_;                   // by row of a band
   std::unique_ptr<ResidentWeights> host_weights_;  // once exits have been attached
   std::unique_ptr<ExitHeads> exits_;               // null: none are attached
   std::vector<uint32_t> rows_;                     // 0, 1, 2, ...

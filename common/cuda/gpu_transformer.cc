@@ -74,6 +74,7 @@ absl::Status GpuTransformer::TakeMemory(uint32_t row_count_max) {
       {gate_, rows * lengths.fed * sizeof(float)},
       {up_, rows * lengths.fed * sizeof(float)},
       {logits_, logits * sizeof(float)},
+      {largest_, size_t{logit_row_count_max_} * sizeof(gpu::BestLogit)},
       {asked_, size_t{logit_row_count_max_} * sizeof(uint32_t)},
       {per_32_.quants, rows * lengths.inputs},
       {per_32_.scales, rows * (lengths.inputs / 32 + 1) * sizeof(float)},
@@ -87,6 +88,7 @@ absl::Status GpuTransformer::TakeMemory(uint32_t row_count_max) {
   }
   hidden_here_.resize(rows * width);
   logits_here_.resize(logits);
+  largest_here_.resize(logit_row_count_max_);
   return absl::OkStatus();
 }
 
@@ -342,8 +344,9 @@ absl::Status GpuTransformer::Show(uint32_t layer, const Watch& watch) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<LogitRows> GpuTransformer::Project(std::span<const uint32_t> rows) {
+void GpuTransformer::Project(std::span<const uint32_t> rows) {
   const auto count = static_cast<uint32_t>(rows.size());
+  projected_count_ = count;
   OUTRIDER_CHECK(count <= logit_row_count_max_, "logits are asked for band by band");
   queue_.Upload(asked_.data(), rows.data(), rows.size_bytes());
   queue_.Run(gpu::NormRows{.stream = hidden_.As<float>(),
@@ -357,10 +360,23 @@ absl::StatusOr<LogitRows> GpuTransformer::Project(std::span<const uint32_t> rows
              count, 1);
   const DeviceLinear head = {.matrix = weights_.head()};
   Multiply(normed_.As<float>(), count, spec_.embedding_length, {{head, logits_.As<float>()}});
-  const size_t bytes = size_t{count} * spec_.vocabulary_size * sizeof(float);
+}
+
+absl::StatusOr<LogitRows> GpuTransformer::Logits() {
+  const size_t bytes = size_t{projected_count_} * spec_.vocabulary_size * sizeof(float);
   queue_.Download(logits_here_.data(), logits_.data(), bytes);
   OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
-  return LogitRows{logits_here_.data(), spec_.vocabulary_size, count, spec_.vocabulary_size};
+  return LogitRows{logits_here_.data(), spec_.vocabulary_size, projected_count_,
+                   spec_.vocabulary_size};
+}
+
+absl::StatusOr<std::span<const gpu::BestLogit>> GpuTransformer::LargestLogits() {
+  queue_.Run(
+      gpu::BestOfRows{logits_.As<float>(), largest_.As<gpu::BestLogit>(), spec_.vocabulary_size},
+      projected_count_, 1);
+  queue_.Download(largest_here_.data(), largest_.data(), projected_count_ * sizeof(gpu::BestLogit));
+  OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
+  return std::span<const gpu::BestLogit>(largest_here_).first(projected_count_);
 }
 
 }  // namespace outrider

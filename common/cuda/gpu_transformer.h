@@ -2,7 +2,8 @@
 // that keep the same numeric contract.
 //
 //   transformer.Forward(batch, watch);
-//   OUTRIDER_ASSIGN_OR_RETURN(const LogitRows logits, transformer.Project({0, 5}));
+//   transformer.Project({0, 5});
+//   OUTRIDER_ASSIGN_OR_RETURN(const LogitRows logits, transformer.Logits());
 //
 // Only tokens, places and angles go to the device in a run, and only logits that are asked for come
 // back; and hidden states, where somebody watches a layer. The kernels of a run depend on nothing
@@ -49,9 +50,11 @@ class GpuTransformer {
   // `watch` may be null.
   absl::Status Forward(const Batch& batch, const Watch* watch);
 
-  // Final norm and output matrix for some rows of the last Forward(). The logits stay until the
-  // next call.
-  absl::StatusOr<LogitRows> Project(std::span<const uint32_t> rows);
+  // Final norm and output matrix for some rows of the last Forward().
+  void Project(std::span<const uint32_t> rows);
+  // Of the last Project(): the logits, which stay until the next call; and the largest of each row.
+  absl::StatusOr<LogitRows> Logits();
+  absl::StatusOr<std::span<const gpu::BestLogit>> LargestLogits();
 
  private:
   // One row of all of them, and what they are multiplied with.
@@ -100,12 +103,14 @@ class GpuTransformer {
   DeviceBuffer normed_;  // [rows, embedding]: what enters a part of a layer
   DeviceBuffer part_;    // [rows, embedding]: what leaves it
   DeviceBuffer query_, key_, value_, attended_, gate_, up_;
-  DeviceBuffer logits_, asked_;
+  DeviceBuffer logits_, largest_, asked_;
   Quants per_32_, per_256_;
 
   std::vector<float> hidden_here_, logits_here_;
+  std::vector<gpu::BestLogit> largest_here_;
   // Of the present or last run.
   uint32_t row_count_ = 0;
+  uint32_t projected_count_ = 0;
   bool part_is_owed_ = false;  // to the residual stream
 };
 

@@ -80,6 +80,9 @@ cudaError_t Launch(const GateRows& kernel, Grid grid, cudaStream_t stream) {
 cudaError_t Launch(const CopySlots& kernel, Grid grid, cudaStream_t stream) {
   return LaunchBody(kernel, grid, stream);
 }
+cudaError_t Launch(const BestOfRows& kernel, Grid grid, cudaStream_t stream) {
+  return LaunchBody(kernel, grid, stream);
+}
 
 cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream) {
   cudaError_t error = cudaSuccess;
@@ -109,6 +112,7 @@ cudaError_t MeasureKernels(std::span<KernelCost> costs) {
   measure("attend", AttendOf7B());
   measure("gate", GateRows{});
   measure("copy slots", CopySlots{});
+  measure("best", BestOfRows{});
   measure("F32", FloatProduct<F32Weights>{});
   measure("F16", FloatProduct<F16Weights>{});
   measure("BF16", FloatProduct<Bf16Weights>{});

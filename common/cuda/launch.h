@@ -8,6 +8,7 @@
 #include <span>
 
 #include "common/cuda/kernels/attend_rows.h"
+#include "common/cuda/kernels/best_of_rows.h"
 #include "common/cuda/kernels/norm_rows.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quantize_rows.h"
@@ -27,6 +28,7 @@ cudaError_t Launch(const PlaceHeads& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const AttendRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const GateRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const CopySlots& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const BestOfRows& kernel, Grid grid, cudaStream_t stream);
 // By the kernel that fits (kernels/product_choice.h).
 cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream);
 
@@ -43,7 +45,7 @@ struct KernelCost {
 // Whether kernels are there for the present device; cudaErrorNoKernelImageForDevice otherwise.
 cudaError_t FindKernels();
 // Of all kernels. `costs` has room for kKernelCount.
-inline constexpr uint32_t kKernelCount = 20;
+inline constexpr uint32_t kKernelCount = 21;
 cudaError_t MeasureKernels(std::span<KernelCost> costs);
 
 }  // namespace outrider::gpu

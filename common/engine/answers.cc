@@ -115,14 +115,43 @@ std::span<const float> Answers::LogitsOf(uint32_t row, const LogitRows& logits) 
   return logits.row(places_[row]);
 }
 
+bool Answers::TakesLargest() const {
+  if (rankings_.begin < rankings_.end || logits_.begin < logits_.end) return false;
+  const auto walks = run_->walks.subspan(walks_.begin, walks_.end - walks_.begin);
+  return std::ranges::all_of(walks, [&](const TreeWalk& walk) {
+    const SamplingOptions& options = walk.chooser->options();
+    return options.greedy() && !options.penalizes() && options.logit_bias.empty() &&
+           static_cast<uint32_t>(walk.chooser->vocabulary_size()) >= info_.vocabulary_size;
+  });
+}
+
+void Answers::Answer(std::span<const TokenId> largest) {
+  for (size_t i = walks_.begin; i < walks_.end; ++i) {
+    TreeWalk& walk = run_->walks[i];
+    const auto choose = [&](uint32_t row, std::span<const TokenId>) -> absl::StatusOr<TokenId> {
+      return largest[places_[row]];
+    };
+    WalkBy(choose, walk, workers_.front());
+  }
+}
+
 // --- choices ---
+
+// choose(row, above)
+template <typename Choose>
+void Answers::WalkBy(const Choose& choose, TreeWalk& walk, Worker& worker) const {
+  const auto choose_at = [&](uint32_t node, std::span<const TokenId> above) {
+    return choose(walk.root_row + (node == DraftedNode::kRoot ? 0 : 1 + node), above);
+  };
+  const absl::StatusOr<Outcome> outcome = WalkDown(walk.nodes, worker.path, choose_at);
+  walk.status = outcome.status();
+  if (outcome.ok()) walk.outcome = *outcome;
+}
 
 void Answers::TakeWalk(TreeWalk& walk, const LogitRows& logits, Worker& worker) const {
   const Chooser& chooser = *walk.chooser;
   ChooserScratch& scratch = worker.room.ScratchFor(chooser);
-  const auto choose = [&](uint32_t node,
-                          std::span<const TokenId> above) -> absl::StatusOr<TokenId> {
-    const uint32_t row = walk.root_row + (node == DraftedNode::kRoot ? 0 : 1 + node);
+  const auto choose = [&](uint32_t row, std::span<const TokenId> above) -> absl::StatusOr<TokenId> {
     const NodeHistory history = {*walk.history, above};
     const auto index = static_cast<uint32_t>(history.size());
     absl::StatusOr<TokenId> chosen =
@@ -133,9 +162,7 @@ void Answers::TakeWalk(TreeWalk& walk, const LogitRows& logits, Worker& worker) 
     }
     return chosen;
   };
-  const absl::StatusOr<Outcome> outcome = WalkDown(walk.nodes, worker.path, choose);
-  walk.status = outcome.status();
-  if (outcome.ok()) walk.outcome = *outcome;
+  WalkBy(choose, walk, worker);
 }
 
 void Answers::TakeRanking(Ranking& ranking, const LogitRows& logits, Worker& worker) const {

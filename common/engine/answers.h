@@ -64,6 +64,11 @@ class Answers {
   // `logits` are those of the band.
   void Answer(const LogitRows& logits);
 
+  // Whether the band is walks by choosers that want no more of a row than its largest logit, of
+  // equal ones the lowest id. Then whoever knows those, all of them numbers, may answer with them.
+  bool TakesLargest() const;
+  void Answer(std::span<const TokenId> largest);
+
  private:
   // The part of each of a run's lists that a band is about.
   struct Range {
@@ -77,6 +82,8 @@ class Answers {
 
   std::span<const float> LogitsOf(uint32_t row, const LogitRows& logits) const;
   void TakeWalk(TreeWalk& walk, const LogitRows& logits, Worker& worker) const;
+  template <typename Choose>
+  void WalkBy(const Choose& choose, TreeWalk& walk, Worker& worker) const;
   void TakeRanking(Ranking& ranking, const LogitRows& logits, Worker& worker) const;
 
   const EngineInfo& info_;

@@ -9,11 +9,13 @@
 #include "common/base/ieee_mode.h"
 #include "common/cuda/block/emulated_block.h"
 #include "common/cuda/kernels/attend_rows.h"
+#include "common/cuda/kernels/best_of_rows.h"
 #include "common/cuda/kernels/norm_rows.h"
 #include "common/cuda/kernels/quantize_rows.h"
 #include "common/cuda/kernels/row_kernels.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
+#include "common/tokens/maximum.h"
 #include "gtest/gtest.h"
 #include "tests/kernels/paged_keys.h"
 
@@ -219,6 +221,27 @@ TEST(RowKernels, SlotsAreCopiedPieceByPiece) {
   }
   Emulate(CopySlots{pieces.data(), from.data(), to.data(), 1, 6, 2}, 2, 1);
   EXPECT_EQ(to, expected);
+}
+
+TEST(RowKernels, TheLargestLogitIsTheChoosers) {
+  constexpr uint32_t kLength = 1003;
+  std::vector<std::vector<float>> rows(7, Outlying(kLength, 29));
+  rows[1][900] = rows[1][17] = 5000.0f;  // the lowest of equal ones
+  rows[2][1002] = 9000.0f;
+  rows[3][500] = std::numeric_limits<float>::quiet_NaN();
+  rows[4][1] = Infinity();
+  std::ranges::fill(rows[5], -Infinity());
+  std::ranges::fill(rows[6], -Infinity());
+  rows[6][700] = -1e30f;
+  for (const std::vector<float>& row : rows) {
+    BestLogit best = {};
+    Emulate(BestOfRows{row.data(), &best, kLength}, 1, 1);
+    const Maximum expected = FindMaximum(row);
+    EXPECT_EQ(best.sound, expected.sound);
+    if (!expected.sound) continue;
+    EXPECT_EQ(best.value, expected.value);
+    EXPECT_EQ(best.token, static_cast<uint32_t>(expected.token));
+  }
 }
 
 // --- attention ---

@@ -70,6 +70,9 @@ void EmulatedQueue::Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t g
 void EmulatedQueue::Run(const gpu::CopySlots& kernel, uint32_t grid_x, uint32_t grid_y) {
   Do([=] { RunHere(kernel, grid_x, grid_y); });
 }
+void EmulatedQueue::Run(const gpu::BestOfRows& kernel, uint32_t grid_x, uint32_t grid_y) {
+  Do([=] { RunHere(kernel, grid_x, grid_y); });
+}
 
 void EmulatedQueue::Multiply(const gpu::Product& product, gpu::PanelKind weights) {
   gpu::UseProduct(product, weights, [this](const auto& body, uint32_t grid_x, uint32_t grid_y) {

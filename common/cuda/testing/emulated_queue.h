@@ -31,6 +31,7 @@ class EmulatedQueue final : public DeviceQueue {
   void Run(const gpu::AttendRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::CopySlots& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::BestOfRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override;
 
   void BeginRecording() override;
