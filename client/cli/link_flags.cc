@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "CLI/CLI.hpp"
+#include "common/verification/wire_padding.h"
 
 namespace outrider {
 
@@ -34,6 +35,14 @@ void AddLinkFlags(CLI::App& command, CLI::Option& server, LinkSecurity& security
                 "Reach a server that is not this machine without TLS")
       ->needs(&server)
       ->envname("OUTRIDER_INSECURE");
+  command
+      .add_option("--frames", security.frame_bytes,
+                  "Pad each message, both ways, to a multiple of so many bytes, so that its size "
+                  "does not tell what was drafted and what was right; 256 makes all of a reply "
+                  "alike")
+      ->needs(&server)
+      ->check(CLI::Range(uint32_t{1}, kFrameBytesMax))
+      ->envname("OUTRIDER_FRAMES");
   if (const char* const key = std::getenv("OUTRIDER_KEY")) security.key = key;
 }
 

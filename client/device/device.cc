@@ -312,7 +312,8 @@ class RemoteDevice final : public Device {
             .sampling = asked.sampling,
             .stops = asked.stops,
             .context_length = context_,
-            .tokenizer_fingerprint = FingerprintDigits(tokenizer_->fingerprint())},
+            .tokenizer_fingerprint = FingerprintDigits(tokenizer_->fingerprint()),
+            .frame_bytes = options_.security.frame_bytes},
         std::move(verifier), std::move(stops));
   }
 
@@ -397,6 +398,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
   session.stops = asked.stops;
   session.length_max = context;
   session.tokenizer_fingerprint = FingerprintDigits(tokenizer_->fingerprint());
+  session.frame_bytes = options_.security.frame_bytes;
   session.dry_policy = options_.draft.dry;
   session.sketch.node_count_max = options_.draft.sketch_nodes;
   session.sketch.hint_belief = options_.draft.hint_belief;

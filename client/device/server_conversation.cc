@@ -6,6 +6,7 @@
 #include "client/device/reply_times.h"
 #include "common/base/status.h"
 #include "common/verification/wire_options.h"
+#include "common/verification/wire_padding.h"
 #include "common/verification/wire_prompt.h"
 
 namespace outrider {
@@ -82,6 +83,8 @@ v1::GenerateRequest ServerConversation::RequestFor(std::span<const TokenId> toke
   open.mutable_stops()->set_continues_text(!is_reply);
   open.set_tokenizer_fingerprint(options_.tokenizer_fingerprint);
   open.set_length_max(options_.context_length);
+  open.set_frame_bytes(options_.frame_bytes);
+  PadTo(options_.frame_bytes, request);
   return request;
 }
 

@@ -20,6 +20,7 @@ class ServerConversation final : public Conversation {
     StopOptions stops;
     uint32_t context_length;
     std::string tokenizer_fingerprint;
+    uint32_t frame_bytes;  // as in LinkSecurity
   };
 
   // `stops` are those of the options.

@@ -57,6 +57,7 @@ void Attachment::WriteOpen(v1::Open& open) {
   open.set_length_max(options_.length_max);
   open.set_hints(options_.hints);
   open.set_attempt(attempt());
+  open.set_frame_bytes(options_.frame_bytes);
 }
 
 void Attachment::WriteStops(v1::Stops& stops) const {
@@ -71,6 +72,7 @@ void Attachment::WriteResume(v1::Resume& resume) {
   resume.set_length(static_cast<uint32_t>(asked_length_));
   resume.set_hash(transcript_.history().HashAt(asked_length_));
   resume.set_attempt(attempt());
+  resume.set_frame_bytes(options_.frame_bytes);
 }
 
 std::optional<uint64_t> Attachment::Leave() {

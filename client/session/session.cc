@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/verification/verdict_message.h"
 #include "common/verification/wire_options.h"
+#include "common/verification/wire_padding.h"
 
 namespace outrider {
 namespace {
@@ -532,6 +533,7 @@ void Session::SendGrowth() {
 void Session::Flush() {
   v1::ClientMessage* const message = attachment_.Next();
   if (message == nullptr) return;
+  PadTo(options_.frame_bytes, *message);
   tally_.stats().bytes_up += message->ByteSizeLong();
   Act(Send{attachment_.link().stream(), message});
 }

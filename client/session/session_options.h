@@ -23,6 +23,7 @@ struct SessionOptions {
   uint32_t length_max = 4096;  // tokens of all turns, prompts and replies; the server may have less
   v1::DryPolicy dry_policy = v1::DRY_POLICY_ADAPTIVE;
   bool hints = true;
+  uint32_t frame_bytes = 0;                // messages have a multiple of this; 0: as they come
   std::string tokenizer_fingerprint = {};  // empty: not compared
   std::string numerics_id = {};            // empty: not compared
   Sketcher::Options sketch = {};

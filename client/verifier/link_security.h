@@ -3,6 +3,7 @@
 // Errors: one sentence, which names the file or the flag.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,8 @@ struct LinkSecurity {
   std::string key = {};       // what the server knows the device by; empty: nothing
   std::string key_file = {};  // where that stands, in place of `key`
   bool insecure = false;      // without TLS to an address that is not this machine's
+  // Messages have a multiple of this, both ways (verification/wire_padding.h); 0: as they come.
+  uint32_t frame_bytes = 0;
 
   bool has_tls() const { return tls || !ca.empty() || !certificate.empty(); }
 };

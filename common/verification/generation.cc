@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/verification/machine/draft_here.h"
+#include "common/verification/wire_padding.h"
 
 namespace outrider {
 
@@ -13,6 +14,8 @@ absl::StatusOr<Generation> Generation::Create(const v1::GenerateRequest& request
     return FailedPrecondition(
         "this server has no draft; ask for its target alone, or start it with --draft");
   }
+  OUTRIDER_RETURN_IF_ERROR(CheckFrameBytes(request.open().frame_bytes()));
+  OUTRIDER_RETURN_IF_ERROR(CheckPadding(request.padding().size()));
   v1::Open open = request.open();
   open.set_nonce(nonce);
   open.set_attempt(1);
@@ -20,7 +23,8 @@ absl::StatusOr<Generation> Generation::Create(const v1::GenerateRequest& request
   open.set_pass_nodes(DraftHere::kChain);
   open.set_draft(request.draft());
   open.set_dry_policy(v1::DRY_POLICY_ALONE);
-  return Generation(std::move(open));
+  open.clear_frame_bytes();
+  return Generation(std::move(open), request.open().frame_bytes());
 }
 
 std::optional<v1::ClientMessage> Generation::NextUp() {
@@ -43,6 +47,12 @@ std::optional<v1::ClientMessage> Generation::NextUp() {
 
 bool Generation::Hear(const v1::ServerMessage& message) {
   response_.Clear();
+  const bool has_response = Answer(message);
+  if (has_response) PadTo(frame_bytes_, response_);
+  return has_response;
+}
+
+bool Generation::Answer(const v1::ServerMessage& message) {
   switch (message.kind_case()) {
     case v1::ServerMessage::kOpened:
       SetFinish(message.opened().finish());

@@ -37,11 +37,15 @@ class Generation {
  private:
   enum class Said { kNothing, kOpen, kClose };
 
-  explicit Generation(v1::Open open) { *first_.mutable_open() = std::move(open); }
+  Generation(v1::Open open, uint32_t frame_bytes) : frame_bytes_(frame_bytes) {
+    *first_.mutable_open() = std::move(open);
+  }
 
+  bool Answer(const v1::ServerMessage& message);
   void HearVerdict(const v1::Verdict& verdict);
   void SetFinish(v1::Finish finish);
 
+  const uint32_t frame_bytes_;  // of responses
   v1::ClientMessage first_;
   Said said_ = Said::kNothing;
   bool closing_ = false;

@@ -1,11 +1,12 @@
-// Where in a conversation a connection broke: what a gRPC call had carried one way until then
-// tells.
+// Where in a conversation a connection broke, and how long its messages were: what a gRPC call had
+// carried one way until then tells.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "google/protobuf/descriptor.h"
 
@@ -17,18 +18,16 @@ namespace outrider {
 class WirePlace {
  public:
   static std::string AtEnd(std::string_view bytes, const google::protobuf::Descriptor& kind) {
-    WirePlace place(kind);
-    if (bytes.starts_with(kPreface.substr(0, bytes.size()))) {
-      bytes.remove_prefix(std::min(bytes.size(), kPreface.size()));
-    }
-    while (bytes.size() >= kFrameHeaderBytes) {
-      const size_t length = BigEndian(bytes.substr(0, 3));
-      const bool is_data = bytes[3] == 0;
-      bytes.remove_prefix(kFrameHeaderBytes);
-      if (is_data) place.Take(bytes.substr(0, length));
-      bytes.remove_prefix(std::min(bytes.size(), length));
-    }
+    WirePlace place(&kind);
+    place.Read(bytes);
     return place.name_;
+  }
+
+  // What each whole message of such bytes has, as protobuf encodes it.
+  static std::vector<size_t> MessageSizes(std::string_view bytes) {
+    WirePlace place(nullptr);
+    place.Read(bytes);
+    return place.sizes_;
   }
 
  private:
@@ -36,7 +35,20 @@ class WirePlace {
   static constexpr size_t kFrameHeaderBytes = 9;
   static constexpr size_t kMessageHeaderBytes = 5;  // compressed or not, and a length
 
-  explicit WirePlace(const google::protobuf::Descriptor& kind) : kind_(kind) {}
+  explicit WirePlace(const google::protobuf::Descriptor* kind) : kind_(kind) {}
+
+  void Read(std::string_view bytes) {
+    if (bytes.starts_with(kPreface.substr(0, bytes.size()))) {
+      bytes.remove_prefix(std::min(bytes.size(), kPreface.size()));
+    }
+    while (bytes.size() >= kFrameHeaderBytes) {
+      const size_t length = BigEndian(bytes.substr(0, 3));
+      const bool is_data = bytes[3] == 0;
+      bytes.remove_prefix(kFrameHeaderBytes);
+      if (is_data) Take(bytes.substr(0, length));
+      bytes.remove_prefix(std::min(bytes.size(), length));
+    }
+  }
 
   static size_t BigEndian(std::string_view bytes) {
     size_t value = 0;
@@ -52,6 +64,7 @@ class WirePlace {
       const size_t length = kMessageHeaderBytes + BigEndian(std::string_view(unread_).substr(1, 4));
       if (unread_.size() < length) break;
       unread_.erase(0, length);
+      sizes_.push_back(length - kMessageHeaderBytes);
       name_ = "between";
     }
     if (unread_.size() > kMessageHeaderBytes) name_ = NameOf(unread_[kMessageHeaderBytes]);
@@ -59,12 +72,14 @@ class WirePlace {
 
   // A message begins with the number of its oneof's field.
   std::string NameOf(char tag) const {
-    const auto* const field = kind_.FindFieldByNumber(static_cast<uint8_t>(tag) >> 3);
+    if (kind_ == nullptr) return "";
+    const auto* const field = kind_->FindFieldByNumber(static_cast<uint8_t>(tag) >> 3);
     return field == nullptr ? "unknown" : field->name();
   }
 
-  const google::protobuf::Descriptor& kind_;
+  const google::protobuf::Descriptor* const kind_;  // null: nobody asks for names
   std::string unread_;
+  std::vector<size_t> sizes_;
   std::string name_ = "handshake";
 };
 

@@ -1,6 +1,7 @@
 #include "common/verification/machine/stream_outbox.h"
 
 #include "common/base/check.h"
+#include "common/verification/wire_padding.h"
 #include "common/verification/wire_time.h"
 
 namespace outrider {
@@ -69,20 +70,26 @@ bool StreamOutbox::AddHint(const v1::Hint& hint, double rank) {
 const v1::ServerMessage* StreamOutbox::Next(MonotonicTime now) {
   if (writing_ || empty()) return nullptr;
   writing_ = true;
+  TakeFirst(now);
+  PadTo(frame_bytes_, written_);
+  return &written_;
+}
+
+void StreamOutbox::TakeFirst(MonotonicTime now) {
   if (hello_.waits) return Take(hello_);
   if (verdict_count_ > 0) return TakeVerdict(now);
   if (fault_.waits) return Take(fault_);
   if (draining_.waits) return Take(draining_);
-  return hints_.empty() ? Take(progress_) : TakeHint();
+  if (!hints_.empty()) return TakeHint();
+  Take(progress_);
 }
 
-const v1::ServerMessage* StreamOutbox::Take(Slot& slot) {
+void StreamOutbox::Take(Slot& slot) {
   slot.waits = false;
   written_.Swap(&slot.message);
-  return &written_;
 }
 
-const v1::ServerMessage* StreamOutbox::TakeVerdict(MonotonicTime now) {
+void StreamOutbox::TakeVerdict(MonotonicTime now) {
   VerdictSlot& slot = verdicts_[first_verdict_];
   first_verdict_ = (first_verdict_ + 1) % verdicts_.size();
   --verdict_count_;
@@ -92,12 +99,10 @@ const v1::ServerMessage* StreamOutbox::TakeVerdict(MonotonicTime now) {
     verdict.set_since_seen_us(WireMicroseconds(now - *slot.seen_at));
   }
   written_.Swap(&slot.message);
-  return &written_;
 }
 
-const v1::ServerMessage* StreamOutbox::TakeHint() {
+void StreamOutbox::TakeHint() {
   *written_.mutable_hint() = hints_.TakeFirst();
-  return &written_;
 }
 
 void StreamOutbox::Written() {

@@ -34,6 +34,9 @@ class StreamOutbox {
   // False: it says nothing new.
   bool AddHint(const v1::Hint& hint, double rank);
 
+  // Of what is written from here on, each message has a multiple (wire_padding.h); 0: as it comes.
+  void SetFrameBytes(uint32_t frame_bytes) { frame_bytes_ = frame_bytes; }
+
   // The next message, which stays as it is until Written(). Null: nothing waits, or one is being
   // written.
   const v1::ServerMessage* Next(MonotonicTime now);
@@ -57,9 +60,11 @@ class StreamOutbox {
   };
 
   v1::ServerMessage& Fill(Slot& slot);
-  const v1::ServerMessage* Take(Slot& slot);
-  const v1::ServerMessage* TakeVerdict(MonotonicTime now);
-  const v1::ServerMessage* TakeHint();
+  // Each puts the message in written_.
+  void Take(Slot& slot);
+  void TakeVerdict(MonotonicTime now);
+  void TakeHint();
+  void TakeFirst(MonotonicTime now);
 
   Slot hello_;
   std::vector<VerdictSlot> verdicts_;  // a ring
@@ -70,6 +75,7 @@ class StreamOutbox {
   HintQueue hints_;
   Slot progress_;
   uint64_t hints_overtaken_ = 0;
+  uint32_t frame_bytes_ = 0;
 
   bool writing_ = false;
   bool writing_verdict_ = false;

@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/verification/wire_padding.h"
 #include "common/verification/wire_time.h"
 
 namespace outrider {
@@ -19,6 +20,16 @@ constexpr uint32_t kRevision = 1;  // of verifier.proto
 // What a message that cannot be followed does to its session.
 v1::Fault::Kind FaultOf(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) ? v1::Fault::DRIFTED : v1::Fault::MALFORMED;
+}
+
+// What a stream's first message asks for.
+uint32_t FrameBytesOf(const v1::ClientMessage& message) {
+  return message.has_open() ? message.open().frame_bytes() : message.resume().frame_bytes();
+}
+
+absl::Status CheckFrames(const v1::ClientMessage& message) {
+  OUTRIDER_RETURN_IF_ERROR(CheckPadding(message.padding().size()));
+  return CheckFrameBytes(FrameBytesOf(message));
 }
 
 }  // namespace
@@ -252,6 +263,10 @@ void VerifierMachine::Receive(VerifierStream& stream, const v1::ClientMessage& m
 
 void VerifierMachine::ReceiveFirst(VerifierStream& stream, const v1::ClientMessage& message,
                                    Prepared* prepared) {
+  if (const absl::Status status = CheckFrames(message); !status.ok()) {
+    return attachments_.Refuse(stream, v1::Fault::MALFORMED, status);
+  }
+  stream.outbox.SetFrameBytes(FrameBytesOf(message));
   switch (message.kind_case()) {
     case Kind::kOpen:
       return attachments_.Open(stream, message.open(), prepared);
@@ -268,7 +283,8 @@ void VerifierMachine::ReceiveNext(VerifierSession& session, const v1::ClientMess
                                   Prepared* prepared) {
   session.identity.DeviceHasToken();
   state_.sessions.Touch(session);
-  absl::Status status;
+  absl::Status status = CheckPadding(message.padding().size());
+  if (!status.ok()) return attachments_.RemoveWithFault(session, FaultOf(status), status);
   switch (message.kind_case()) {
     case Kind::kGrow:
       status = Follow(session, message.grow());
