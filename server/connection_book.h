@@ -4,7 +4,8 @@
 //   book.Find(PeerOf(context.peer()))->ExplainMessage(size); // a call
 //
 // Bytes of a message are what a connection is for. All else (headers, settings, pings, resets,
-// whatever a stranger sends) should be little beside them, and the front door sees to that.
+// whatever a stranger sends) should be little beside them, and the front door sees to that. A call
+// that is refused counts as more than its bytes.
 //
 // Memory:  an entry for each connection.
 // Threads: any.
@@ -31,18 +32,23 @@ class ConnectionBook {
     void LetIn() { was_let_in_.store(true, std::memory_order_relaxed); }
     // One has been read, or one of no bytes has been written and the other side says so.
     void ExplainMessage(uint64_t bytes) {
-      explained_.fetch_add(kBesideMessage + bytes + bytes / 8, std::memory_order_relaxed);
+      explained_.fetch_add(static_cast<int64_t>(kBesideMessage + bytes + bytes / 8),
+                           std::memory_order_relaxed);
     }
+    // A call of it has been refused: looking at it took longer than its few bytes did.
+    void Refuse() { explained_.fetch_sub(kRefused, std::memory_order_relaxed); }
 
     bool was_let_in() const { return was_let_in_.load(std::memory_order_relaxed); }
-    uint64_t explained() const { return explained_.load(std::memory_order_relaxed); }
+    int64_t explained() const { return explained_.load(std::memory_order_relaxed); }
 
    private:
     // A message's own frame, TLS record and length, and the window for it.
     static constexpr uint64_t kBesideMessage = 128;
+    // So sixteen a second, with what connections may send besides messages by default.
+    static constexpr int64_t kRefused = 4096;
 
     std::atomic<bool> was_let_in_ = false;
-    std::atomic<uint64_t> explained_ = 0;
+    std::atomic<int64_t> explained_ = 0;
   };
 
   // `peer` is its name (origin.h). Whoever had that name before has gone.

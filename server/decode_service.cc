@@ -150,6 +150,7 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
     if (status.ok()) {
       ConnectionOf(context)->LetIn();
     } else {
+      ConnectionOf(context)->Refuse();
       entrance_.Refused(has_key ? Refusal::kUnknownKey : Refusal::kNoKey, "",
                         OriginOf(context.peer()));
     }

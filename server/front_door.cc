@@ -259,7 +259,7 @@ void FrontDoor::HandOver() {
 
 // What is explained is asked for first: a message that comes meanwhile has come, and is not.
 bool FrontDoor::SendsTooMuch(Connection& connection) const {
-  const auto explained = static_cast<int64_t>(connection.entry->explained());
+  const int64_t explained = connection.entry->explained();
   const int64_t overhead = static_cast<int64_t>(BytesReceived(connection.socket.get())) - explained;
   const auto per_second = static_cast<double>(limits_.overhead_bytes_per_second);
   const auto more = static_cast<double>(overhead - connection.overhead_before);

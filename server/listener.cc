@@ -25,8 +25,10 @@ constexpr int kThreadsMax = 16;
 constexpr int kHeaderBytesMax = 8 << 10;
 // A connection has so long to begin with.
 constexpr int kHandshakeMs = 10000;
-constexpr int kPingStrikesMax = 2;
-constexpr int kPingIntervalMinMs = 5000;
+// gRPC's own limit of pings is no limit: for every one too many it writes a GOAWAY, and keeps an
+// error until all is written, which in a flood is never: 250 MB and more of them. The front door
+// counts pings with all else that is no message.
+constexpr int kPingStrikesUnlimited = 0;
 
 int Milliseconds(Duration duration) {
   return static_cast<int>(
@@ -55,9 +57,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // as often as it takes
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                              Milliseconds(limits.connection_idle_max));
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kPingIntervalMinMs);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kPingStrikesMax);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kPingStrikesUnlimited);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kHeaderBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,

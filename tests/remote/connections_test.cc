@@ -228,6 +228,37 @@ TEST_F(ConnectionsTest, HeadersWithoutAnEndTakeNoMemory) {
   }
 }
 
+// gRPC's own limit of them would have taken it hundreds of megabytes. Its answers are not read.
+TEST_F(ConnectionsTest, AFloodOfPingsTakesNoMemory) {
+  Start({});
+  const int64_t before = server_->peak_kilobytes();
+  const FileDescriptor stranger = ConnectTo(server_->port());
+  send(stranger.get(), Preface().data(), Preface().size(), MSG_NOSIGNAL);
+  std::string pings;
+  for (int i = 0; i < 20; ++i) pings += Frame(6, 0, 0, std::string(8, 'p'));
+  EXPECT_TRUE(IsHungUpWhileSending(stranger, pings, 1 << 30));
+  if (kCountsMemory) {
+    EXPECT_LT(server_->peak_kilobytes() - before, 32 << 10);
+  }
+}
+
+// A call without a good key is small, and is looked at all the same.
+TEST_F(ConnectionsTest, WhoTriesOneKeyAfterTheOtherIsHungUpOn) {
+  const ScratchDir dir;
+  const std::string key = NewKey();
+  std::ofstream(dir.File("keys")) << LineOf("robot", key);
+  Start({"--keys", dir.File("keys")});
+  const auto known = OrDie(RemoteVerifier::Connect(server_->address(), {.key = key}));
+  EXPECT_TRUE(known->Describe().ok());
+  const auto stranger = OrDie(RemoteVerifier::Connect(server_->address(), {.key = NewKey()}));
+  int tried = 0;
+  while (stranger->Describe().status().code() == absl::StatusCode::kUnauthenticated) {
+    ASSERT_LT(++tried, 1000);
+  }
+  EXPECT_GT(tried, 30) << "who has his key wrong is told so";
+  EXPECT_TRUE(known->Describe().ok());
+}
+
 // A device sends little besides messages, however many of those.
 TEST_F(ConnectionsTest, ADeviceIsNotHungUpOn) {
   Start({"--overhead-bytes", "4096", "--message-memory", "4096"});
