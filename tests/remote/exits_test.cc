@@ -23,19 +23,12 @@
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/client/stories_world.h"
-#include "tests/model/exits.h"
 #include "tests/remote/server_process.h"
+#include "tests/remote/stories_exits.h"
 #include "tests/test_files.h"
 
 namespace outrider {
 namespace {
-
-// Of the stories model, after layers of its five.
-TrainedExits StoriesExits(const std::vector<uint32_t>& layers, float strength) {
-  const auto engine = OrDie(
-      LoadCpuEngine(*Good().file, "stories", {}, KernelsFor(BestIsa()), *Good().pool, nullptr));
-  return RandomExits(engine->spec(), engine->info().content_hash, layers, 8, strength);
-}
 
 class ExitsTest : public testing::Test {
  protected:
@@ -50,54 +43,19 @@ class ExitsTest : public testing::Test {
 
 // --- tokens ---
 
-SessionOptions StoryOf(uint64_t session, uint32_t tokens) {
-  constexpr std::array kPrompts = {"Once upon a time", "The dog", "A girl went", "One day, Tom"};
-  SessionOptions options;
-  options.prompt = TheTokenizer().Encode(kPrompts[session % kPrompts.size()]);
-  options.continues_text = true;
-  options.stops.max_tokens = tokens;
-  if (session % 2 == 1) options.sampling = Sampled(session);
-  return options;
-}
-
-// Returns how many hints came.
-uint64_t WriteOne(const std::string& address, uint64_t session, uint32_t tokens,
-                  const std::string& expected) {
-  const StoriesModel draft(session % 4 < 2 ? DamagedStories() : Stories());
-  const auto verifier = OrDie(RemoteVerifier::Connect(address));
-  const PolicyKind kind = session % 3 == 0 ? PolicyKind::kFsd : PolicyKind::kOurs;
-  DraftedSession drafted(StoryOf(session, tokens), draft, kind, *verifier);
-  Screen screen;
-  const absl::Status status = drafted.driver().Run(Session::Start{}, screen);
-  EXPECT_TRUE(status.ok()) << status;
-  EXPECT_EQ(screen.Take(), expected) << "session " << session;
-  drafted.driver().Close();
-  return drafted.session().stats().hints;
-}
-
-// Sessions beside one another, each with a text and a policy of its own. Returns how many hints came.
-uint64_t WriteBesideOthers(const std::string& address, uint64_t count, uint32_t tokens) {
-  std::vector<std::string> expected;
-  for (uint64_t i = 0; i < count; ++i) {
-    const SessionOptions options = StoryOf(i, tokens);
-    expected.push_back(Alone(options.prompt, options.sampling, options.stops, true).text);
-  }
-  std::atomic<uint64_t> hints = 0;
-  std::vector<std::thread> threads;
-  for (uint64_t i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] { hints += WriteOne(address, i, tokens, expected[i]); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return hints;
+// By the target in this process.
+std::vector<TokenId> AloneHere(uint64_t session, uint32_t tokens) {
+  const SessionOptions options = StoryOf(session, tokens);
+  return Alone(options.prompt, options.sampling, options.stops, true).tokens;
 }
 
 TEST_F(ExitsTest, ChangeNoToken) {
   // Whatever they say: these are of random weights, and mostly wrong.
   const std::string exits = Write(StoriesExits({1, 2, 3}, 0.5f));
   ServerProcess server(0, {"--sessions", "64", "--exits", exits});
-  uint64_t hints = WriteBesideOthers(server.address(), 1, 80);
-  hints += WriteBesideOthers(server.address(), 8, 60);
-  hints += WriteBesideOthers(server.address(), 64, 12);
+  uint64_t hints = WriteBesideOthers(server.address(), 1, 80, AloneHere);
+  hints += WriteBesideOthers(server.address(), 8, 60, AloneHere);
+  hints += WriteBesideOthers(server.address(), 64, 12, AloneHere);
   EXPECT_GT(hints, 0u);
   EXPECT_EQ(server.Stop(), 0);
 }
