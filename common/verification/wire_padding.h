@@ -21,7 +21,7 @@ inline constexpr uint32_t kFrameBytesMax = 4096;
 
 // The zeros with which a message of `size` bytes has a multiple of `frame_bytes`; 0: it has one. The
 // field they stand in takes a byte for its tag, and one for their number, or two from 128 on: there
-// are none of 1 byte or of 130, and then it is the next multiple.
+// is none of 1 byte, of 2 (an empty one is left out) or of 130, and then it is the next multiple.
 constexpr size_t ZerosFor(size_t size, uint32_t frame_bytes) {
   size_t missing = (frame_bytes - size % frame_bytes) % frame_bytes;
   while (missing == 1 || missing == 2 || missing == 130) missing += frame_bytes;
