@@ -68,14 +68,16 @@ absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path, cons
                                                    FlashTurns& turns,
                                                    const LoadProgress& progress) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
-  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
+  OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(*model, path));
+  const EngineOptions options = OptionsFor(limits, *model);
+  spec.LimitContext(options.context_length);
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ResidentWeights> weights,
                             ResidentWeights::Load(*model, spec, path, *pool, progress));
   const uint64_t content_hash = weights->content_hash();
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<Engine> engine,
       CpuEngine::Create(spec, std::make_shared<TurnTakingWeights>(std::move(weights), turns),
-                        content_hash, OptionsFor(limits, *model), kernels, *pool));
+                        content_hash, options, kernels, *pool));
   return Over(limits, std::move(pool), std::move(engine));
 }
 
