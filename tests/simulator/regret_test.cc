@@ -1,5 +1,7 @@
 #include "bench/simulator/studies/regret.h"
 
+#include <utility>
+
 #include "gtest/gtest.h"
 
 namespace outrider {
@@ -62,6 +64,18 @@ TEST(Regret, IsSmallWhereFixedWaysAreFarApart) {
   summary.Add({300, 50, 0.95}, Shift::kPassThreefold);
   summary.Add({0, 300, 0.7}, Shift::kNone);
   summary.Add({120, 5, 0.95}, Shift::kNone);
+}
+
+// A target that had waited for growth of a draft that was right went on waiting for one that is
+// not, and a device next to its target sent pre-drafts that were worse than what it could draft.
+TEST(Regret, IsSmallWhereWhatWasGoodBeforeAChangeIsNotAfterIt) {
+  for (const auto& [met, shift] : {std::pair(Conditions{60, 100, 0.95, 10}, Shift::kDraftWorse),
+                                   std::pair(Conditions{0, 20, 0.85, 10}, Shift::kPassThreefold)}) {
+    const absl::StatusOr<Regret> regret = SettledRegretAt(met, shift, 1500, kBound);
+    ASSERT_TRUE(regret.ok()) << regret.status();
+    EXPECT_LE(regret->value(), kBound) << NameOf(shift) << ": " << regret->controlled_ms
+                                       << " ms, and " << regret->best_ms << " by " << regret->best;
+  }
 }
 
 }  // namespace

@@ -82,12 +82,12 @@ TEST(Controller, AwaitsTheVerdictsOfATargetOnFlash) {
   EXPECT_EQ(growth_of({.target_is_here = true}), "ours");
 }
 
-// Where little comes of a pass, or drafting takes next to nothing of it; once it is known that rows
-// cost little.
+// Where little comes of a pass, or drafting takes next to nothing of it, or there is no way
+// between; once it is known that rows cost little.
 TEST(Controller, AwaitsVerdictsThatAreNextDoor) {
   constexpr int kUntilPriced = 12;
   const Session::Times next_door = {
-      .round_trip_ms = 1, .pass_ms = 50, .draft_ms = 5, .tokens_per_verdict = 2};
+      .round_trip_ms = 5, .pass_ms = 50, .draft_ms = 5, .tokens_per_verdict = 2};
   EXPECT_EQ(Session().Decide(next_door), Way::kWait);
   EXPECT_EQ(Session().Decide(next_door, kUntilPriced), Way::kAwait);
   Session::Times rich = next_door;
@@ -95,6 +95,12 @@ TEST(Controller, AwaitsVerdictsThatAreNextDoor) {
   EXPECT_EQ(Session().Decide(rich, kUntilPriced), Way::kWait);
   rich.draft_ms = 0.5;
   EXPECT_EQ(Session().Decide(rich, kUntilPriced), Way::kAwait);
+  Session::Times beside = rich;
+  beside.round_trip_ms = 1;
+  beside.draft_ms = 5;
+  EXPECT_EQ(Session().Decide(beside, kUntilPriced), Way::kAwait);
+  beside.draft_ms = 20;
+  EXPECT_EQ(Session().Decide(beside, kUntilPriced), Way::kWait) << "a pass is two batches";
   Session::Times far = next_door;
   far.round_trip_ms = 20;
   EXPECT_EQ(Session().Decide(far, kUntilPriced), Way::kWait);

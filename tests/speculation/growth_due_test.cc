@@ -16,7 +16,7 @@ class Growing {
 
   // The root's own answer comes while it is waited for, and a pass over it commits `tokens`.
   void Run(uint32_t tokens) {
-    due_.RootKnown(verdict_, 0, now_);
+    due_.RootKnown(verdict_, 0, pass_seconds(), now_);
     now_ += delay_;
     for (int batch = 1; batch <= 3; ++batch) {
       due_.Grown(verdict_, batch, now_);
@@ -27,7 +27,7 @@ class Growing {
 
   // A pass begins at once, and nothing comes.
   void GoAlone() {
-    due_.RootKnown(verdict_, 0, now_);
+    due_.RootKnown(verdict_, 0, pass_seconds(), now_);
     End(1);
   }
 
@@ -39,7 +39,7 @@ class Growing {
 
   // How long a root that promises so much, known now, keeps its pass waiting.
   Duration Waits(double promise = 0) {
-    due_.RootKnown(verdict_, promise, now_);
+    due_.RootKnown(verdict_, promise, pass_seconds(), now_);
     return due_.BeginAt() - now_;
   }
 
@@ -55,6 +55,8 @@ class Growing {
   void Pass(Duration time) { now_ += time; }
 
  private:
+  double pass_seconds() const { return std::chrono::duration<double>(pass_).count(); }
+
   Duration delay_;
   Duration pass_;
   GrowthDue due_;
@@ -77,7 +79,7 @@ TEST(GrowthDue, NothingIsWaitedForThatHasNeverCome) {
   }
 }
 
-// Cycles of 10 + 3 + 50 ms with 4 tokens: a token takes 15.75 ms, three of them 47.
+// Cycles of 10 + 3 + 50 ms with 4 tokens: a token takes 15.75 ms, a pass 34 more than that.
 TEST(GrowthDue, AnAnswerIsWaitedForThatTakesLessThanWhatItBringsIsWorth) {
   EXPECT_NEAR(Seconds(Growing::Seasoned(milliseconds(10), milliseconds(50), 4).Waits()),
               Seconds(milliseconds(10) + kLate), kNearly);
@@ -92,13 +94,20 @@ TEST(GrowthDue, ARootThatPromisesEnoughIsNotKeptWaiting) {
 }
 
 // Growth takes two passes and a little: the third is not begun before it is there. It is one batch
-// deeper for each of the two tokens.
+// deeper for each of the two tokens. (A pass takes 11 ms more than a token.)
 TEST(GrowthDue, ATargetThatGoesOnAloneStopsShortOfAPassThatGrowthWouldMeet) {
-  Growing session = Growing::Seasoned(milliseconds(103), milliseconds(50), 2);
+  Growing session = Growing::Seasoned(milliseconds(103), milliseconds(50), 4);
   EXPECT_EQ(session.Waits(), Duration(0));
   session.GoAlone();
   session.GoAlone();
   EXPECT_NEAR(Seconds(session.Waits()), Seconds(milliseconds(3 + 2) + kLate), kNearly);
+}
+
+// Cycles of 90 + 3 + 100 ms with 3 tokens: a token takes 64 ms, a pass 36 more than that. The time
+// from verdict to verdict would be 129 more, and all would go on as it was.
+TEST(GrowthDue, AWaitDoesNotJustifyTheNextOne) {
+  EXPECT_EQ(Growing::Seasoned(milliseconds(90), milliseconds(100), 3).Waits(), Duration(0));
+  EXPECT_GT(Growing::Seasoned(milliseconds(30), milliseconds(100), 3).Waits(), Duration(0));
 }
 
 TEST(GrowthDue, WhatIsAwaitedIsTheAnswerAndNotWhatWasUnderWay) {

@@ -206,6 +206,15 @@ bool AutoController::RowsAreCheap(const CostModel& costs) const {
   return *row_ms * size_.nodes() < border;
 }
 
+// To await a verdict costs nothing then, and what was drafted without it is seldom what is worth
+// most after it. (In this process nothing is drafted during a pass.)
+bool AutoController::IsNextToTarget(const CostModel& costs) const {
+  const double pass_ms = costs.recent_pass_ms();
+  const bool awaits = way_ == Way::kAwait;
+  return !setup_.target_is_here && costs.round_trip_ms() < Border(kNone, awaits) * pass_ms &&
+         costs.DraftMs(1) < Border(kSeveral, awaits) * pass_ms;
+}
+
 AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
   const double pass_ms = costs.recent_pass_ms();
   const double delay_ms = costs.round_trip_ms() + costs.queue_ms() + costs.DraftMs(1);
@@ -216,6 +225,7 @@ AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
   if (is_far && MayGoOn(delay_ms, pass_ms)) return Way::kGoOn;
   if (costs.round_trip_ms() > Border(kVeryNear, way_ != Way::kWait) * pass_ms) return Way::kWait;
   if (!RowsAreCheap(costs)) return Way::kWait;
+  if (IsNextToTarget(costs)) return Way::kAwait;
   const double drafted = costs.tokens_per_pass() - 1;
   const bool quick = costs.DraftMs(1) < Border(kQuick, way_ == Way::kAwait) * drafted * pass_ms;
   const bool little = costs.tokens_per_pass() < Border(kLittleYield, way_ == Way::kAwait);

@@ -14,11 +14,12 @@
 //   D + t below T         ours, and the target waits for growth: a pass begun before it would be
 //                         over after it, and gain less than that delays
 //   next to no round      so, too; but where a pass yields little, or a batch takes next to nothing
-//   trip                  of it, the device waits for the verdict, since a tree that is grown in its
-//                         light is better: if rows are known to cost little, for that tree needs more
-//                         of them. A target in this process is never told to go on: it would
-//                         take the cores that the growth it does not wait for needs. A drafter that
-//                         has nothing to say says so, and is not waited for (sketcher.h)
+//   trip                  of it, or there is no round trip at all and several batches to a pass,
+//                         the device waits for the verdict, since a tree that is grown in its light
+//                         is better: if rows are known to cost little, for that tree needs more of
+//                         them. A target in this process is never told to go on: it would take the
+//                         cores that the growth it does not wait for needs. A drafter that has
+//                         nothing to say says so, and is not waited for (sketcher.h)
 //   whenever the first    the target alone: nothing is drafted. Then nothing tells whether a draft
 //   is no gain            would be one by now, so it is tried again, now and then and when T
 //                         changes
@@ -73,6 +74,8 @@ class AutoController final : public Controller {
   static constexpr double kLate = 0.75;        // D / T
   static constexpr double kVeryNear = 0.15;    // the round trip / T
   static constexpr double kQuick = 1.0 / 60;   // a batch / T, for each drafted token of a pass
+  static constexpr double kNone = 1.0 / 25;    // the round trip / T
+  static constexpr double kSeveral = 1.0 / 4;  // a batch / T
   static constexpr double kLittleYield = 3.4;  // tokens of a pass
   static constexpr double kDearRows = 0.2;     // what drafted rows take of T
 
@@ -99,6 +102,7 @@ class AutoController final : public Controller {
   bool MayGoOn(double delay_ms, double pass_ms) const;
   bool SparesWork(const CostModel& costs) const;
   bool RowsAreCheap(const CostModel& costs) const;
+  bool IsNextToTarget(const CostModel& costs) const;
   Way Judged(const CostModel& costs);
   bool MayGainAtServer(const CostModel& costs) const;
   Way TryServer(double tokens_per_ms);

@@ -34,11 +34,17 @@ double GrowthDue::TokenSeconds() const {
   return interval_.empty() || tokens_.empty() ? 0 : interval_.Value() / tokens_.Value();
 }
 
+// As the target's runs are of late, and never more than from one verdict to the next.
+double GrowthDue::PassSeconds() const {
+  return std::min(interval_.Value(), pass_seconds_.value_or(interval_.Value()));
+}
+
 double GrowthDue::BatchSeconds() const {
   return batch_.empty() ? 0 : batch_.Value();
 }
 
-void GrowthDue::RootKnown(uint32_t verdict, double promise, MonotonicTime now) {
+void GrowthDue::RootKnown(uint32_t verdict, double promise, std::optional<double> pass_seconds,
+                          MonotonicTime now) {
   Settle(begin_at_, 0);
   if (verdict == verdict_ + 1) interval_.Add(SecondsBetween(RootAt(verdict_), now));
   if (!interval_.empty()) {
@@ -48,6 +54,7 @@ void GrowthDue::RootKnown(uint32_t verdict, double promise, MonotonicTime now) {
   verdict_ = verdict;
   roots_[verdict % roots_.size()] = now;
   promise_ = promise;
+  pass_seconds_ = pass_seconds;
   awaited_.reset();
   AwaitAnswer(now);
   if (!awaited_) AwaitNext(now);
@@ -68,8 +75,8 @@ void GrowthDue::Settle(MonotonicTime end, double gain) {
 
 // The first one that is still to come: the others come later.
 void GrowthDue::AwaitAnswer(MonotonicTime now) {
-  if (!delay_.value() || tokens_.empty()) return;
-  const double worth = (tokens_.Value() - 1 - promise_) * TokenSeconds();
+  if (!delay_.value() || tokens_.empty() || interval_.empty()) return;
+  const double worth = PassSeconds() - (1 + promise_) * TokenSeconds();
   const double lateness = kDeviations * deviation_.value().value_or(0) + BatchSeconds();
   uint32_t first = verdict_ - std::min<uint32_t>(verdict_, roots_.size() - 1);
   if (answered_) first = std::max(first, *answered_ + 1);
@@ -92,7 +99,7 @@ void GrowthDue::AwaitNext(MonotonicTime now) {
   if (interval_.empty()) return;
   const double batch = kLateness * BatchSeconds();
   const double wait = batch - SecondsBetween(last_growth_, now);
-  const bool is_worth_it = gain_ * interval_.Value() > batch * (1 + promise_);
+  const bool is_worth_it = gain_ * PassSeconds() > batch * (1 + promise_);
   if (is_worth_it && wait > 0 && wait <= earned_.value_or(wait)) Wait(wait, now);
 }
 

@@ -7,7 +7,8 @@ namespace outrider {
 void SessionPace::RootKnown(const VerifiedSequence& sequence, std::optional<DryWait::PassTime> pass,
                             MonotonicTime now) {
   dry_.RootKnown(sequence.verdict_count(), !sequence.has_growth(), pass, now);
-  due_.RootKnown(sequence.verdict_count(), sequence.Promise(), now);
+  due_.RootKnown(sequence.verdict_count(), sequence.Promise(),
+                 pass ? std::optional(pass->seconds) : std::nullopt, now);
   joining_.RootKnown(!sequence.has_growth(), dry_.delay(), now);
 }
 
