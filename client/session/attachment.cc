@@ -118,6 +118,7 @@ absl::StatusOr<Attachment::Answer> Attachment::Opened(const v1::Opened& opened, 
   numerics_id_ = Printable(opened.numerics_id());
   nonce_.reset();
   verdicts_seen_ = verdicts_told_ = opened.verdict();
+  growth_follows_ = opened.growth_follows();
   edits_.Agree(0);
   BeginEpoch(now);
   return Answer{asked_length_, tokens_, opened.finish(), std::nullopt, /*is_of_a_past=*/false};
@@ -213,7 +214,7 @@ void Attachment::MakeEdit(size_t length) {
 
 v1::Grow& Attachment::AddGrow() {
   v1::Grow& grow = queue_.AddGrow();
-  grow.set_seen(verdicts_seen_);
+  if (!growth_follows_ || verdicts_seen_ != verdicts_told_) grow.set_seen(verdicts_seen_);
   verdicts_told_ = verdicts_seen_;
   return grow;
 }

@@ -119,6 +119,8 @@ class Attachment {
   bool TakesGrowth() const { return attached() && !queue_.writing() && queue_.empty(); }
   // It tells which verdicts have been seen, too.
   v1::Grow& AddGrow();
+  // The verifier knows by itself what growth leaves out.
+  bool growth_follows() const { return growth_follows_; }
   // Several verdicts have been seen since the verifier was told: it does not go on for ever untold.
   bool OwesWord() const { return verdicts_seen_ - verdicts_told_ >= kVerdictsUntold; }
   // The last message.
@@ -159,6 +161,7 @@ class Attachment {
   size_t asked_length_ = 0;        // of the tokens in the newest Open or Resume
   uint32_t verdicts_seen_ = 0;
   uint32_t verdicts_told_ = 0;  // of them, those that the verifier was told were seen
+  bool growth_follows_ = false;
   Edits edits_;
 
   std::vector<TokenId> tokens_;  // of the newest answer

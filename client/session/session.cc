@@ -523,7 +523,9 @@ void Session::SendGrowth() {
   if (!replying() || !attachment_.TakesGrowth()) return;
   const bool drafts_here = !told_ || !told_->server_drafts;
   if (const auto growth = drafts_here ? drafting_.NextGrowth(now_) : std::nullopt) {
-    drafting_.WriteGrowth(*growth, now_, attachment_.AddGrow());
+    v1::Grow& grow = attachment_.AddGrow();
+    drafting_.WriteGrowth(*growth, now_, grow);
+    if (attachment_.growth_follows()) grow.clear_first_id();  // they rise without gaps (wire_ids.h)
     tally_.stats().nodes_sent += growth->nodes.size();
   } else if (attachment_.OwesWord()) {
     attachment_.AddGrow();

@@ -82,26 +82,29 @@ absl::Status VerifiedSequence::Begin(const v1::Open& open, std::span<const Token
 
 absl::Status VerifiedSequence::Grow(const v1::Grow& grow) {
   GrowthReader reader(grow.nodes());
-  OUTRIDER_RETURN_IF_ERROR(CheckGrowth(grow, reader.node_count()));
+  const uint32_t seen = grow.seen() == 0 ? seen_ : grow.seen();
+  const NodeId first_id = grow.first_id() == 0 ? next_id_ : grow.first_id();
+  OUTRIDER_RETURN_IF_ERROR(CheckSeen(seen));
+  OUTRIDER_RETURN_IF_ERROR(CheckNodes(first_id, reader.node_count()));
   // What was sent after an edit grows from the root that it left.
-  seen_ = std::max(grow.seen(), epoch_begin_);
+  seen_ = std::max(seen, epoch_begin_);
   NodeId parent = Sketch::kRoot;
   for (uint32_t i = 0; i < reader.node_count(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(const GrownNode node, reader.Next());
-    const NodeId id = grow.first_id() + i;
+    const NodeId id = first_id + i;
     if (node.step > 0) parent = node.step < id ? id - node.step : Sketch::kRoot;
     OUTRIDER_ASSIGN_OR_RETURN(const TokenId token,
                               TokenFromWire(node.token, limits_.vocabulary_size));
     OUTRIDER_RETURN_IF_ERROR(GrowNode({id, parent, token, node.doubt}));
   }
   OUTRIDER_RETURN_IF_ERROR(reader.End());
+  next_id_ = first_id + reader.node_count();
   const bool is_for_this_root = seen_ == verdict_count_ && !in_pass_;
   if (grow.go() && is_for_this_root && !drafted_here_) told_to_go_ = true;
   return absl::OkStatus();
 }
 
-absl::Status VerifiedSequence::CheckGrowth(const v1::Grow& grow, uint32_t count) const {
-  OUTRIDER_RETURN_IF_ERROR(CheckSeen(grow.seen()));
+absl::Status VerifiedSequence::CheckNodes(NodeId first_id, uint32_t count) const {
   if (drafted_here_ && count > 0) {
     return InvalidArgument("growth of ", count,
                            " nodes came while the server drafts; Tune ends that");
@@ -110,8 +113,8 @@ absl::Status VerifiedSequence::CheckGrowth(const v1::Grow& grow, uint32_t count)
     return InvalidArgument("growth of ", count, " nodes is more than the ",
                            limits_.sketch_nodes_max, " of a sketch");
   }
-  if (count > 0 && grow.first_id() > std::numeric_limits<NodeId>::max() - count) {
-    return InvalidArgument("growth of ", count, " nodes from ", grow.first_id(),
+  if (count > 0 && first_id > std::numeric_limits<NodeId>::max() - count) {
+    return InvalidArgument("growth of ", count, " nodes from ", first_id,
                            " on goes past the last id; open a new session");
   }
   return absl::OkStatus();
@@ -285,6 +288,7 @@ absl::Status VerifiedSequence::Attach(v1::Opened& opened) {
   opened.set_pass_nodes(limits_.pass_nodes_max);
   opened.set_sketch_nodes_max(limits_.sketch_nodes_max);
   opened.set_length_max(limits_.context_length);
+  opened.set_growth_follows(true);
   for (const TokenId token : history_.tokens().subspan(prompt_length_)) {
     opened.add_tokens(static_cast<uint32_t>(token));
   }
@@ -296,6 +300,7 @@ absl::Status VerifiedSequence::Attach(v1::Opened& opened) {
 void VerifiedSequence::BeginEpoch() {
   sketch_.Reset(verdict_count_);
   epoch_begin_ = seen_ = verdict_count_;
+  next_id_ = Sketch::kRoot + 1;
   told_to_go_ = false;
 }
 

@@ -132,6 +132,8 @@ class VerifiedSequence {
   // Nodes that growth has named in this epoch.
   NodeId last_id() const { return sketch_.last_id(); }
   uint32_t verdict_count() const { return verdict_count_; }
+  // The newest that the device is known to have seen; what was before this epoch it has seen.
+  uint32_t seen() const { return seen_; }
   // Of the verdicts of this epoch, how many the device has said that it saw, and how many not.
   uint32_t seen_count() const { return seen_ - epoch_begin_; }
   uint32_t unseen_count() const { return verdict_count_ - seen_; }
@@ -141,7 +143,7 @@ class VerifiedSequence {
 
   absl::Status Begin(const v1::Open& open, std::span<const TokenId> prompt);
   absl::Status CheckSeen(uint32_t seen) const;
-  absl::Status CheckGrowth(const v1::Grow& grow, uint32_t count) const;
+  absl::Status CheckNodes(NodeId first_id, uint32_t count) const;
   absl::Status GrowNode(const Sketch::Growth& growth);
   absl::Status AppendReply(std::span<const TokenId> tokens);
   absl::Status AppendTurn(const v1::Append& append,
@@ -168,6 +170,7 @@ class VerifiedSequence {
   uint32_t verdict_count_ = 0;
   uint32_t epoch_begin_ = 0;  // verdicts before it
   uint32_t seen_ = 0;         // verdicts the device is known to have seen, or epoch_begin_
+  NodeId next_id_ = 1;        // of growth that does not say
   uint32_t edit_count_ = 0;
   uint32_t edits_told_ = 0;  // of them the device knows, or will when it has read what was answered
   bool told_to_go_ = false;

@@ -114,6 +114,7 @@ class ScriptTest : public ::testing::Test {
     opened.set_sketch_nodes_max(256);
     opened.set_numerics_id(numerics_id_);
     opened.set_drafts(drafts);
+    opened.set_growth_follows(growth_follows_);
     Down(message);
   }
 
@@ -216,6 +217,7 @@ class ScriptTest : public ::testing::Test {
   v1::Finish finish_ = v1::FINISH_NONE;
   std::vector<std::string> reports_;
   std::optional<absl::Status> end_;
+  bool growth_follows_ = false;
   std::string numerics_id_ = "one";
   uint32_t tokens_ = 0;
   uint32_t verdicts_ = 0;

@@ -253,6 +253,23 @@ TEST_F(ScriptTest, GrowthNamesParentsAndDoubtsAsTheWireHasThem) {
   EXPECT_TRUE(grow.go());
 }
 
+TEST_F(ScriptTest, GrowthLeavesOutWhatItsServerKnowsByItself) {
+  policy_ = &eager_;
+  growth_follows_ = true;
+  BeginAttached();
+  const Grow first = SendChain("x");
+  EXPECT_EQ(first.first_id(), 0u);
+  EXPECT_EQ(first.seen(), 0u);
+  Down(VerdictMessage(1, "x", 'q'));
+  const Grow answer = SendChain("p");
+  EXPECT_EQ(answer.first_id(), 0u);
+  EXPECT_EQ(answer.seen(), 1u);
+  const Grow more = SendChain("r");
+  EXPECT_EQ(more.first_id(), 0u);
+  EXPECT_EQ(more.seen(), 0u) << "it has been said";
+  EXPECT_EQ(NodesOf(more.nodes())[0].step, 1u);
+}
+
 // Else all but one of a device's workers would wait for an event to come.
 TEST_F(ScriptTest, AsManyBatchesAreAskedForAtOnceAsMayBeInFlight) {
   policy_ = &node_by_node_;

@@ -73,6 +73,7 @@ class World {
     controller_ =
         MakeController({.kind = kPolicyKinds[bytes_.Next() % kPolicyKinds.size()], .gamma = 3}, {});
     server_drafts_ = (setting & 32) != 0;
+    growth_follows_ = (setting & 16) != 0;
     if (server_drafts_) {
       controller_ = std::make_unique<MovingController>(std::move(controller_), 1 + (setting >> 6));
     }
@@ -270,6 +271,7 @@ class World {
       verdicts_ = bytes_.Number();
       opened.set_verdict(verdicts_);
       opened.set_drafts(server_drafts_);
+      opened.set_growth_follows(growth_follows_);
       edits_ = edits_told_ = 0;
     }
     sent_.clear();
@@ -361,8 +363,10 @@ class World {
     const std::vector<GrownNode> nodes = NodesOf(grow.nodes());
     OUTRIDER_CHECK(nodes.size() <= kNodesMax, "growth fits the sketch");
     uint32_t parent = 0;
-    for (uint32_t id = grow.first_id(); const GrownNode& node : nodes) {
-      OUTRIDER_CHECK(id == sent_.size() + 1, "ids on the wire rise without gaps");
+    const auto next_id = static_cast<uint32_t>(sent_.size()) + 1;
+    OUTRIDER_CHECK(nodes.empty() || grow.first_id() == (growth_follows_ ? 0 : next_id),
+                   "ids on the wire rise without gaps, so they may be left out");
+    for (uint32_t id = next_id; const GrownNode& node : nodes) {
       if (node.step > 0) parent = node.step < id ? id - node.step : 0;
       sent_.push_back({static_cast<TokenId>(node.token), parent});
       ++id;
@@ -402,6 +406,7 @@ class World {
   Bytes bytes_;
   std::unique_ptr<Controller> controller_;
   bool server_drafts_ = false;
+  bool growth_follows_ = false;
   CostModel costs_;
   std::unique_ptr<Session> session_;
   std::vector<Session::Action> actions_;

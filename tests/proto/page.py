@@ -58,15 +58,15 @@ EXAMPLES = [
      "Client", 'open { nonce: 0x1122334455667788 prompt { tokens { ids: [403, 2501, 263] } } pass_nodes: 16 hints: true attempt: 1 }'),
     ("The server names the session and hands out a token.",
      "Server", 'opened { session: "0123456789abcdef" token: "secret-of-16-byt" time_to_live_ms: 120000 '
-     'pass_nodes: 16 sketch_nodes_max: 256 length_max: 4096 numerics_id: "5d41402abc4b2a76" }'),
+     'pass_nodes: 16 sketch_nodes_max: 256 length_max: 4096 numerics_id: "5d41402abc4b2a76" growth_follows: true }'),
     ("Two children of the root with doubts 1 and 2, two below node 1 with doubts 0 and 3, one below node 3 with doubt 2.",
-     "Client", grow(0, 1, [(0, 1, 278), (0, 2, 931), (2, 0, 6635), (0, 3, 2217), (2, 2, 373)])),
+     "Client", grow(0, 0, [(0, 1, 278), (0, 2, 931), (2, 0, 6635), (0, 3, 2217), (2, 2, 373)])),
     ("An exit has looked at the pass: after node 3 it expects token 373.",
      "Server", 'hint { verdict: 1 exit: 1 leaf: 3 next: 373 probability: 217 }'),
     ("The pass says so too. Its leaf is node 5 + 1 - 3, and 373 below that is node 5, which is the root now.",
      "Server", 'verdict { leaf_back: 3 next: 373 seen: 5 hash: 0x3a54ff53 nodes: 5 pass_us: 20125 }'),
     ("Growth below node 5, sent by a device that has seen verdict 1; nothing more will come before the next.",
-     "Client", grow(1, 6, [(1, 0, 263), (1, 1, 1775)], " go: true")),
+     "Client", grow(1, 0, [(1, 0, 263), (1, 1, 1775)], " go: true")),
     ("The link was lost: another stream takes the session over.",
      "Client", 'resume { session: "0123456789abcdef" token: "secret-of-16-byt" length: 6 hash: 0x8f1bbcdc3a54ff53 '
      'attempt: 2 }'),
@@ -173,7 +173,7 @@ def within(bar_bytes, size, name):
     return size
 
 
-def growth(rng, vocabulary, count, first_id, seen):
+def growth(rng, vocabulary, count, first_id):
     """A batch of the drafter: nodes chosen among the newest, four children of each, in order."""
     nodes, parents = [], list(range(max(1, first_id - 40), first_id)) or [0]
     node = first_id
@@ -186,7 +186,7 @@ def growth(rng, vocabulary, count, first_id, seen):
             node += 1
         parents = [p for p in parents if p != parent] + [node - 4]
         parents = [p for p in parents if p < node] or [first_id]
-    return grow(seen, first_id, nodes)
+    return grow(0, 0, nodes)
 
 
 def sizes_section(root):
@@ -195,7 +195,7 @@ def sizes_section(root):
     for count in (1, 4, 16, 64):
         cells = []
         for vocabulary in (512, 32000, 152000):
-            sizes = [len(encode(root, "Client", growth(rng, vocabulary, count, 2000 + 7 * i, 300)))
+            sizes = [len(encode(root, "Client", growth(rng, vocabulary, count, 2000 + 7 * i)))
                      for i in range(20)]
             cells.append(f"{within(bar(count), sum(sizes) / len(sizes), f'growth of {count}'):.1f}")
         rows.append(f"| {count} node{'s' if count > 1 else ''} | " + " | ".join(cells) + f" | {bar(count)} |")

@@ -200,7 +200,6 @@ TEST(VerifiedSequence, BadGrowthIsRefusedInASentence) {
   EXPECT_EQ(error_of(ChainOf(0, 7, std::string(33, 'a'))),
             "growth of 33 nodes is more than the 32 of a sketch");
   EXPECT_EQ(error_of(ChainOf(0, 6, "a")), "node 6 comes after node 6; ids rise strictly");
-  EXPECT_EQ(error_of(ChainOf(0, 0, "a")), "node 0 comes after node 6; ids rise strictly");
   EXPECT_EQ(error_of(ChainOf(0, 0xfffffffe, "ab")),
             "growth of 2 nodes from 4294967294 on goes past the last id; open a new session");
   const auto grow_of = [](const GrownNode& node) {
@@ -223,9 +222,27 @@ TEST(VerifiedSequence, BadGrowthIsRefusedInASentence) {
 TEST(VerifiedSequence, WhatADeviceHasSeenDoesNotBecomeUnseen) {
   const auto sequence = Make("once");
   RunPass(*sequence, "a");
-  ASSERT_TRUE(sequence->Grow(ChainOf(1, 1, "b")).ok());
-  EXPECT_EQ(Error(sequence->Grow(ChainOf(0, 2, "b"))),
-            "the device has seen verdict 0, and had seen 1 before");
+  RunPass(*sequence, "b");
+  ASSERT_TRUE(sequence->Grow(ChainOf(2, 1, "c")).ok());
+  EXPECT_EQ(Error(sequence->Grow(ChainOf(1, 2, "c"))),
+            "the device has seen verdict 1, and had seen 2 before");
+}
+
+TEST(VerifiedSequence, GrowthThatLeavesThemOutGoesOnWithIdsAndIsOfTheSameVerdict) {
+  const auto sequence = Make("once");
+  RunPass(*sequence, "a");
+  RunPass(*sequence, "b");
+  ASSERT_TRUE(sequence->Grow(ChainOf(1, 1, "bc")).ok());
+  ASSERT_TRUE(sequence->Grow(ChainOf(0, 0, "bd")).ok());  // it too is below b, which was committed
+  EXPECT_THAT(NodesAndParents(*sequence), ElementsAre(std::pair('c', 0), std::pair('d', 0)));
+  EXPECT_EQ(sequence->last_id(), 4u);
+  EXPECT_EQ(sequence->seen(), 1u);
+  // Ids begin anew with an epoch, and nothing is unseen in it.
+  ASSERT_TRUE(sequence->Append(AppendOf(6, "x", /*reply=*/true)).ok());
+  ASSERT_TRUE(sequence->Grow(ChainOf(0, 0, "pq")).ok());
+  EXPECT_EQ(sequence->last_id(), 2u);
+  EXPECT_EQ(sequence->unseen_count(), 0u);
+  EXPECT_EQ(sequence->node_count(), 2u);
 }
 
 TEST(VerifiedSequence, LateGrowthIsNoError) {

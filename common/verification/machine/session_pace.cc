@@ -15,8 +15,8 @@ void SessionPace::RootKnown(const VerifiedSequence& sequence, std::optional<DryW
 void SessionPace::Grown(const v1::Grow& grow, const VerifiedSequence& sequence, MonotonicTime now) {
   if (grow.nodes().empty()) return;
   last_growth_ = now;
-  dry_.Grown(grow.seen(), now);
-  due_.Grown(grow.seen(), sequence.Promise(), now);
+  dry_.Grown(sequence.seen(), now);
+  due_.Grown(sequence.seen(), sequence.Promise(), now);
 }
 
 void SessionPace::Yielded(uint32_t nodes, uint32_t tokens) {
