@@ -83,8 +83,7 @@ def simulated_ms(setting, way, trace, text, prices, options):
     """Per token. A target that stands alone has no draft, recorded or other."""
     shape = setting.pace or pass_shape(setting.target, threads_of(setting, options))
     place = ["--rtt", setting.round_trip_ms] if setting.round_trip_ms else ["--one-processor"]
-    alone = ["--draft", "none", "--policy", "ours", "--dry", "alone"]
-    draft = alone if way == "alone" else ["--trace", trace, *policy_of(way)]
+    draft = ["--policy", "alone"] if way == "alone" else ["--trace", trace, *policy_of(way)]
     said = ran([SIMULATE, "run", "--tokens", text.tokens, "--target", shape, "--draft-time", prices.batch_shape(), *place, *draft])
     return float(re.search(r"time per token +([\d.]+)", said)[1])
 

@@ -165,6 +165,14 @@ TEST(OneProcessor, AChainTakesItsDraftAndItsPass) {
   EXPECT_NEAR(figures.token_ms, expected, 0.01 * expected);
 }
 
+TEST(OneProcessor, ATargetAloneHasItToItself) {
+  Scenario scenario = Constant();
+  scenario.one_processor = true;
+  scenario.baseline = Baseline::kAlone;
+  scenario.dry_policy = v1::DRY_POLICY_ALONE;
+  EXPECT_NEAR(FiguresOf(scenario).token_ms, kTimes.target, 1e-3);
+}
+
 // So nothing is drafted ahead: every node that is sent is of the next pass.
 TEST(OneProcessor, NothingIsDraftedWhileAPassRuns) {
   Scenario scenario = Constant();

@@ -127,7 +127,7 @@ void ScenarioFlags::AddTo(CLI::App& command) {
   add(kPolicy, "--policy", policy,
       "chain, fsd, llmcad, edgellm, lever, awaited, ours, auto; baselines: ahead (a chain that "
       "drafts "
-      "on while it waits), server (drafting is left to the server)");
+      "on while it waits), server (drafting is left to the server), alone (nothing is drafted)");
   add(kPolicy, "--hint-order", hint_order,
       "Which of the hints that have come is drafted for first, as --spec-hint-order of outrider: "
       "newest, probability, arrival, random");
@@ -175,6 +175,7 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   OUTRIDER_ASSIGN_OR_RETURN(scenario.skill, DraftSkill::Parse(draft));
   if (clairvoyant) scenario.skill = scenario.skill.Clairvoyant();
   OUTRIDER_ASSIGN_OR_RETURN(scenario.draft_time, TimeProfile::Parse(draft_time));
+  OUTRIDER_ASSIGN_OR_RETURN(scenario.dry_policy, ParseDry(dry));
   OUTRIDER_RETURN_IF_ERROR(SetPolicy(scenario));
   scenario.policy.gamma = gamma;
   scenario.sizes_passes = sizes_passes;
@@ -189,7 +190,6 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   scenario.hints = !blind;
   OUTRIDER_ASSIGN_OR_RETURN(scenario.hint_order, ParseExitOrder(exit_order));
   OUTRIDER_ASSIGN_OR_RETURN(scenario.sketch.hint_belief, ParseHintOrder(hint_order));
-  OUTRIDER_ASSIGN_OR_RETURN(scenario.dry_policy, ParseDry(dry));
   OUTRIDER_ASSIGN_OR_RETURN(scenario.objective, ParseObjective(objective));
   scenario.session_count = sessions;
   OUTRIDER_ASSIGN_OR_RETURN(scenario.sessions_of_key, ParseKeys(keys, sessions));
@@ -208,6 +208,12 @@ absl::Status ScenarioFlags::SetPolicy(Scenario& scenario) const {
   if (policy == kAhead) {
     scenario.policy.kind = PolicyKind::kChain;
     scenario.baseline = Baseline::kAhead;
+    return absl::OkStatus();
+  }
+  if (policy == kAlone) {
+    scenario.policy.kind = PolicyKind::kChain;
+    scenario.baseline = Baseline::kAlone;
+    scenario.dry_policy = v1::DRY_POLICY_ALONE;
     return absl::OkStatus();
   }
   if (policy == kAtServer) {

@@ -18,6 +18,7 @@ namespace outrider {
 // Policies that only the simulator has (Baseline).
 inline constexpr const char* kAhead = "ahead";
 inline constexpr const char* kAtServer = "server";
+inline constexpr const char* kAlone = "alone";
 
 struct ScenarioFlags {
   double rtt_ms = 60;

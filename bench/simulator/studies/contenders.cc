@@ -28,10 +28,9 @@ ScenarioFlags Chain(ScenarioFlags flags, uint32_t gamma) {
 }
 
 ScenarioFlags TargetAlone(ScenarioFlags flags) {
-  flags.draft = "none";
+  flags.policy = kAlone;
   flags.trace.clear();
   flags.exits = "none";
-  flags.dry = "alone";
   return flags;
 }
 

@@ -23,6 +23,10 @@ std::unique_ptr<Controller> StayingController(const SimulatedDevice::Options& op
   if (options.baseline == Baseline::kAtServer) {
     return std::make_unique<FixedController>(std::make_unique<RestingPolicy>(), Placement::kServer);
   }
+  if (options.baseline == Baseline::kAlone) {
+    return std::make_unique<FixedController>(std::make_unique<RestingPolicy>(),
+                                             Placement::kTargetAlone);
+  }
   if (options.baseline == Baseline::kAhead) {
     return std::make_unique<FixedController>(
         std::make_unique<AheadChainPolicy>(options.policy.gamma), here);

@@ -56,6 +56,7 @@ struct Turn {
 enum class Baseline {
   kAhead,     // a chain that drafts on while it waits (ahead_chain_policy.h)
   kAtServer,  // drafting is left to the server, from the first token to the last
+  kAlone,     // nothing is drafted: a draft that has nothing to say would take the time to say so
 };
 
 class SimulatedDevice {
