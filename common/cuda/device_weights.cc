@@ -166,17 +166,38 @@ class DeviceWeights::Packer {
   std::byte counted_ = {};
 };
 
-absl::Status DeviceWeights::Check(const ModelSpec& spec) {
-  for (const LayerSpec& layer : spec.layers) {
-    const char* lacking = nullptr;
-    if (layer.attention() == nullptr) lacking = "layers that are no attention";
-    if (layer.cross_attention) lacking = "layers that hear an encoder";
-    if (layer.feed_forward.router) lacking = "experts";
-    if (lacking == nullptr) continue;
-    return Unimplemented(spec.name, ": ", lacking,
-                         " have no kernels on a GPU yet; `--device cpu` computes them");
+namespace {
+
+// What of a model has no kernels on a GPU; null: nothing.
+const char* LackingOf(const LayerSpec& layer) {
+  if (layer.attention() == nullptr) return "layers that are no attention";
+  if (layer.attention()->soft_cap) return "soft caps of scores";
+  if (layer.attention()->rope.scaling == RopeScaling::kLongRope) return "turns by longrope";
+  if (layer.cross_attention) return "layers that hear an encoder";
+  if (layer.feed_forward.router) return "experts";
+  if (layer.feed_forward.gate == GateKind::kClampedSiluGated) return "clamped gates";
+  if (layer.is_parallel) return "attention and feed-forward part side by side";
+  return nullptr;
+}
+
+const char* LackingOf(const ModelSpec& spec) {
+  if (spec.embedding_scale != 1.0f || spec.residual_scale != 1.0f || spec.logit_scale != 1.0f) {
+    return "scales of embeddings, residuals or logits";
   }
-  return absl::OkStatus();
+  if (spec.logit_soft_cap) return "soft caps of logits";
+  for (const LayerSpec& layer : spec.layers) {
+    if (const char* const lacking = LackingOf(layer); lacking != nullptr) return lacking;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+absl::Status DeviceWeights::Check(const ModelSpec& spec) {
+  const char* const lacking = LackingOf(spec);
+  if (lacking == nullptr) return absl::OkStatus();
+  return Unimplemented(spec.name, ": ", lacking,
+                       " have no kernels on a GPU yet; `--device cpu` computes them");
 }
 
 absl::StatusOr<DeviceWeights> DeviceWeights::Upload(const ModelSpec& spec, ResidentWeights& weights,

@@ -37,6 +37,8 @@ gpu::Gate GateOf(GateKind kind) {
       return gpu::Gate::kGeluTanhGated;
     case GateKind::kGeluTanh:
       return gpu::Gate::kGeluTanh;
+    case GateKind::kClampedSiluGated:
+      break;  // DeviceWeights::Check() has refused it
   }
   OUTRIDER_CHECK(false, "every gate is one of these");
 }
