@@ -2,16 +2,25 @@
 // in pieces, trees, several sequences, exits; whatever is pinned. A read that fails fails a run.
 #include "common/engine/flash_engine.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
+#include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "common/base/direct_file.h"
+#include "common/base/file_descriptor.h"
+#include "common/base/read_engine.h"
 #include "common/base/status.h"
 #include "common/kernels/isa.h"
 #include "gmock/gmock.h"
@@ -169,35 +178,167 @@ TEST_F(FlashEngineTest, ExitsGuessTheSame) {
   }
 }
 
-TEST_F(FlashEngineTest, WhatCannotBeReadFailsTheRunAndTheNextOneIsRight) {
+// Of the reads of all its files, which are counted, one fails as a disk's do; or all are slow.
+class FaultyReads {
+ public:
+  StreamOptions In(StreamOptions options) {
+    options.open = [this](const std::string& path, const DirectFile::Options& asked) {
+      return Open(path, asked);
+    };
+    return options;
+  }
+
+  void FailAfter(int reads) { left_ = reads; }
+  bool has_failed() const { return left_ < 0; }
+  int count() const { return count_; }
+  void Slow(std::chrono::microseconds by) { slow_us_ = by.count(); }
+
+ private:
+  class Faulty final : public ReadEngine {
+   public:
+    Faulty(FaultyReads& faults, std::unique_ptr<ReadEngine> reads)
+        : faults_(faults), reads_(std::move(reads)) {}
+
+    absl::Status Submit(uint32_t slot, uint64_t offset, std::span<std::byte> out) override {
+      return reads_->Submit(slot, offset, out);
+    }
+    RawRead Wait() override {
+      RawRead read = reads_->Wait();
+      std::this_thread::sleep_for(std::chrono::microseconds(faults_.slow_us_));
+      ++faults_.count_;
+      if (faults_.left_-- == 0) read.result = -EIO;
+      return read;
+    }
+
+   private:
+    FaultyReads& faults_;
+    const std::unique_ptr<ReadEngine> reads_;
+  };
+
+  absl::StatusOr<std::unique_ptr<DirectFile>> Open(const std::string& path,
+                                                   const DirectFile::Options& options) {
+    FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const DirectFile::Source source = {path, std::filesystem::file_size(path), 4096, "faulty"};
+    return std::make_unique<DirectFile>(
+        source, options.queue_depth,
+        std::make_unique<Faulty>(*this, MakePreadEngine(std::move(file), options.queue_depth)));
+  }
+
+  static constexpr int kNever = 1 << 30;
+  std::atomic<int> left_ = kNever;
+  std::atomic<int> count_ = 0;
+  std::atomic<int64_t> slow_us_ = 0;
+};
+
+// A token after a text, as resident weights say it.
+class OneToken {
+ public:
+  explicit OneToken(Engine& engine, void (*read)(Engine&, SequenceId, const std::vector<TokenId>&))
+      : engine_(engine), sequence_(OrDie(engine.Open())) {
+    read(engine, sequence_, RandomTokens(30, 4));
+  }
+
+  absl::Status Run(Bits& logits) {
+    logits.assign(engine_.info().vocabulary_size, 0);
+    const std::vector<TokenId> next = {7};
+    OUTRIDER_CHECK_OK(engine_.Reserve(sequence_, 1, 0));
+    const RunPart part = {.sequence = sequence_, .chain = next};
+    const LogitsOfRow asked = {0, logits};
+    EngineRun run = {.parts = {&part, 1}};
+    run.logits = {&asked, 1};
+    return engine_.Run(run);
+  }
+  uint32_t length() const { return engine_.Length(sequence_); }
+
+ private:
+  Engine& engine_;
+  const SequenceId sequence_;
+};
+
+TEST_F(FlashEngineTest, AReadThatFailsFailsItsRunWhereverItIsAndTheNextOneIsRight) {
   Write("llama");
-  const FlashEngine flash = Load({.slot_count = 1, .direct = false});
-  Engine& engine = *flash.engine;
-  const SequenceId sequence = OrDie(engine.Open());
-  Read(engine, sequence, RandomTokens(30, 4));
-  const auto size = std::filesystem::file_size(path_);
-  std::ifstream file(path_, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(file), {});
-  std::filesystem::resize_file(path_, size / 2);
-
-  const std::vector<TokenId> next = {7};
-  OUTRIDER_CHECK_OK(engine.Reserve(sequence, 1, 0));
-  Bits logits;
-  const absl::Status status = Run(engine, {{.sequence = sequence, .chain = next}}, logits);
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(Message(status), HasSubstr(path_));
-  EXPECT_EQ(engine.Length(sequence), 30u);
-
-  std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary) << bytes;
-  OUTRIDER_CHECK_OK(engine.Reserve(sequence, 1, 0));
-  OUTRIDER_CHECK_OK(Run(engine, {{.sequence = sequence, .chain = next}}, logits));
   const auto resident = Resident();
-  const SequenceId same = OrDie(resident->Open());
-  Read(*resident, same, RandomTokens(30, 4));
-  OUTRIDER_CHECK_OK(resident->Reserve(same, 1, 0));
   Bits expected;
-  OUTRIDER_CHECK_OK(Run(*resident, {{.sequence = same, .chain = next}}, expected));
+  ASSERT_TRUE(OneToken(*resident, Read).Run(expected).ok());
+  FaultyReads faults;
+  const FlashEngine flash =
+      Load(faults.In({.slot_count = 2, .pinned_layer_count = 1, .pins_head = false}));
+  OneToken token(*flash.engine, Read);
+  Bits logits;
+  const int before = faults.count();
+  ASSERT_TRUE(token.Run(logits).ok());
+  // Of this run, and of what it has read ahead for the next one.
+  const int reads = faults.count() - before + 4;
+  ASSERT_GT(reads, 10);
+  int failed_runs = 0;
+  for (int read = 0; read < reads; ++read) {
+    SCOPED_TRACE(read);
+    faults.FailAfter(read);
+    absl::Status status;
+    // What fails may be read for the run after this one.
+    for (int run = 0; run < 3; ++run) {
+      status = token.Run(logits);
+      if (!status.ok()) break;
+      EXPECT_TRUE(logits == expected);
+    }
+    EXPECT_TRUE(faults.has_failed());
+    if (status.ok()) continue;  // what had been read for nothing
+    ++failed_runs;
+    EXPECT_THAT(Message(status), HasSubstr(path_));
+    EXPECT_THAT(Message(status), HasSubstr("tensor "));
+    EXPECT_THAT(Message(status), HasSubstr("at offset "));
+    EXPECT_EQ(token.length(), 30u);
+    ASSERT_TRUE(token.Run(logits).ok());
+    EXPECT_TRUE(logits == expected);
+  }
+  EXPECT_GT(failed_runs, reads / 2);
+}
+
+TEST_F(FlashEngineTest, ADiskThatBecomesSlowSaysTheSameLater) {
+  Write("llama");
+  const auto resident = Resident();
+  Bits expected, logits;
+  ASSERT_TRUE(OneToken(*resident, Read).Run(expected).ok());
+  FaultyReads faults;
+  const FlashEngine flash = Load(faults.In({.slot_count = 2}));
+  OneToken token(*flash.engine, Read);
+  ASSERT_TRUE(token.Run(logits).ok());
+  const Duration before = flash.weights->stats().stalled;
+  faults.Slow(std::chrono::milliseconds(3));
+  ASSERT_TRUE(token.Run(logits).ok());
   EXPECT_TRUE(logits == expected);
+  EXPECT_GT(flash.weights->stats().stalled - before, std::chrono::milliseconds(10));
+}
+
+TEST_F(FlashEngineTest, AFileThatIsCutOrWrittenToFailsTheRunAndOneThatIsReplacedDoesNot) {
+  Write("llama");
+  const StreamOptions options = {.slot_count = 1, .direct = false};
+  const auto resident = Resident();
+  Bits expected, logits;
+  ASSERT_TRUE(OneToken(*resident, Read).Run(expected).ok());
+
+  const FlashEngine replaced = Load(options);
+  OneToken goes_on(*replaced.engine, Read);
+  const std::string copy = dir_.File("copy.gguf");
+  std::filesystem::copy_file(path_, copy);
+  std::filesystem::rename(copy, path_);
+  ASSERT_TRUE(goes_on.Run(logits).ok());
+  EXPECT_TRUE(logits == expected);
+
+  const FlashEngine written = Load(options);
+  OneToken other(*written.engine, Read);
+  std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary) << "GGUF";
+  const absl::Status was_written = other.Run(logits);
+  EXPECT_EQ(was_written.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Message(was_written), HasSubstr(Concat(path_, ": was written to")));
+
+  const FlashEngine cut = Load(options);
+  OneToken short_of(*cut.engine, Read);
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) / 2);
+  const absl::Status was_cut = short_of.Run(logits);
+  EXPECT_EQ(was_cut.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Message(was_cut), HasSubstr(path_));
+  EXPECT_EQ(short_of.length(), 30u);
 }
 
 // A run reads what is not pinned once, however many rows it has.

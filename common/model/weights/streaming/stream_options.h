@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 
+#include "absl/status/statusor.h"
 #include "common/base/chrome_trace.h"
+#include "common/base/direct_file.h"
 #include "common/model/weights/streaming/expert_cache.h"
 
 namespace outrider {
@@ -19,6 +24,10 @@ struct StreamOptions {
   // as many as a layer's rows choose at the least, or what is read waits for what is computed.
   uint32_t expert_place_count = 64;
   Eviction expert_eviction = Eviction::kEdgeMoe;
+  // How files are opened: a test has readers of its own.
+  std::function<absl::StatusOr<std::unique_ptr<DirectFile>>(const std::string& path,
+                                                            const DirectFile::Options& options)>
+      open = DirectFile::Open;
   ChromeTrace* trace = nullptr;  // where it is drawn what is read, and waited for; null: nowhere
 };
 

@@ -79,9 +79,9 @@ absl::StatusOr<std::vector<std::unique_ptr<DirectFile>>> OpenAll(const ModelFile
   for (uint32_t i = 0; i < model.file_count(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(
         std::unique_ptr<DirectFile> file,
-        DirectFile::Open(model.file_path(i), {.queue_depth = options.reads_in_flight,
-                                              .direct = options.direct,
-                                              .io_uring = options.io_uring}));
+        options.open(model.file_path(i), {.queue_depth = options.reads_in_flight,
+                                          .direct = options.direct,
+                                          .io_uring = options.io_uring}));
     files.push_back(std::move(file));
   }
   return files;
@@ -99,6 +99,10 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
     weights->trace_ = options.trace;
     weights->reads_track_ = options.trace->AddTrack("flash");
     weights->waits_track_ = options.trace->AddTrack("waits for flash");
+  }
+  for (uint32_t i = 0; i < model.file_count(); ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(FileWatch watch, FileWatch::Open(model.file_path(i)));
+    weights->watches_.push_back(std::move(watch));
   }
   OUTRIDER_ASSIGN_OR_RETURN(weights->table_files_, OpenAll(model, options));
   OUTRIDER_RETURN_IF_ERROR(CheckRouters(model, spec, path));
@@ -337,7 +341,9 @@ absl::StatusOr<Lease<LayerWeights>> StreamingWeights::Acquire(LayerKey key) {
   return Lease<LayerWeights>(*this, key, std::get<LayerWeights>(filled->weights));
 }
 
+// The last that a run acquires whose rows are asked anything: all it has read is behind it.
 absl::StatusOr<Lease<HeadWeights>> StreamingWeights::Acquire(HeadKey key) {
+  for (const FileWatch& watch : watches_) OUTRIDER_RETURN_IF_ERROR(watch.Check());
   OUTRIDER_ASSIGN_OR_RETURN(const Filled* const filled, AcquireUnit(HeadUnit()));
   return Lease<HeadWeights>(*this, key, std::get<HeadWeights>(filled->weights));
 }

@@ -49,6 +49,7 @@
 #include "common/base/buffer.h"
 #include "common/base/chrome_trace.h"
 #include "common/base/direct_file.h"
+#include "common/base/file_watch.h"
 #include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
 #include "common/formats/models/model_file.h"
@@ -190,6 +191,7 @@ class StreamingWeights final : public WeightStore {
   ChromeTrace::Track waits_track_ = {};
 
   // The thread that computes.
+  std::vector<FileWatch> watches_;  // a file of other weights is another model's
   IdleWork idle_work_;
   AlignedBuffer
       table_rows_;  // kLookUpsInFlight of table_row_bytes_, before the files that write there
