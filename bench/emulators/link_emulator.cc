@@ -158,30 +158,44 @@ struct LinkEmulator::Connection {
 
 absl::StatusOr<std::unique_ptr<LinkEmulator>> LinkEmulator::Start(const Options& options) {
   FileDescriptor listener = NewSocket();
-  FileDescriptor stop(eventfd(0, EFD_CLOEXEC));
+  FileDescriptor stop(eventfd(0, EFD_CLOEXEC)), wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   sockaddr_in address = Loopback(0);
   socklen_t length = sizeof(address);
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (!listener.is_open() || !stop.is_open() || bind(listener.get(), generic, length) != 0 ||
-      listen(listener.get(), SOMAXCONN) != 0 ||
+  if (!listener.is_open() || !stop.is_open() || !wake.is_open() ||
+      bind(listener.get(), generic, length) != 0 || listen(listener.get(), SOMAXCONN) != 0 ||
       getsockname(listener.get(), generic, &length) != 0) {
     return ErrnoStatus(errno, "cannot listen on a port of 127.0.0.1");
   }
-  return std::unique_ptr<LinkEmulator>(
-      new LinkEmulator(options, std::move(listener), std::move(stop), ntohs(address.sin_port)));
+  return std::unique_ptr<LinkEmulator>(new LinkEmulator(
+      options, std::move(listener), std::move(stop), std::move(wake), ntohs(address.sin_port)));
 }
 
 LinkEmulator::LinkEmulator(const Options& options, FileDescriptor listener, FileDescriptor stop,
-                           uint16_t port)
+                           FileDescriptor wake, uint16_t port)
     : options_(options),
       listener_(std::move(listener)),
       stop_(std::move(stop)),
+      wake_(std::move(wake)),
       port_(port),
       thread_([this] { Run(); }) {}
 
 LinkEmulator::~LinkEmulator() {
   OUTRIDER_CHECK(eventfd_write(stop_.get(), 1) == 0, "a counter at zero can be raised");
   thread_.join();
+}
+
+void LinkEmulator::Set(State state) {
+  {
+    MutexLock lock(mu_);
+    state_ = state;
+  }
+  OUTRIDER_CHECK(eventfd_write(wake_.get(), 1) == 0, "a counter can be raised");
+}
+
+LinkEmulator::State LinkEmulator::state() const {
+  MutexLock lock(mu_);
+  return state_;
 }
 
 uint64_t LinkEmulator::passed(Way way) const {
@@ -214,9 +228,11 @@ void LinkEmulator::Run() {
   std::vector<std::unique_ptr<Connection>> connections;
   std::vector<pollfd> awaited;
   for (;;) {
-    awaited = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    const bool is_silent = state() == State::kSilent;
+    awaited = {{stop_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     std::optional<MonotonicTime> arrival;
     for (const auto& connection : connections) {
+      if (is_silent) break;
       const auto& [client, server, up, down] = *connection;
       awaited.push_back(Connection::Awaited(client, up, down));
       awaited.push_back(Connection::Awaited(server, down, up));
@@ -226,10 +242,17 @@ void LinkEmulator::Run() {
     }
     Await(awaited, arrival);
     if (awaited[0].revents != 0) return;
+    eventfd_t ignored;
+    if (awaited[1].revents != 0) eventfd_read(wake_.get(), &ignored);
+    const State now_is = state();
+    if (now_is == State::kBroken) connections.clear();
     const MonotonicTime now = RealClock().Now();
-    std::erase_if(connections, [&](const auto& connection) { return !connection->Move(now); });
-    if (awaited[1].revents == 0) continue;
-    if (auto connection = Accept()) connections.push_back(std::move(connection));
+    if (now_is != State::kSilent) {
+      std::erase_if(connections, [&](const auto& connection) { return !connection->Move(now); });
+    }
+    if (awaited[2].revents == 0) continue;
+    auto connection = Accept();
+    if (connection && now_is != State::kBroken) connections.push_back(std::move(connection));
   }
 }
 

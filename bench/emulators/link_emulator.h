@@ -10,6 +10,9 @@
 // more breaks when they have arrived, both ways, with whatever it still carries. What connects
 // after that is left alone.
 //
+// A link can be broken and mended by hand, too: then nobody can connect until it is; or be made
+// silent, so that what is sent arrives only when it is mended.
+//
 // Memory:  each way of a connection carries a mebibyte at the most. When it does nothing more is
 //          read, so a reader that has stalled is felt by the writer.
 // Threads: one of its own; any may ask what has passed.
@@ -50,6 +53,9 @@ class LinkEmulator {
   static absl::StatusOr<std::unique_ptr<LinkEmulator>> Start(const Options& options);
   ~LinkEmulator();  // breaks what is connected
 
+  enum class State { kWhole, kBroken, kSilent };
+  void Set(State state);
+
   uint16_t port() const { return port_; }
   uint64_t passed(Way way) const;
   // All that had passed in the way of the cut when it came; nothing while it has not.
@@ -59,20 +65,24 @@ class LinkEmulator {
   struct Connection;
   class Flow;
 
-  LinkEmulator(const Options& options, FileDescriptor listener, FileDescriptor stop, uint16_t port);
+  LinkEmulator(const Options& options, FileDescriptor listener, FileDescriptor stop,
+               FileDescriptor wake, uint16_t port);
 
   void Run();
+  State state() const;
   std::unique_ptr<Connection> Accept();
   size_t Admit(Way way, std::string_view bytes);
 
   const Options options_;
   const FileDescriptor listener_;
   const FileDescriptor stop_;  // an eventfd
+  const FileDescriptor wake_;  // likewise: its state has changed
   const uint16_t port_;
   mutable Mutex mu_;
   std::array<uint64_t, 2> passed_ ABSL_GUARDED_BY(mu_) = {};
   std::string before_cut_ ABSL_GUARDED_BY(mu_);
   bool has_cut_ ABSL_GUARDED_BY(mu_) = false;
+  State state_ ABSL_GUARDED_BY(mu_) = State::kWhole;
   std::thread thread_;  // last: it starts when all above exists
 };
 
