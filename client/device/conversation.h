@@ -57,6 +57,11 @@ struct ConversationStats {
   uint64_t passes = 0;                       // of a server that writes by itself
   std::optional<SessionStats> session = {};  // of a draft here
   AnswerTimes answers = {};                  // of growth to verdicts
+  // Of a session with a fallback: how often it went from server to fallback or back, verdicts of
+  // the fallback's target, and why that is of no use any more.
+  uint64_t moves = 0;
+  uint64_t passes_here = 0;
+  absl::Status fallback_failure = {};
 };
 
 class Conversation {

@@ -5,39 +5,34 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
+#include <cctype>
+#include <chrono>
 #include <utility>
 
 #include "client/device/drafted_conversation.h"
 #include "client/device/flash_turns.h"
+#include "client/device/local_target.h"
 #include "client/device/price_file.h"
 #include "client/device/server_conversation.h"
 #include "client/device/target_conversation.h"
-#include "client/planner/memory_needs.h"
-#include "client/verifier/local_verifier.h"
+#include "client/verifier/fallback_verifier.h"
 #include "client/verifier/remote_verifier.h"
 #include "common/base/quote.h"
-#include "common/base/random_bits.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
-#include "common/engine/engine_target.h"
-#include "common/engine/flash_engine.h"
-#include "common/engine/traced_target.h"
 #include "common/formats/models/content_hash.h"
-#include "common/formats/models/model_file.h"
 #include "common/kernels/kernels.h"
-#include "common/model/model_spec.h"
 #include "common/speculation/control/controllers.h"
 #include "common/text/fingerprint.h"
 #include "common/text/tokenizer_source.h"
 #include "common/tokens/chooser.h"
-#include "common/torch/load_engine.h"
-#include "common/verification/machine/verifier_config.h"
-#include "common/verification/machine/verifier_machine.h"
-#include "common/verification/verifier_driver.h"
 
 namespace outrider {
 namespace {
+
+// What the process takes besides models and what it has when they are planned: code that has not
+// run yet, threads, sessions, what parsing a draft's header takes for a while.
+constexpr uint64_t kGrowthBytes = uint64_t{16} << 20;
 
 // What only policy auto chooses by.
 absl::Status CheckObjective(const DraftOptions& draft) {
@@ -73,144 +68,45 @@ absl::Status CheckFamily(const DraftOptions& draft, const Tokenizer& target) {
                             "; take a draft of the same family");
 }
 
-// Whether all that takes memory can be counted before.
-absl::Status CheckBudgeted(const DeviceOptions& options) {
-  for (const std::string& engine : {options.engine, options.draft.engine}) {
-    if (engine == "cpu") continue;
-    return InvalidArgument("--memory: what ", engine,
-                           " takes of memory is not ours to plan; leave out --memory, or take "
-                           "--device cpu and --draft-device cpu");
-  }
-  return absl::OkStatus();
-}
-
 // The target is in this process.
 class LocalDevice final : public Device {
  public:
   static absl::StatusOr<std::unique_ptr<Device>> Open(DeviceOptions options) {
-    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ModelFile> model, ModelFile::Open(options.model));
-    OUTRIDER_RETURN_IF_ERROR(ModelSpec::From(*model, options.model).status());
+    OUTRIDER_RETURN_IF_ERROR(LocalTarget::Check(options.model));
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(options.model));
     OUTRIDER_RETURN_IF_ERROR(CheckFamily(options.draft, *tokenizer));
-    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool,
-                              ThreadPool::Create(options.threads));
-    std::unique_ptr<LocalDevice> device(new LocalDevice(std::move(options), std::move(tokenizer),
-                                                        std::move(model), std::move(pool)));
-    OUTRIDER_RETURN_IF_ERROR(device->Plan());
-    return device;
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<LocalTarget> target,
+                              LocalTarget::Open(options, {.path = options.model,
+                                                          .draft_threads = kDraftThreads,
+                                                          .growth_bytes = kGrowthBytes}));
+    return std::unique_ptr<Device>(
+        new LocalDevice(std::move(options), std::move(tokenizer), std::move(target)));
   }
 
   absl::Status Load(const LoadProgress& progress) override {
-    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, LoadTarget(progress));
-    OUTRIDER_ASSIGN_OR_RETURN(target_, EngineTarget::Create(std::move(engine)));
-    model_.reset();  // what is still to be read of it is the engine's
-    if (turns_) turn_taking_.emplace(*target_, *turns_);
-    Target& runs = turn_taking_ ? static_cast<Target&>(*turn_taking_) : *target_;
-    if (trace_ != nullptr) traced_.emplace(runs, *trace_);
+    OUTRIDER_RETURN_IF_ERROR(target_->Load(trace_.get(), progress));
     const TargetInfo& info = target_->info();
     info_ = {info.model_name, info.numerics_id.ToString(), info.context_length};
     if (options_.draft.model.empty()) return absl::OkStatus();
-    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraftBeside(info.context_length, progress));
-    VerifierConfig config = ConfigFor(info, *tokenizer_);
-    config.sketch_nodes_max = options_.draft.sketch_nodes;
-    config.shares_processor = info.on_host_processor;
-    machine_ = std::make_unique<VerifierMachine>(std::move(config),
-                                                 VerifierMachine::Parts{*tokenizer_, RandomBits});
-    driver_ = std::make_unique<VerifierDriver>(*machine_, target());
+    OUTRIDER_ASSIGN_OR_RETURN(
+        draft_, LoadDraft(info.context_length, kDraftThreads, target_->turns(), progress));
+    target_->Serve(*tokenizer_);
     return absl::OkStatus();
   }
 
-  const MemoryPlan* plan() const override { return plan_ ? &*plan_ : nullptr; }
-
-  std::optional<FlashUse> flash_use() const override {
-    if (streamed_ == nullptr) return std::nullopt;
-    const StreamStats now = streamed_->stats();
-    return FlashUse{.bytes_read = now.bytes_read - loaded_.bytes_read,
-                    .stalled = now.stalled - loaded_.stalled,
-                    .backend = streamed_->backend(),
-                    .refusals = streamed_->refusals()};
-  }
+  const MemoryPlan* plan() const override { return target_->plan(); }
+  std::optional<FlashUse> flash_use() const override { return target_->flash_use(); }
 
   absl::StatusOr<std::unique_ptr<Conversation>> Converse(
       const ConversationOptions& asked) override {
     if (draft_ == nullptr) return Alone(asked);
-    ControlSetup setup = {.target_is_here = true};
-    if (plan_ && plan_->bytes_per_pass > 0) {
-      setup.target_streams = plan_->ReadsMost();
-      setup.before = Findings{.pass_nodes = setup.target_streams ? kHiddenNodes : kFlashPassNodes};
-    }
-    return Drafted(
-        asked, *draft_, info_.context_length,
-        std::make_unique<LocalVerifier>(
-            *driver_, LocalVerifier::Options{.shares_processor =
-                                                 target_->info().on_host_processor && !turns_}),
-        setup);
+    return Drafted(asked, *draft_, info_.context_length, target_->NewVerifier(), SetupAt(*target_));
   }
 
  private:
   LocalDevice(DeviceOptions options, std::unique_ptr<Tokenizer> tokenizer,
-              std::shared_ptr<const ModelFile> model, std::unique_ptr<ThreadPool> pool)
-      : Device(std::move(options), std::move(tokenizer)),
-        model_(std::move(model)),
-        pool_(std::move(pool)) {}
-
-  EngineOptions TargetOptions() const {
-    const uint32_t trained = model_->hyperparameters().context_length;
-    return {.context_length =
-                options_.context.value_or(std::min(trained, DeviceOptions::kContextDefault)),
-            .sequence_count_max = options_.conversation_count_max,
-            .node_count_max = options_.draft.model.empty() ? 0 : options_.draft.pass_nodes,
-            .kv_bytes = options_.kv_bytes};
-  }
-
-  // What goes where of a budget, if there is one.
-  absl::Status Plan() {
-    if (options_.memory_bytes == 0) return absl::OkStatus();
-    OUTRIDER_RETURN_IF_ERROR(CheckBudgeted(options_));
-    const PlannedModel target = {*model_, options_.model, TargetOptions(), options_.threads};
-    std::unique_ptr<ModelFile> drafts;
-    std::optional<PlannedModel> draft;
-    if (options_.draft.is_model()) {
-      OUTRIDER_ASSIGN_OR_RETURN(drafts, ModelFile::Open(options_.draft.model));
-      draft.emplace(PlannedModel{
-          *drafts, options_.draft.model,
-          Draft::OptionsFor(DraftLimits(target.options.context_length), *drafts), kDraftThreads});
-    }
-    OUTRIDER_ASSIGN_OR_RETURN(
-        const MemoryNeeds needs,
-        NeedsOf(target, draft ? &*draft : nullptr,
-                kGrowthBytes + (options_.trace_file.empty() ? 0 : ChromeTrace::kBytesMax)));
-    OUTRIDER_ASSIGN_OR_RETURN(plan_, PlanMemory(needs, options_.memory_bytes));
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::unique_ptr<Engine>> LoadTarget(const LoadProgress& progress) {
-    const Kernels& kernels = KernelsFor(options_.isa);
-    if (!plan_) {
-      return LoadEngine(options_.engine, *model_, options_.model, TargetOptions(), kernels, *pool_,
-                        progress);
-    }
-    StreamOptions stream = plan_->stream;
-    stream.trace = trace_.get();
-    OUTRIDER_ASSIGN_OR_RETURN(
-        FlashEngine flash, LoadFlashEngine(model_, options_.model, TargetOptions(), stream, kernels,
-                                           *pool_, progress));
-    if (plan_->bytes_per_pass > 0 && options_.draft.is_model()) {
-      turns_.emplace();
-      flash.weights->LendWaits([this](const std::atomic<bool>& landed) { turns_->Lend(landed); });
-    }
-    streamed_ = std::move(flash.weights);
-    loaded_ = streamed_->stats();
-    return std::move(flash.engine);
-  }
-
-  absl::StatusOr<std::unique_ptr<Draft>> LoadDraftBeside(uint32_t context,
-                                                         const LoadProgress& progress) {
-    if (!turns_) return LoadDraft(context, kDraftThreads, progress);
-    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::Create(kDraftThreads));
-    return Draft::Load(options_.draft.model, DraftLimits(context), KernelsFor(options_.isa),
-                       std::move(pool), *turns_, progress);
-  }
+              std::unique_ptr<LocalTarget> target)
+      : Device(std::move(options), std::move(tokenizer)), target_(std::move(target)) {}
 
   absl::StatusOr<std::unique_ptr<Conversation>> Alone(const ConversationOptions& asked) {
     OUTRIDER_ASSIGN_OR_RETURN(StopConditions stops,
@@ -218,66 +114,106 @@ class LocalDevice final : public Device {
     OUTRIDER_ASSIGN_OR_RETURN(
         Chooser chooser,
         Chooser::Create(asked.sampling, static_cast<int32_t>(target_->info().vocabulary_size)));
-    return TargetConversation::Create(target(), turn_, std::move(chooser), std::move(stops));
+    return TargetConversation::Create(target_->target(), turn_, std::move(chooser),
+                                      std::move(stops));
   }
 
-  Target& target() {
-    if (traced_) return *traced_;
-    if (turn_taking_) return *turn_taking_;
-    return *target_;
-  }
-
-  // Where passes on flash begin, as nothing is known yet: rows cost little beside what is read, and
-  // next to nothing beside most of a model.
-  static constexpr uint32_t kFlashPassNodes = 16;
-  static constexpr uint32_t kHiddenNodes = 24;
   // The draft works while the target does: it has a processor of its own at most.
   static constexpr uint32_t kDraftThreads = 1;
-  // What the process takes besides models and what it has when they are planned: code that has not
-  // run yet, threads, sessions, what parsing a draft's header takes for a while.
-  static constexpr uint64_t kGrowthBytes = uint64_t{16} << 20;
 
-  std::shared_ptr<const ModelFile> model_;            // until it is loaded
-  std::optional<MemoryPlan> plan_;                    // nothing: the target stays in memory
-  std::shared_ptr<const StreamingWeights> streamed_;  // by that plan
-  StreamStats loaded_;                                // of those, when they were loaded
-  const std::unique_ptr<ThreadPool> pool_;
-  std::optional<FlashTurns> turns_;  // of a draft beside a target on flash
-  std::unique_ptr<EngineTarget> target_;
-  std::optional<TurnTakingTarget> turn_taking_;
-  std::optional<TracedTarget> traced_;
+  const std::unique_ptr<LocalTarget> target_;
   Mutex turn_;                    // at a target that writes alone
   std::unique_ptr<Draft> draft_;  // null: it does
-  std::unique_ptr<VerifierMachine> machine_;
-  std::unique_ptr<VerifierDriver> driver_;
 };
+
+// Whether a session may go on from it.
+absl::Status CheckFallbackTokens(const std::string& path, const Tokenizer& tokenizer) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> fallback, OpenTokenizer(path));
+  if (fallback->fingerprint() == tokenizer.fingerprint()) return absl::OkStatus();
+  return FailedPrecondition("--fallback ", path, ": its tokenizer has fingerprint ",
+                            FingerprintDigits(fallback->fingerprint()), " and the server's ",
+                            FingerprintDigits(tokenizer.fingerprint()),
+                            "; take a copy of the server's model");
+}
+
+// A name without what files and directories write differently.
+std::string Plain(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return plain;
+}
+
+// Another model of the same family would go on with another text. A copy may be quantised
+// otherwise, and say so in its name.
+absl::Status CheckFallbackModel(const DeviceOptions& options, const LocalTarget& fallback,
+                                const v1::DescribeResponse& server) {
+  const std::string here = Plain(fallback.model_name()), there = Plain(server.model_name());
+  const bool is_copy =
+      here.find(there) != std::string::npos || there.find(here) != std::string::npos;
+  if (is_copy && fallback.vocabulary_size() == server.vocabulary_size()) return absl::OkStatus();
+  return FailedPrecondition(
+      "--fallback ", options.fallback, ": is ", Quote(fallback.model_name()), " with ",
+      fallback.vocabulary_size(), " tokens, and the verifier at ", options.server, " has ",
+      Quote(server.model_name()), " with ", server.vocabulary_size(),
+      "; take a copy of the server's model, which may be quantised otherwise");
+}
 
 // The target is at a server.
 class RemoteDevice final : public Device {
  public:
   static absl::StatusOr<std::unique_ptr<Device>> Open(DeviceOptions options) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<RemoteVerifier> verifier,
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<RemoteVerifier> verifier,
                               RemoteVerifier::Connect(options.server, options.security));
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
                               OpenTokenizer(options.tokenizer_path()));
     if (!options.tokenizer.empty()) {
       OUTRIDER_RETURN_IF_ERROR(CheckFamily(options.draft, *tokenizer));
     }
-    OUTRIDER_ASSIGN_OR_RETURN(const v1::DescribeResponse server, verifier->Describe());
-    if (options.context.value_or(0) > server.context_length()) {
+    absl::StatusOr<v1::DescribeResponse> server = verifier->Describe();
+    if (!server.ok() && !(absl::IsUnavailable(server.status()) && !options.fallback.empty())) {
+      return server.status();
+    }
+    verifier.reset();
+    if (server.ok() && options.context.value_or(0) > server->context_length()) {
       return InvalidArgument("--context ", *options.context, " is more than the ",
-                             server.context_length(), " that the verifier at ", options.server,
+                             server->context_length(), " that the verifier at ", options.server,
                              " has; ask for that at most");
     }
-    return std::unique_ptr<Device>(
-        new RemoteDevice(std::move(options), std::move(tokenizer), server));
+    std::unique_ptr<LocalTarget> fallback;
+    if (!options.fallback.empty()) {
+      OUTRIDER_RETURN_IF_ERROR(CheckFallbackTokens(options.fallback, *tokenizer));
+      OUTRIDER_ASSIGN_OR_RETURN(
+          fallback, LocalTarget::Open(options, {.path = options.fallback,
+                                                .draft_threads = DraftThreads(options),
+                                                .growth_bytes = kGrowthBytes + kLinkBytes,
+                                                .is_fallback = true}));
+      if (server.ok()) OUTRIDER_RETURN_IF_ERROR(CheckFallbackModel(options, *fallback, *server));
+    }
+    return std::unique_ptr<Device>(new RemoteDevice(std::move(options), std::move(tokenizer),
+                                                    std::move(fallback),
+                                                    server.ok() ? &*server : nullptr));
   }
 
   absl::Status Load(const LoadProgress& progress) override {
     if (options_.placement != Placement::kSplit) return absl::OkStatus();
-    const uint32_t threads = options_.draft.is_model() ? options_.threads : 1;
-    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(context_, threads, progress));
+    FlashTurns* turns = nullptr;
+    if (fallback_ != nullptr) {
+      OUTRIDER_RETURN_IF_ERROR(fallback_->Load(trace_.get(), progress));
+      turns = fallback_->turns();
+      if (!is_there_) info_ = InfoOf(fallback_->info());
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(context_, DraftThreads(options_), turns, progress));
+    if (fallback_ != nullptr) fallback_->Serve(*tokenizer_);
     return absl::OkStatus();
+  }
+
+  const MemoryPlan* plan() const override { return fallback_ ? fallback_->plan() : nullptr; }
+  std::optional<FlashUse> flash_use() const override {
+    return fallback_ ? fallback_->flash_use() : std::nullopt;
   }
 
   // A connection each: a verifier counts the streams of one session.
@@ -286,19 +222,44 @@ class RemoteDevice final : public Device {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<RemoteVerifier> verifier,
                               RemoteVerifier::Connect(options_.server, options_.security));
     if (options_.placement != Placement::kSplit) return Written(asked, std::move(verifier));
-    return Drafted(asked, *draft_, context_, std::move(verifier),
-                   {.server_drafts = server_drafts_});
+    const ControlSetup setup = {.server_drafts = server_drafts_};
+    if (fallback_ == nullptr) {
+      return Drafted(asked, *draft_, context_, std::move(verifier), setup);
+    }
+    auto both = std::make_unique<FallbackVerifier>(
+        std::move(verifier), fallback_->NewVerifier(),
+        FallbackVerifier::Options{.device_pass = fallback_->pass_forecast(),
+                                  .begins_at_device = !is_there_});
+    return DraftedWithFallback(asked, *draft_, context_, std::move(both), setup, *fallback_);
   }
 
  private:
+  // `server` may be null: it was not there.
   RemoteDevice(DeviceOptions options, std::unique_ptr<Tokenizer> tokenizer,
-               const v1::DescribeResponse& server)
+               std::unique_ptr<LocalTarget> fallback, const v1::DescribeResponse* server)
       : Device(std::move(options), std::move(tokenizer)),
-        context_(options_.context.value_or(
-            std::min(server.context_length(), DeviceOptions::kContextDefault))),
-        server_drafts_(server.drafts()) {
-    info_ = {Printable(server.model_name()), Printable(server.numerics_id()),
-             server.context_length()};
+        fallback_(std::move(fallback)),
+        context_(ContextOf(server)),
+        is_there_(server != nullptr),
+        server_drafts_(is_there_ && server->drafts()) {
+    if (!is_there_) return;
+    info_ = {Printable(server->model_name()), Printable(server->numerics_id()),
+             server->context_length()};
+  }
+
+  static DeviceInfo InfoOf(const TargetInfo& target) {
+    return {target.model_name, target.numerics_id.ToString(), target.context_length};
+  }
+
+  static uint32_t DraftThreads(const DeviceOptions& options) {
+    return options.draft.is_model() ? options.threads : 1;
+  }
+
+  // As many as both targets have.
+  uint32_t ContextOf(const v1::DescribeResponse* server) const {
+    uint32_t context = options_.context.value_or(DeviceOptions::kContextDefault);
+    if (server != nullptr) context = std::min(context, server->context_length());
+    return fallback_ ? std::min(context, fallback_->context_length()) : context;
   }
 
   // At the server.
@@ -317,7 +278,12 @@ class RemoteDevice final : public Device {
         std::move(verifier), std::move(stops));
   }
 
-  const uint32_t context_;  // of a conversation
+  // Of gRPC's threads and connections.
+  static constexpr uint64_t kLinkBytes = uint64_t{16} << 20;
+
+  const std::unique_ptr<LocalTarget> fallback_;  // null: there is none
+  const uint32_t context_;                       // of a conversation
+  const bool is_there_;                          // the server was, when it was opened
   const bool server_drafts_;
   std::unique_ptr<Draft> draft_;  // of kSplit
 };
@@ -338,6 +304,16 @@ absl::Status CheckPlacement(const DeviceOptions& options) {
     return InvalidArgument("--trace ", options.trace_file, ": with --place ", name,
                            " there is nothing to trace on this device; leave it out");
   }
+  if (!drafts_here && !options.fallback.empty()) {
+    return InvalidArgument("--fallback ", options.fallback, ": with --place ", name,
+                           " the text is written at the server, and cannot go on here; take "
+                           "--place device with a --draft");
+  }
+  if (options.memory_bytes > 0 && options.fallback.empty()) {
+    return InvalidArgument(
+        "--memory: with --server there is no target here whose memory could be planned; give "
+        "--fallback, or leave it out");
+  }
   if (options.tokenizer.empty() && !options.draft.is_model()) {
     return InvalidArgument(
         drafts_here ? Concat("--draft ", options.draft.model) : Concat("--place ", name),
@@ -356,6 +332,10 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(DeviceOptions options) {
   OUTRIDER_RETURN_IF_ERROR(CheckDry(options.draft));
   OUTRIDER_RETURN_IF_ERROR(CheckObjective(options.draft));
   if (options.model.empty()) OUTRIDER_RETURN_IF_ERROR(CheckPlacement(options));
+  if (options.server.empty() && !options.fallback.empty()) {
+    return InvalidArgument("--fallback ", options.fallback,
+                           ": there is no --server that could fail; leave it out");
+  }
   std::unique_ptr<ChromeTrace> trace;
   if (!options.trace_file.empty()) {
     OUTRIDER_ASSIGN_OR_RETURN(trace, ChromeTrace::Create(options.trace_file));
@@ -377,22 +357,38 @@ absl::Status Device::Check(const ConversationOptions& asked) const {
 }
 
 absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, uint32_t thread_count,
+                                                         FlashTurns* turns,
                                                          const LoadProgress& progress) const {
-  const Draft::Limits limits = DraftLimits(context);
+  const Draft::Limits limits = {context, options_.draft.sketch_nodes,
+                                options_.conversation_count_max};
   if (!options_.draft.is_model()) {
     return std::make_unique<Draft>(limits, tokenizer_->vocabulary_size());
   }
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::Create(thread_count));
-  return Draft::Load(options_.draft.model, options_.draft.engine, limits, KernelsFor(options_.isa),
-                     std::move(pool), progress);
+  const Kernels& kernels = KernelsFor(options_.isa);
+  if (turns != nullptr) {
+    return Draft::Load(options_.draft.model, limits, kernels, std::move(pool), *turns, progress);
+  }
+  return Draft::Load(options_.draft.model, options_.draft.engine, limits, kernels, std::move(pool),
+                     progress);
 }
 
-absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const ConversationOptions& asked,
-                                                              Draft& draft, uint32_t context,
-                                                              std::unique_ptr<Verifier> verifier,
-                                                              const ControlSetup& setup) const {
+// Where passes on flash begin, as nothing is known yet: rows cost little beside what is read, and
+// next to nothing beside most of a model.
+ControlSetup Device::SetupAt(const LocalTarget& target) {
+  constexpr uint32_t kFlashPassNodes = 16;
+  constexpr uint32_t kHiddenNodes = 24;
+  ControlSetup setup = {.target_is_here = true};
+  if (!target.reads_flash()) return setup;
+  setup.target_streams = target.plan()->ReadsMost();
+  setup.before = Findings{.pass_nodes = setup.target_streams ? kHiddenNodes : kFlashPassNodes};
+  return setup;
+}
+
+absl::StatusOr<SessionOptions> Device::SessionFor(const ConversationOptions& asked,
+                                                  const Draft& draft, uint32_t context,
+                                                  const Verifier& verifier) const {
   OUTRIDER_RETURN_IF_ERROR(Check(asked));
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, draft.NewDrafter(asked.sampling));
   SessionOptions session;
   session.sampling = asked.sampling;
   session.stops = asked.stops;
@@ -403,44 +399,91 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
   session.sketch.node_count_max = options_.draft.sketch_nodes;
   session.sketch.hint_belief = options_.draft.hint_belief;
   session.sketch.pass_node_count_max = options_.draft.pass_nodes;
-  session.sketch.takes_turns = draft.on_host_processor() && verifier->Forecast({}).shares_processor;
+  session.sketch.takes_turns = draft.on_host_processor() && verifier.Forecast({}).shares_processor;
+  return session;
+}
+
+DraftedConversation::Control Device::ControlFor(const Draft& draft, ControlSetup setup,
+                                                const std::string& numerics_id,
+                                                CostModel::Assumed assumed) const {
   const PriceFile prices(options_.price_file);
-  const uint64_t key = PriceKey(draft);
-  ControlSetup known_setup = setup;
-  known_setup.objective = options_.draft.objective;
-  CostModel::Assumed assumed = AssumedOf(*verifier);
+  const uint64_t key = PriceKey(draft, setup.target_is_here, numerics_id);
+  setup.objective = options_.draft.objective;
   if (const std::optional<Prices> known = prices.Find(key)) {
-    known_setup.before = known->findings;
+    setup.before = known->findings;
     assumed.pass_ms = known->pass_ms;
     assumed.pass_node_ms = known->row_ms;
     assumed.knows_rows = true;
     assumed.draft_ms = known->draft_ms;
     assumed.draft_node_ms = known->draft_node_ms;
   }
+  return {.controller = MakeController(options_.draft.policy, setup),
+          .assumed = assumed,
+          .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); }};
+}
+
+absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const ConversationOptions& asked,
+                                                              Draft& draft, uint32_t context,
+                                                              std::unique_ptr<Verifier> verifier,
+                                                              const ControlSetup& setup) const {
+  OUTRIDER_ASSIGN_OR_RETURN(SessionOptions session, SessionFor(asked, draft, context, *verifier));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, draft.NewDrafter(asked.sampling));
+  DraftedConversation::Control control =
+      ControlFor(draft, setup, info_.numerics_id, AssumedOf(*verifier));
   return std::make_unique<DraftedConversation>(
       std::move(session),
-      DraftedConversation::Parts{
-          .tokenizer = *tokenizer_,
-          .verifier = std::move(verifier),
-          .drafter = std::move(drafter),
-          .draft_vocabulary_size = draft.vocabulary_size(),
-          .controller = MakeController(options_.draft.policy, known_setup),
-          .assumed = assumed,
-          .trace = trace_ == nullptr
-                       ? nullptr
-                       : std::make_unique<SessionTrace>(*trace_, setup.target_is_here),
-          .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); }});
+      DraftedConversation::Parts{.tokenizer = *tokenizer_,
+                                 .verifier = std::move(verifier),
+                                 .drafter = std::move(drafter),
+                                 .draft_vocabulary_size = draft.vocabulary_size(),
+                                 .control = std::move(control),
+                                 .trace = NewSessionTrace(setup.target_is_here)});
+}
+
+absl::StatusOr<std::unique_ptr<Conversation>> Device::DraftedWithFallback(
+    const ConversationOptions& asked, Draft& draft, uint32_t context,
+    std::unique_ptr<FallbackVerifier> verifier, const ControlSetup& setup,
+    const LocalTarget& fallback) const {
+  using Place = FallbackVerifier::Place;
+  OUTRIDER_ASSIGN_OR_RETURN(SessionOptions session, SessionFor(asked, draft, context, *verifier));
+  // How soon a stream is asked for again is how soon the session is where it is to go on; and what
+  // may be written here is waited for.
+  session.link.backoff_max = std::chrono::milliseconds(250);
+  session.link.first_patience = session.link.patience;
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, draft.NewDrafter(asked.sampling));
+  CostModel::Assumed here = AssumedOf(verifier->verifier_at(Place::kDevice));
+  here.pass_ms = std::chrono::duration<double, std::milli>(fallback.pass_forecast()).count();
+  DraftedConversation::Control at_server =
+      ControlFor(draft, setup, info_.numerics_id, AssumedOf(verifier->verifier_at(Place::kServer)));
+  DraftedConversation::Control at_device =
+      ControlFor(draft, SetupAt(fallback), fallback.info().numerics_id.ToString(), here);
+  FallbackVerifier& both = *verifier;
+  return std::make_unique<DraftedConversation>(
+      std::move(session), DraftedConversation::Parts{
+                              .tokenizer = *tokenizer_,
+                              .verifier = std::move(verifier),
+                              .drafter = std::move(drafter),
+                              .draft_vocabulary_size = draft.vocabulary_size(),
+                              .control = std::move(at_server),
+                              .fallback = DraftedConversation::Fallback{both, std::move(at_device)},
+                              .trace = NewSessionTrace(/*target_is_here=*/false)});
+}
+
+std::unique_ptr<SessionTrace> Device::NewSessionTrace(bool target_is_here) const {
+  if (trace_ == nullptr) return nullptr;
+  return std::make_unique<SessionTrace>(*trace_, target_is_here);
 }
 
 // Whatever they depend on: the machine and what of it computes, its memory, both models, whether
 // the target is here. Not which server has it: addresses change, and a model is mostly served by machines alike.
-uint64_t Device::PriceKey(const Draft& draft) const {
+uint64_t Device::PriceKey(const Draft& draft, bool target_is_here,
+                          const std::string& numerics_id) const {
   std::array<char, HOST_NAME_MAX + 1> host = {};
   gethostname(host.data(), host.size() - 1);
   const std::string text = Concat(
       host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine, "\n",
-      options_.memory_bytes, "\n", options_.draft.engine, "\n", options_.server.empty(), "\n",
-      info_.numerics_id, "\n", draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind));
+      target_is_here ? options_.memory_bytes : 0, "\n", options_.draft.engine, "\n", target_is_here,
+      "\n", numerics_id, "\n", draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind));
   return HashBytes(std::as_bytes(std::span(text)), /*seed=*/0);
 }
 

@@ -32,7 +32,9 @@
 #include "absl/status/statusor.h"
 #include "client/device/conversation.h"
 #include "client/device/draft.h"
+#include "client/device/drafted_conversation.h"
 #include "client/planner/memory_plan.h"
+#include "client/verifier/fallback_verifier.h"
 #include "client/verifier/link_security.h"
 #include "client/verifier/verifier.h"
 #include "common/base/chrome_trace.h"
@@ -45,6 +47,8 @@
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
+
+class LocalTarget;
 
 struct DraftOptions {
   std::string model = {};      // empty: nothing is drafted; kNgramDraft; or a model's path
@@ -65,6 +69,9 @@ struct DeviceOptions {
   std::string model = {};      // the target here, or
   std::string server = {};     // at host:port
   LinkSecurity security = {};  // of the link to that
+  // Of a target at a server: a copy of it here, from which conversations go on while the server
+  // cannot be reached. Empty: they wait.
+  std::string fallback = {};
   std::string engine = "cpu";  // that runs a target here
   // Of a target at a server: kSplit with a draft here, kServer with the server's own, or
   // kTargetAlone.
@@ -76,9 +83,9 @@ struct DeviceOptions {
   uint32_t conversation_count_max = 1;  // at a time
   // What keys and values of a target here may take; 0: all conversations at their longest.
   uint64_t kv_bytes = 0;
-  // What this process may take of memory, all of it, with a target here that may be larger: what
-  // does not fit comes from flash for every pass (planner/memory_plan.h). 0: the target stays in
-  // memory, however much that is.
+  // What this process may take of memory, all of it, with a target or fallback here that may be
+  // larger: what does not fit comes from flash for every pass (planner/memory_plan.h). 0: the
+  // target stays in memory, however much that is.
   uint64_t memory_bytes = 0;
   uint32_t threads = 1;
   Isa isa = Isa::kScalar;
@@ -142,25 +149,39 @@ class Device {
   Device(DeviceOptions options, std::unique_ptr<Tokenizer> tokenizer)
       : options_(std::move(options)), tokenizer_(std::move(tokenizer)) {}
 
-  Draft::Limits DraftLimits(uint32_t context) const {
-    return {context, options_.draft.sketch_nodes, options_.conversation_count_max};
-  }
-  // One for conversations of `context` tokens, computing on so many threads.
+  // One for conversations of `context` tokens, computing on so many threads, in its turn if `turns`
+  // are not null.
   absl::StatusOr<std::unique_ptr<Draft>> LoadDraft(uint32_t context, uint32_t thread_count,
+                                                   FlashTurns* turns,
                                                    const LoadProgress& progress) const;
+  // What can be chosen with a target here.
+  static ControlSetup SetupAt(const LocalTarget& target);
   // A conversation that is drafted here and checked by `verifier`, or as `setup` allows besides.
   absl::StatusOr<std::unique_ptr<Conversation>> Drafted(const ConversationOptions& asked,
                                                         Draft& draft, uint32_t context,
                                                         std::unique_ptr<Verifier> verifier,
                                                         const ControlSetup& setup) const;
-
-  // What prices are known by.
-  uint64_t PriceKey(const Draft& draft) const;
+  // Or by `fallback` where `verifier` says so.
+  absl::StatusOr<std::unique_ptr<Conversation>> DraftedWithFallback(
+      const ConversationOptions& asked, Draft& draft, uint32_t context,
+      std::unique_ptr<FallbackVerifier> verifier, const ControlSetup& setup,
+      const LocalTarget& fallback) const;
 
   const DeviceOptions options_;
   const std::unique_ptr<Tokenizer> tokenizer_;
   DeviceInfo info_;
   std::unique_ptr<ChromeTrace> trace_;  // null: nobody asked for one
+
+ private:
+  absl::StatusOr<SessionOptions> SessionFor(const ConversationOptions& asked, const Draft& draft,
+                                            uint32_t context, const Verifier& verifier) const;
+  // With what is known of prices, and begins with `assumed` where nothing is.
+  DraftedConversation::Control ControlFor(const Draft& draft, ControlSetup setup,
+                                          const std::string& numerics_id,
+                                          CostModel::Assumed assumed) const;
+  std::unique_ptr<SessionTrace> NewSessionTrace(bool target_is_here) const;
+  // What prices are known by.
+  uint64_t PriceKey(const Draft& draft, bool target_is_here, const std::string& numerics_id) const;
 };
 
 }  // namespace outrider

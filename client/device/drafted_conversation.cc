@@ -61,7 +61,15 @@ class DraftedConversation::Relay final : public SessionDriver::Observer {
 };
 
 DraftedConversation::DraftedConversation(SessionOptions options, Parts parts)
-    : options_(std::move(options)), parts_(std::move(parts)), costs_(parts_.assumed) {
+    : options_(std::move(options)), parts_(std::move(parts)), costs_(parts_.control.assumed) {
+  if (parts_.fallback) {
+    const Control& control = parts_.fallback->control;
+    FallbackVerifier& both = parts_.fallback->verifier;
+    places_ = std::make_unique<PlaceController>(
+        *parts_.control.controller, PlaceController::Side{*control.controller, control.assumed},
+        costs_, [&both](FallbackVerifier::Place place) { both.Prefer(place); });
+    both.TellMoves([this](FallbackVerifier::Place place) { places_->Moved(place); });
+  }
   if (parts_.trace) traced_drafter_.emplace(*parts_.drafter, *parts_.trace);
 }
 
@@ -71,18 +79,29 @@ DraftedConversation::~DraftedConversation() {
   KeepPrices();
 }
 
-// Fewer passes than this know little.
 void DraftedConversation::KeepPrices() const {
+  using Place = FallbackVerifier::Place;
+  if (!places_) return KeepPrices(parts_.control, costs_, session_->stats().passes);
+  const auto keep = [this](const Control& control, Place place) {
+    KeepPrices(control, places_->costs_at(place), places_->verdicts_at(place));
+  };
+  keep(parts_.control, Place::kServer);
+  keep(parts_.fallback->control, Place::kDevice);
+}
+
+// Fewer passes than this know little.
+void DraftedConversation::KeepPrices(const Control& control, const CostModel& costs,
+                                     uint64_t verdicts) const {
   constexpr uint64_t kPassesMin = 20;
-  const CostModel::Assumed learned = costs_.Learned();
-  if (!parts_.keep || session_->stats().passes < kPassesMin || !learned.knows_rows) return;
-  Findings findings = parts_.controller->findings();
+  const CostModel::Assumed learned = costs.Learned();
+  if (verdicts < kPassesMin || !learned.knows_rows) return;
+  Findings findings = control.controller->findings();
   findings.pass_nodes = std::min(findings.pass_nodes, options_.sketch.pass_node_count_max);
-  parts_.keep({.pass_ms = learned.pass_ms,
-               .row_ms = learned.pass_node_ms,
-               .draft_ms = learned.draft_ms,
-               .draft_node_ms = learned.draft_node_ms,
-               .findings = findings});
+  control.keep({.pass_ms = learned.pass_ms,
+                .row_ms = learned.pass_node_ms,
+                .draft_ms = learned.draft_ms,
+                .draft_node_ms = learned.draft_node_ms,
+                .findings = findings});
 }
 
 absl::StatusOr<Ending> DraftedConversation::Continue(std::span<const TokenId> tokens, bool is_reply,
@@ -100,8 +119,7 @@ absl::Status DraftedConversation::Begin(std::span<const TokenId> tokens, bool is
   options_.prompt.assign(tokens.begin(), tokens.end());
   options_.continues_text = !is_reply;
   OUTRIDER_ASSIGN_OR_RETURN(
-      session_,
-      Session::Create(options_, {parts_.tokenizer, *parts_.controller, costs_, RandomBits}));
+      session_, Session::Create(options_, {parts_.tokenizer, controller(), costs_, RandomBits}));
   Drafter& drafter = traced_drafter_ ? *traced_drafter_ : *parts_.drafter;
   driver_ = std::make_unique<SessionDriver>(
       *session_, drafter,
@@ -127,7 +145,12 @@ absl::Status DraftedConversation::GoOn(std::span<const TokenId> tokens, Relay& r
 
 ConversationStats DraftedConversation::stats() const {
   ConversationStats stats = stats_;
-  stats.placement = parts_.controller->course().placement;
+  stats.placement = controller().course().placement;
+  if (places_) {
+    stats.moves = places_->moves();
+    stats.passes_here = places_->verdicts_at(FallbackVerifier::Place::kDevice);
+    stats.fallback_failure = parts_.fallback->verifier.device_failure();
+  }
   if (session_) stats.session = session_->stats();
   if (driver_) stats.answers = driver_->answer_times();
   return stats;

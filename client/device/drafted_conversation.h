@@ -8,11 +8,13 @@
 #include <span>
 
 #include "client/device/conversation.h"
+#include "client/device/place_controller.h"
 #include "client/device/price_file.h"
 #include "client/driver/session_driver.h"
 #include "client/driver/session_trace.h"
 #include "client/driver/traced_drafter.h"
 #include "client/session/session.h"
+#include "client/verifier/fallback_verifier.h"
 #include "client/verifier/verifier.h"
 #include "common/speculation/control/controller.h"
 #include "common/speculation/costs/cost_model.h"
@@ -23,16 +25,25 @@ namespace outrider {
 
 class DraftedConversation final : public Conversation {
  public:
+  // How it decodes with one target, and what becomes of what it finds out.
+  struct Control {
+    std::unique_ptr<Controller> controller;
+    CostModel::Assumed assumed;
+    // Told in the end what passes and drafts have cost.
+    std::function<void(const Prices&)> keep;
+  };
+  struct Fallback {
+    FallbackVerifier& verifier;  // is that of the parts
+    Control control;
+  };
   struct Parts {
     const Tokenizer& tokenizer;  // outlives it
     std::unique_ptr<Verifier> verifier;
     std::unique_ptr<Drafter> drafter;
     int32_t draft_vocabulary_size;
-    std::unique_ptr<Controller> controller;
-    CostModel::Assumed assumed;
+    Control control;
+    std::optional<Fallback> fallback = {};
     std::unique_ptr<SessionTrace> trace;  // may be null
-    // Told in the end what passes and drafts have cost; may be null.
-    std::function<void(const Prices&)> keep;
   };
 
   // `options` without a prompt: the first Continue() has it.
@@ -49,11 +60,14 @@ class DraftedConversation final : public Conversation {
 
   absl::Status Begin(std::span<const TokenId> tokens, bool is_reply, Relay& relay);
   absl::Status GoOn(std::span<const TokenId> tokens, Relay& relay);
+  Controller& controller() const { return places_ ? *places_ : *parts_.control.controller; }
   void KeepPrices() const;
+  void KeepPrices(const Control& control, const CostModel& costs, uint64_t verdicts) const;
 
   SessionOptions options_;
   const Parts parts_;
   CostModel costs_;
+  std::unique_ptr<PlaceController> places_;  // of a fallback; null: there is none
   std::optional<TracedDrafter> traced_drafter_;
   ConversationStats stats_;
   std::unique_ptr<Session> session_;

@@ -1,0 +1,167 @@
+#include "client/device/local_target.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "client/device/draft.h"
+#include "client/planner/memory_needs.h"
+#include "client/verifier/local_verifier.h"
+#include "common/base/clock.h"
+#include "common/base/random_bits.h"
+#include "common/base/status.h"
+#include "common/engine/flash_engine.h"
+#include "common/kernels/kernels.h"
+#include "common/model/model_spec.h"
+#include "common/torch/load_engine.h"
+#include "common/verification/machine/verifier_config.h"
+
+namespace outrider {
+namespace {
+
+// What loading has read tells the rate of a flash from here on.
+constexpr uint64_t kTellingBytes = uint64_t{16} << 20;
+constexpr double kBytesPerSecond = 1e9;  // of one that nothing is known of
+
+// Whether all that takes memory can be counted before.
+absl::Status CheckBudgeted(const DeviceOptions& options) {
+  for (const std::string& engine : {options.engine, options.draft.engine}) {
+    if (engine == "cpu") continue;
+    return InvalidArgument("--memory: what ", engine,
+                           " takes of memory is not ours to plan; leave out --memory, or take "
+                           "--device cpu and --draft-device cpu");
+  }
+  return absl::OkStatus();
+}
+
+EngineOptions OptionsOf(const DeviceOptions& options, const ModelFile& model) {
+  const uint32_t trained = model.hyperparameters().context_length;
+  return {
+      .context_length = options.context.value_or(std::min(trained, DeviceOptions::kContextDefault)),
+      .sequence_count_max = options.conversation_count_max,
+      .node_count_max = options.draft.model.empty() ? 0 : options.draft.pass_nodes,
+      .kv_bytes = options.kv_bytes};
+}
+
+}  // namespace
+
+absl::Status LocalTarget::Check(const std::string& path) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
+  return ModelSpec::From(*model, path).status();
+}
+
+absl::StatusOr<std::unique_ptr<LocalTarget>> LocalTarget::Open(const DeviceOptions& options,
+                                                               Setup setup) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ModelFile> model, ModelFile::Open(setup.path));
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, setup.path));
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::Create(options.threads));
+  std::unique_ptr<LocalTarget> target(
+      new LocalTarget(options, std::move(setup), std::move(model), std::move(pool)));
+  target->model_name_ = spec.name;
+  target->vocabulary_size_ = spec.vocabulary_size;
+  OUTRIDER_RETURN_IF_ERROR(target->Plan());
+  return target;
+}
+
+LocalTarget::LocalTarget(const DeviceOptions& options, Setup setup,
+                         std::shared_ptr<const ModelFile> model, std::unique_ptr<ThreadPool> pool)
+    : options_(options),
+      setup_(std::move(setup)),
+      model_(std::move(model)),
+      engine_options_(OptionsOf(options, *model_)),
+      pool_(std::move(pool)) {}
+
+// What goes where of a budget, if there is one.
+absl::Status LocalTarget::Plan() {
+  if (options_.memory_bytes == 0) return absl::OkStatus();
+  OUTRIDER_RETURN_IF_ERROR(CheckBudgeted(options_));
+  const PlannedModel target = {*model_, setup_.path, engine_options_, options_.threads};
+  std::unique_ptr<ModelFile> drafts;
+  std::optional<PlannedModel> draft;
+  if (options_.draft.is_model()) {
+    OUTRIDER_ASSIGN_OR_RETURN(drafts, ModelFile::Open(options_.draft.model));
+    const Draft::Limits limits = {context_length(), options_.draft.sketch_nodes,
+                                  options_.conversation_count_max};
+    draft.emplace(PlannedModel{*drafts, options_.draft.model, Draft::OptionsFor(limits, *drafts),
+                               setup_.draft_threads});
+  }
+  const uint64_t trace_bytes = options_.trace_file.empty() ? 0 : ChromeTrace::kBytesMax;
+  OUTRIDER_ASSIGN_OR_RETURN(const MemoryNeeds needs, NeedsOf(target, draft ? &*draft : nullptr,
+                                                             setup_.growth_bytes + trace_bytes));
+  OUTRIDER_ASSIGN_OR_RETURN(plan_, PlanMemory(needs, options_.memory_bytes));
+  return absl::OkStatus();
+}
+
+absl::Status LocalTarget::Load(ChromeTrace* trace, const LoadProgress& progress) {
+  const MonotonicTime begin = RealClock().Now();
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, LoadTarget(trace, progress));
+  OUTRIDER_ASSIGN_OR_RETURN(target_, EngineTarget::Create(std::move(engine)));
+  model_.reset();  // what is still to be read of it is the engine's
+  Forecast(RealClock().Now() - begin);
+  if (turns_) turn_taking_.emplace(*target_, *turns_);
+  Target& runs = turn_taking_ ? static_cast<Target&>(*turn_taking_) : *target_;
+  if (trace != nullptr) traced_.emplace(runs, *trace);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> LocalTarget::LoadTarget(ChromeTrace* trace,
+                                                                const LoadProgress& progress) {
+  const Kernels& kernels = KernelsFor(options_.isa);
+  const bool drafts_here = options_.draft.is_model() && options_.draft.engine == "cpu";
+  if (drafts_here && (reads_flash() || setup_.is_fallback)) turns_.emplace();
+  if (!plan_) {
+    return LoadEngine(options_.engine, *model_, setup_.path, engine_options_, kernels, *pool_,
+                      progress);
+  }
+  StreamOptions stream = plan_->stream;
+  stream.trace = trace;
+  OUTRIDER_ASSIGN_OR_RETURN(FlashEngine flash, LoadFlashEngine(model_, setup_.path, engine_options_,
+                                                               stream, kernels, *pool_, progress));
+  if (turns_) {
+    flash.weights->LendWaits([this](const std::atomic<bool>& landed) { turns_->Lend(landed); });
+  }
+  streamed_ = std::move(flash.weights);
+  loaded_ = streamed_->stats();
+  return std::move(flash.engine);
+}
+
+void LocalTarget::Forecast(Duration loading) {
+  if (!reads_flash()) return;
+  const double seconds = std::chrono::duration<double>(loading).count();
+  const double rate = loaded_.bytes_read < kTellingBytes
+                          ? kBytesPerSecond
+                          : static_cast<double>(loaded_.bytes_read) / seconds;
+  pass_forecast_ = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(static_cast<double>(plan_->bytes_per_pass) / rate));
+}
+
+void LocalTarget::Serve(const Tokenizer& tokenizer) {
+  VerifierConfig config = ConfigFor(info(), tokenizer);
+  config.sketch_nodes_max = options_.draft.sketch_nodes;
+  config.shares_processor = info().on_host_processor;
+  machine_ = std::make_unique<VerifierMachine>(std::move(config),
+                                               VerifierMachine::Parts{tokenizer, RandomBits});
+  driver_ = std::make_unique<VerifierDriver>(*machine_, target());
+}
+
+std::unique_ptr<Verifier> LocalTarget::NewVerifier() {
+  return std::make_unique<LocalVerifier>(
+      *driver_, LocalVerifier::Options{.shares_processor = info().on_host_processor && !turns_});
+}
+
+Target& LocalTarget::target() {
+  if (traced_) return *traced_;
+  if (turn_taking_) return *turn_taking_;
+  return *target_;
+}
+
+std::optional<FlashUse> LocalTarget::flash_use() const {
+  if (streamed_ == nullptr) return std::nullopt;
+  const StreamStats now = streamed_->stats();
+  return FlashUse{.bytes_read = now.bytes_read - loaded_.bytes_read,
+                  .stalled = now.stalled - loaded_.stalled,
+                  .backend = streamed_->backend(),
+                  .refusals = streamed_->refusals()};
+}
+
+}  // namespace outrider

@@ -1,0 +1,103 @@
+// A target in this process: all of it in memory, or what fits of it and the rest from flash; the
+// machine that runs it for sessions; and whose turn it is where a draft computes on the same cores.
+//
+//   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<LocalTarget> target,
+//                             LocalTarget::Open(options, {.path = options.model, ...}));
+//   OUTRIDER_RETURN_IF_ERROR(target->Load(trace, progress));
+//   target->Serve(tokenizer);
+//   ... a session over target->NewVerifier() ...
+//
+// Open() reads headers and plans; Load() takes the time and the memory.
+//
+// Threads: one, but for what verifiers and targets say of theirs.
+// Errors:  a sentence that begins with the file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/device/device.h"
+#include "client/device/flash_turns.h"
+#include "client/planner/memory_plan.h"
+#include "client/verifier/verifier.h"
+#include "common/base/chrome_trace.h"
+#include "common/base/monotonic_time.h"
+#include "common/base/thread_pool.h"
+#include "common/engine/engine_target.h"
+#include "common/engine/traced_target.h"
+#include "common/formats/models/model_file.h"
+#include "common/model/weights/streaming/streaming_weights.h"
+#include "common/text/tokenizer.h"
+#include "common/verification/machine/verifier_machine.h"
+#include "common/verification/verifier_driver.h"
+
+namespace outrider {
+
+class LocalTarget {
+ public:
+  struct Setup {
+    std::string path = {};
+    uint32_t draft_threads = 1;  // that the draft beside it computes on
+    uint64_t growth_bytes = 0;   // of what else this process will take, than what it has already
+    bool is_fallback = false;    // it mostly rests, and the draft has all cores then
+  };
+
+  // Whether there can be a target of this file.
+  static absl::Status Check(const std::string& path);
+  // Tokenizers are there, and count for what the process has already.
+  static absl::StatusOr<std::unique_ptr<LocalTarget>> Open(const DeviceOptions& options,
+                                                           Setup setup);
+
+  // `trace` may be null, and outlives it.
+  absl::Status Load(ChromeTrace* trace, const LoadProgress& progress);
+  // For sessions, after Load(). The tokenizer outlives it.
+  void Serve(const Tokenizer& tokenizer);
+  std::unique_ptr<Verifier> NewVerifier();
+
+  Target& target();
+  const TargetInfo& info() const { return target_->info(); }  // after Load()
+  const std::string& model_name() const { return model_name_; }
+  uint32_t vocabulary_size() const { return vocabulary_size_; }
+  // Tokens of a conversation.
+  uint32_t context_length() const { return engine_options_.context_length; }
+  // With which a draft takes turns; null: it need not.
+  FlashTurns* turns() { return turns_ ? &*turns_ : nullptr; }
+  const MemoryPlan* plan() const { return plan_ ? &*plan_ : nullptr; }
+  bool reads_flash() const { return plan_ && plan_->bytes_per_pass > 0; }
+  std::optional<FlashUse> flash_use() const;
+  // What a pass will take, as far as loading has told.
+  Duration pass_forecast() const { return pass_forecast_; }
+
+ private:
+  LocalTarget(const DeviceOptions& options, Setup setup, std::shared_ptr<const ModelFile> model,
+              std::unique_ptr<ThreadPool> pool);
+
+  absl::Status Plan();
+  absl::StatusOr<std::unique_ptr<Engine>> LoadTarget(ChromeTrace* trace,
+                                                     const LoadProgress& progress);
+  void Forecast(Duration loading);
+
+  const DeviceOptions options_;
+  const Setup setup_;
+  std::shared_ptr<const ModelFile> model_;  // until it is loaded
+  const EngineOptions engine_options_;
+  std::string model_name_;
+  uint32_t vocabulary_size_ = 0;
+  std::optional<MemoryPlan> plan_;                    // nothing: the target stays in memory
+  std::shared_ptr<const StreamingWeights> streamed_;  // by that plan
+  StreamStats loaded_;                                // of those, when they were loaded
+  Duration pass_forecast_ = std::chrono::milliseconds(30);
+  const std::unique_ptr<ThreadPool> pool_;
+  std::optional<FlashTurns> turns_;
+  std::unique_ptr<EngineTarget> target_;
+  std::optional<TurnTakingTarget> turn_taking_;
+  std::optional<TracedTarget> traced_;
+  std::unique_ptr<VerifierMachine> machine_;
+  std::unique_ptr<VerifierDriver> driver_;
+};
+
+}  // namespace outrider
