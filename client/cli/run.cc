@@ -19,6 +19,7 @@
 #include "client/cli/run_chat.h"
 #include "client/cli/speculation_flags.h"
 #include "client/cli/terminal_screen.h"
+#include "client/cli/use_report.h"
 #include "client/device/device.h"
 #include "client/device/price_file.h"
 #include "common/base/interrupt.h"
@@ -42,6 +43,7 @@ const std::map<std::string, Placement>& Placements() {
 struct RunFlags {
   DeviceOptions device;
   std::string place = "device";
+  bool local = false;
   SpeculationFlags speculation;
   ConversationOptions conversation;
   std::optional<std::string> prompt;
@@ -105,6 +107,14 @@ void PrintSummary(const ConversationStats& stats) {
                  Rate(stats.later_tokens, stats.later_seconds),
                  "; peak memory: ", HumanBytes(PeakResidentBytes()), "\n");
   if (stats.session) text += Concat(Summary(*stats.session), "\n");
+  if (stats.moves > 0 || stats.passes_here > 0) {
+    text +=
+        Concat("fallback: ", stats.passes_here, " of ", stats.session ? stats.session->passes : 0,
+               " passes; moved ", stats.moves, " times\n");
+  }
+  if (!stats.fallback_failure.ok()) {
+    text += Concat("fallback: failed: ", Message(stats.fallback_failure), "\n");
+  }
   if (stats.passes > 0) {
     text += Concat("passes: ", stats.passes, " at the server",
                    stats.placement == Placement::kServer ? ", over its own draft\n"
@@ -127,17 +137,6 @@ void PrintDetails(const Device& device, const DeviceOptions& options) {
                  plan->needs.weights.layer_count(), plan->stream.pins_head ? ", and the head" : "",
                  HumanBytes(plan->bytes_per_pass).c_str());
   }
-}
-
-// Of a target that comes from flash.
-void PrintFlash(const FlashUse& use, const ConversationStats& stats) {
-  const double stalled = std::chrono::duration<double>(use.stalled).count();
-  const double written = stats.first_token_seconds + stats.later_seconds;
-  const uint64_t tokens = std::max<uint64_t>(1, stats.generated_tokens);
-  std::fprintf(stderr, "flash: %s read, %s a token, by %s; waited for %s s of %s s (%s %%)\n",
-               HumanBytes(use.bytes_read).c_str(), HumanBytes(use.bytes_read / tokens).c_str(),
-               use.backend.c_str(), Fixed(stalled, 2).c_str(), Fixed(written, 2).c_str(),
-               Fixed(written > 0 ? 100 * stalled / written : 0, 0).c_str());
 }
 
 // What goes through the page cache is memory that nobody has planned.
@@ -165,15 +164,16 @@ absl::StatusOr<Ending> RunPrompt(const RunFlags& flags, const Tokenizer& tokeniz
 
 absl::Status Write(const RunFlags& flags, const Device& device, Conversation& conversation) {
   const Tokenizer& tokenizer = device.tokenizer();
-  TerminalScreen screen;
+  UseReport use;
+  TerminalScreen screen(use.energy());
   OUTRIDER_ASSIGN_OR_RETURN(const Ending ending,
                             flags.chat ? RunChat(flags.device.tokenizer_path(), flags.system,
                                                  tokenizer, conversation, screen)
                                        : RunPrompt(flags, tokenizer, conversation, screen));
   PrintSummary(conversation.stats());
-  if (flags.verbose) PrintAnswers(conversation.stats().answers);
-  if (const std::optional<FlashUse> use = device.flash_use(); use && flags.verbose) {
-    PrintFlash(*use, conversation.stats());
+  if (flags.verbose) {
+    PrintAnswers(conversation.stats().answers);
+    use.Print(conversation.stats(), device.flash_use());
   }
   if (ending != Ending::kContextFull) return absl::OkStatus();
   return ResourceExhausted("the context of ", conversation.context_length(),
@@ -206,6 +206,23 @@ absl::Status Run(RunFlags flags) {
   conversation.reset();
   OUTRIDER_RETURN_IF_ERROR(device->WriteTrace());
   return written;
+}
+
+// An environment may name a server, and a command a model: who says --local means the model.
+void ChooseTarget(bool is_local, DeviceOptions& device) {
+  if (is_local) {
+    if (device.model.empty()) device.model = device.fallback;
+    device.server.clear();
+    device.fallback.clear();
+    if (device.model.empty()) {
+      throw CLI::ValidationError("--local", "there is no target on this machine; give --target");
+    }
+  }
+  if (device.model.empty() == device.server.empty()) {
+    throw CLI::ValidationError("--model",
+                               "one of --model (or --target) and --server is needed, and not both; "
+                               "with --local it is the model, whatever OUTRIDER_SERVER says");
+  }
 }
 
 void AddSamplingFlags(CLI::App& command, SamplingOptions& sampling) {
@@ -276,8 +293,9 @@ void AddMachineFlags(CLI::App& command, RunFlags& flags) {
       ->envname("OUTRIDER_TRACE");
   command
       .add_flag("--verbose", flags.verbose,
-                "Say what runs (numerics id, kernels, threads, context), and how long growth took "
-                "to follow its verdicts (standard error)")
+                "Say what runs (numerics id, kernels, threads, context), how long growth took to "
+                "follow its verdicts, and what a token took of passes, flash, disk and energy "
+                "(standard error)")
       ->envname("OUTRIDER_VERBOSE");
 }
 
@@ -298,7 +316,8 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       "  outrider run --model model.gguf --chat --system \"Answer in one sentence.\"\n"
       "  outrider run --server host:7373 --draft draft.gguf --prompt \"Once upon a time\"\n"
       "  outrider run --server host:7373 --place target --tokenizer model.gguf --prompt \"Once\"\n"
-      "  outrider run --model large.gguf --draft draft.gguf --memory 512MiB --prompt \"Once\"\n"
+      "  outrider run --server host:7373 --fallback copy.gguf --memory 512MiB --draft draft.gguf\n"
+      "  outrider run --local --target large.gguf --draft draft.gguf --memory 512MiB\n"
       "  outrider run --model model.gguf --draft ngram --prompt \"one, two, three, one, two,\"\n"
       "With --draft a small model of the same family guesses ahead, or ngram, which says again "
       "what the\n"
@@ -306,16 +325,27 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       "same,\n"
       "only sooner. A file called ngram is ./ngram.");
   CLI::Option_group* const target = command->add_option_group("Target", "One of these");
-  CLI::Option* const model = target
-                                 ->add_option("--model,--target", flags->device.model,
-                                              "A .gguf file or a Hugging Face directory")
-                                 ->envname("OUTRIDER_MODEL");
+  target
+      ->add_option("--model,--target", flags->device.model,
+                   "A .gguf file or a Hugging Face directory")
+      ->envname("OUTRIDER_MODEL");
   CLI::Option* const server =
       target
           ->add_option("--server", flags->device.server,
                        "An outrider-server, as host:port; with --draft, or a --place")
           ->envname("OUTRIDER_SERVER");
-  target->require_option(1);
+  command
+      ->add_option("--fallback", flags->device.fallback,
+                   "A copy of the server's model on this machine, from which the text goes on "
+                   "while the server cannot be reached, and until it is back; with --memory "
+                   "what of it does not fit is read from flash")
+      ->needs(server)
+      ->envname("OUTRIDER_FALLBACK");
+  command
+      ->add_flag("--local", flags->local,
+                 "All on this machine, whatever --server or OUTRIDER_SERVER say: the target is "
+                 "--target, or --fallback where there is none")
+      ->envname("OUTRIDER_LOCAL");
   AddLinkFlags(*command, *server, flags->device.security);
   command
       ->add_option(
@@ -328,9 +358,8 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
   command
       ->add_option("--memory", flags->device.memory_bytes,
                    "What this process may take of memory, as in 512MiB, all of it: what of --model "
-                   "does not fit is read from flash for every pass (`outrider plan` says how fast "
-                   "that is); without it --model stays in memory")
-      ->needs(model)
+                   "or --fallback does not fit is read from flash for every pass (`outrider plan` "
+                   "says how fast that is); without it they stay in memory")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->check(CLI::PositiveNumber)
       ->envname("OUTRIDER_MEMORY");
@@ -371,7 +400,10 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       ->envname("OUTRIDER_STOP");
   AddSamplingFlags(*command, flags->conversation.sampling);
   AddMachineFlags(*command, *flags);
-  command->callback([flags, &chosen] { chosen = [flags] { return Run(*flags); }; });
+  command->callback([flags, &chosen] {
+    ChooseTarget(flags->local, flags->device);
+    chosen = [flags] { return Run(*flags); };
+  });
 }
 
 }  // namespace outrider

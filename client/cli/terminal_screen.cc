@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/interrupt.h"
 #include "common/base/status.h"
 
@@ -18,6 +20,7 @@ namespace {
 // What a pipe that is ready takes without waiting.
 constexpr size_t kPieceBytes = PIPE_BUF;
 constexpr int kLookAroundMs = 50;
+constexpr Duration kSample = std::chrono::milliseconds(100);  // of what the machine draws
 
 // Waits for whoever reads, but not after Ctrl-C. An error is no reason to stop writing: the text goes
 // where the user has sent it, and may be wanted for what is counted.
@@ -52,6 +55,10 @@ void TerminalScreen::OnReport(const absl::Status& status) {
 }
 
 bool TerminalScreen::Interrupted() {
+  if (const MonotonicTime now = RealClock().Now(); now - sampled_at_ >= kSample) {
+    sampled_at_ = now;
+    energy_.Sample();
+  }
   return outrider::Interrupted();
 }
 

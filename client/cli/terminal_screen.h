@@ -8,6 +8,8 @@
 
 #include "absl/status/status.h"
 #include "client/device/conversation.h"
+#include "common/base/energy_meter.h"
+#include "common/base/monotonic_time.h"
 #include "common/base/progress_bar.h"
 #include "common/model/weights/resident_weights.h"
 
@@ -15,6 +17,9 @@ namespace outrider {
 
 class TerminalScreen final : public Conversation::Observer {
  public:
+  // `energy` is sampled while it is asked whether the user has interrupted, and outlives it.
+  explicit TerminalScreen(EnergyMeter& energy) : energy_(energy) {}
+
   void OnText(std::string_view text) override;
   void OnPromptProgress(uint32_t processed, uint32_t total) override;
   void OnReport(const absl::Status& status) override;
@@ -26,6 +31,8 @@ class TerminalScreen final : public Conversation::Observer {
   void EndReply();
 
  private:
+  EnergyMeter& energy_;
+  MonotonicTime sampled_at_ = {};
   std::string text_;
   std::optional<ProgressBar> bar_;  // of the prompt that is being read
 };

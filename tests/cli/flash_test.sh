@@ -44,7 +44,9 @@ done
 # What was pinned, and what that spares.
 pinned() { run --draft draft.gguf --memory "$1MiB" >/dev/null && sed -n 's/^of .*: \([0-9]*\) of 16 layers stay.*/\1/p' summary.txt; }
 equals 0 "$(pinned "${budgets[0]}")"
-contains "$(cat summary.txt)" ' a token, by '
+for part in ' a token, by ' 'disk: written ' 'energy: '; do
+  contains "$(cat summary.txt)" "$part"
+done
 some=$(pinned "${budgets[1]}")
 { [ "$some" -gt 0 ] && [ "$some" -lt 16 ]; } || fail "$some layers are some"
 equals 16 "$(pinned "${budgets[2]}")"
@@ -66,17 +68,39 @@ long=$(printf 'Once upon a time there was a little girl named Lily. %.0s' $(seq 
 equals "$(outrider run --model target.gguf --prompt "$long" --max-tokens 20 2>/dev/null)" \
   "$(outrider run --model target.gguf --draft draft.gguf --memory "${budgets[1]}MiB" --prompt "$long" --max-tokens 20 2>/dev/null)"
 
-# A file that is cut while it is read ends the text with a sentence.
-cp target.gguf cut.gguf
-"$OUTRIDER" run --model cut.gguf --memory "${budgets[0]}MiB" --prompt '' --temperature 1 --stop 'never said' >partial.txt 2>summary.txt &
-pid=$!
-for _ in $(seq 500); do [ -s partial.txt ] && break; sleep 0.01; done
-truncate -s 20000000 cut.gguf
-status=0
-wait $pid || status=$?
+# in_the_middle COMMAND...: of a text that would not end by itself, COMMAND is done while it is written, with $pid; its
+# exit code is in $status, and what it said in summary.txt.
+in_the_middle() {
+  cp target.gguf cut.gguf
+  "$OUTRIDER" run --model cut.gguf --draft draft.gguf --memory "${budgets[0]}MiB" --prompt '' --temperature 1 --stop 'never said' \
+    >partial.txt 2>summary.txt &
+  pid=$!
+  for _ in $(seq 500); do [ -s partial.txt ] && break; sleep 0.01; done
+  "$@"
+  status=0
+  wait $pid || status=$?
+}
+
+# A file that is cut while it is read, or written to, ends the text with a sentence; one that is replaced is another.
+in_the_middle truncate -s 20000000 cut.gguf
 equals 1 "$status"
 contains "$(tail -1 summary.txt)" 'cut.gguf: '
+in_the_middle dd if=/dev/zero of=cut.gguf bs=4096 seek=1000 count=1 conv=notrunc status=none
+equals 1 "$status"
+contains "$(tail -1 summary.txt)" 'cut.gguf: was written to while it was used'
+replaced() {
+  cp target.gguf other.gguf && mv other.gguf cut.gguf && sleep 0.5 && kill -0 "$pid" && kill -INT "$pid"
+}
+in_the_middle replaced
+equals 0 "$status"
+
+# Ctrl-C in the middle of a pass ends the text, what there is of it stays, and so does the summary.
+interrupted() { kill -INT "$pid"; }
+in_the_middle interrupted
+equals 0 "$status"
+[ -s partial.txt ] || fail 'no text stays'
+contains "$(cat summary.txt)" 'peak memory: '
 
 fails 1 'torch takes of memory is not ours to plan' outrider run --model target.gguf --device torch --memory 900MiB --prompt x
-fails 2 '--memory requires --model' outrider run --server localhost:1 --draft draft.gguf --memory 900MiB --prompt x
+fails 1 'there is no target here whose memory' outrider run --server localhost:1 --draft draft.gguf --memory 900MiB --prompt x
 fails 2 '--memory' outrider plan --target target.gguf

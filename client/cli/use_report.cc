@@ -1,0 +1,60 @@
+#include "client/cli/use_report.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/units.h"
+
+namespace outrider {
+namespace {
+
+double Tokens(const ConversationStats& stats) {
+  return static_cast<double>(std::max<uint64_t>(1, stats.generated_tokens));
+}
+
+std::string Counted(const std::optional<uint64_t>& before, const std::optional<uint64_t>& now,
+                    std::string (*in_words)(uint64_t)) {
+  return before && now ? in_words(*now - *before) : "not available here";
+}
+
+}  // namespace
+
+void UseReport::Print(const ConversationStats& stats, const std::optional<FlashUse>& flash) {
+  if (flash) PrintFlash(*flash, stats);
+  PrintDisk();
+  PrintEnergy(stats);
+}
+
+void UseReport::PrintFlash(const FlashUse& use, const ConversationStats& stats) const {
+  const double stalled = std::chrono::duration<double>(use.stalled).count();
+  const double written = stats.first_token_seconds + stats.later_seconds;
+  const auto a_token = static_cast<uint64_t>(static_cast<double>(use.bytes_read) / Tokens(stats));
+  std::fprintf(
+      stderr, "flash: %s read, %s a token, by %s; waited for %s s of %s s (%s %%), %s ms a token\n",
+      HumanBytes(use.bytes_read).c_str(), HumanBytes(a_token).c_str(), use.backend.c_str(),
+      Fixed(stalled, 2).c_str(), Fixed(written, 2).c_str(),
+      Fixed(written > 0 ? 100 * stalled / written : 0, 0).c_str(),
+      Fixed(1e3 * stalled / Tokens(stats), 1).c_str());
+}
+
+void UseReport::PrintDisk() const {
+  const ProcessIo now = ReadProcessIo();
+  std::fprintf(stderr, "disk: written %s; pages pushed out and wanted again: %s\n",
+               Counted(before_.written_bytes, now.written_bytes, HumanBytes).c_str(),
+               Counted(before_.refaults, now.refaults, HumanCount).c_str());
+}
+
+void UseReport::PrintEnergy(const ConversationStats& stats) {
+  energy_.Sample();
+  const std::optional<double> joules = energy_.joules();
+  const std::string text = joules ? Concat(Fixed(*joules / Tokens(stats), 3), " J a token, by ",
+                                           energy_.source(), ", of the whole machine")
+                                  : "not available here";
+  std::fprintf(stderr, "energy: %s\n", text.c_str());
+}
+
+}  // namespace outrider
