@@ -24,9 +24,26 @@ std::string Counted(const std::optional<uint64_t>& before, const std::optional<u
 }  // namespace
 
 void UseReport::Print(const ConversationStats& stats, const std::optional<FlashUse>& flash) {
+  PrintPasses(stats);
   if (flash) PrintFlash(*flash, stats);
   PrintDisk();
   PrintEnergy(stats);
+}
+
+void UseReport::PrintPasses(const ConversationStats& stats) const {
+  const auto& times = stats.times;
+  if (!stats.session || stats.session->passes == 0 || times.pass_ms <= 0) return;
+  const auto passes = static_cast<double>(stats.session->passes);
+  std::fprintf(
+      stderr,
+      "a token: target %s ms, draft %s ms; a pass: %s ms, predicted %s (off by %s %%), %s of "
+      "%s drafted tokens accepted\n",
+      Fixed(times.pass_ms / Tokens(stats), 1).c_str(),
+      Fixed(times.draft_ms / Tokens(stats), 1).c_str(), Fixed(times.pass_ms / passes, 1).c_str(),
+      Fixed(times.predicted_ms / passes, 1).c_str(),
+      Fixed(100 * times.missed_ms / times.pass_ms, 0).c_str(),
+      Fixed(static_cast<double>(stats.session->nodes_accepted) / passes, 2).c_str(),
+      Fixed(static_cast<double>(stats.session->nodes_passed) / passes, 1).c_str());
 }
 
 void UseReport::PrintFlash(const FlashUse& use, const ConversationStats& stats) const {

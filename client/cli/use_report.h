@@ -26,6 +26,7 @@ class UseReport {
   void Print(const ConversationStats& stats, const std::optional<FlashUse>& flash);
 
  private:
+  void PrintPasses(const ConversationStats& stats) const;
   void PrintFlash(const FlashUse& use, const ConversationStats& stats) const;
   void PrintDisk() const;
   void PrintEnergy(const ConversationStats& stats);

@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/driver/answer_times.h"
+#include "client/session/measurements.h"
 #include "client/session/session_options.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/speculation/control/controller.h"
@@ -57,6 +58,7 @@ struct ConversationStats {
   uint64_t passes = 0;                       // of a server that writes by itself
   std::optional<SessionStats> session = {};  // of a draft here
   AnswerTimes answers = {};                  // of growth to verdicts
+  Measurements::Totals times = {};           // of passes and drafts
   // Of a session with a fallback: how often it went from server to fallback or back, verdicts of
   // the fallback's target, and why that is of no use any more.
   uint64_t moves = 0;

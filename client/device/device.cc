@@ -414,6 +414,7 @@ DraftedConversation::Control Device::ControlFor(const Draft& draft, ControlSetup
     assumed.pass_ms = known->pass_ms;
     assumed.pass_node_ms = known->row_ms;
     assumed.knows_rows = true;
+    assumed.passes = known->passes;
     assumed.draft_ms = known->draft_ms;
     assumed.draft_node_ms = known->draft_node_ms;
   }

@@ -101,7 +101,8 @@ void DraftedConversation::KeepPrices(const Control& control, const CostModel& co
                 .row_ms = learned.pass_node_ms,
                 .draft_ms = learned.draft_ms,
                 .draft_node_ms = learned.draft_node_ms,
-                .findings = findings});
+                .findings = findings,
+                .passes = learned.passes});
 }
 
 absl::StatusOr<Ending> DraftedConversation::Continue(std::span<const TokenId> tokens, bool is_reply,
@@ -151,7 +152,10 @@ ConversationStats DraftedConversation::stats() const {
     stats.passes_here = places_->verdicts_at(FallbackVerifier::Place::kDevice);
     stats.fallback_failure = parts_.fallback->verifier.device_failure();
   }
-  if (session_) stats.session = session_->stats();
+  if (session_) {
+    stats.session = session_->stats();
+    stats.times = session_->times();
+  }
   if (driver_) stats.answers = driver_->answer_times();
   return stats;
 }

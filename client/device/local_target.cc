@@ -8,6 +8,7 @@
 #include "client/planner/memory_needs.h"
 #include "client/verifier/local_verifier.h"
 #include "common/base/clock.h"
+#include "common/base/group_limit.h"
 #include "common/base/random_bits.h"
 #include "common/base/status.h"
 #include "common/engine/flash_engine.h"
@@ -122,6 +123,7 @@ absl::StatusOr<std::unique_ptr<Engine>> LocalTarget::LoadTarget(ChromeTrace* tra
   }
   streamed_ = std::move(flash.weights);
   loaded_ = streamed_->stats();
+  budget_.emplace(*plan_, streamed_, [] { return MemoryLimitOfGroup(); });
   return std::move(flash.engine);
 }
 

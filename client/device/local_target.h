@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/device/budget_watch.h"
 #include "client/device/device.h"
 #include "client/device/flash_turns.h"
 #include "client/planner/memory_plan.h"
@@ -87,11 +88,12 @@ class LocalTarget {
   const EngineOptions engine_options_;
   std::string model_name_;
   uint32_t vocabulary_size_ = 0;
-  std::optional<MemoryPlan> plan_;                    // nothing: the target stays in memory
-  std::shared_ptr<const StreamingWeights> streamed_;  // by that plan
-  StreamStats loaded_;                                // of those, when they were loaded
+  std::optional<MemoryPlan> plan_;              // nothing: the target stays in memory
+  std::shared_ptr<StreamingWeights> streamed_;  // by that plan
+  StreamStats loaded_;                          // of those, when they were loaded
   Duration pass_forecast_ = std::chrono::milliseconds(30);
   const std::unique_ptr<ThreadPool> pool_;
+  std::optional<BudgetWatch> budget_;
   std::optional<FlashTurns> turns_;
   std::unique_ptr<EngineTarget> target_;
   std::optional<TurnTakingTarget> turn_taking_;

@@ -16,8 +16,8 @@ namespace outrider {
 namespace {
 
 // Its first line. Another one is of another program.
-constexpr std::string_view kTitle = "outrider prices 2";
-constexpr size_t kBytesMax = 64 << 10;
+constexpr std::string_view kTitle = "outrider prices 3";
+constexpr size_t kBytesMax = 128 << 10;
 constexpr double kMillisecondsMax = 1e7;
 constexpr uint32_t kNodesMax = 1024;
 
@@ -42,6 +42,14 @@ bool ParseBool(std::string_view word, bool& value) {
 
 bool IsTime(double ms) {
   return std::isfinite(ms) && ms >= 0 && ms <= kMillisecondsMax;
+}
+
+// The words of one shape, which `line` loses.
+bool ParsePass(std::string_view& line, ShapeTime& pass) {
+  auto& [shape, ms] = pass;
+  return Parse(TakeWord(line), shape.nodes) && shape.nodes <= kNodesMax &&
+         Parse(TakeWord(line), shape.leaves) && shape.leaves <= kNodesMax &&
+         Parse(TakeWord(line), ms) && IsTime(ms) && ms > 0;
 }
 
 }  // namespace
@@ -73,7 +81,12 @@ void PriceFile::Keep(uint64_t key, const Prices& prices) const {
   for (const auto& [of, price] : entries) {
     text += Concat(HashDigits(of), " ", price.pass_ms, " ", price.row_ms, " ", price.draft_ms, " ",
                    price.draft_node_ms, " ", price.findings.pass_nodes, " ",
-                   int{price.findings.hints}, " ", int{price.findings.at_server}, "\n");
+                   int{price.findings.hints}, " ", int{price.findings.at_server});
+    for (size_t i = 0; i < std::min(price.passes.size(), kShapesMax); ++i) {
+      const auto& [shape, ms] = price.passes[i];
+      text += Concat(" ", shape.nodes, " ", shape.leaves, " ", ms);
+    }
+    text += "\n";
   }
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
@@ -116,9 +129,16 @@ std::optional<PriceFile::Entry> PriceFile::Parse(std::string_view line) {
       findings.pass_nodes > kNodesMax) {
     return std::nullopt;
   }
-  const bool is_whole = ParseBool(TakeWord(line), findings.hints) &&
-                        ParseBool(TakeWord(line), findings.at_server) && line.empty();
-  return is_whole ? std::optional(entry) : std::nullopt;
+  if (!ParseBool(TakeWord(line), findings.hints) ||
+      !ParseBool(TakeWord(line), findings.at_server)) {
+    return std::nullopt;
+  }
+  while (!line.empty()) {
+    ShapeTime pass = {};
+    if (prices.passes.size() == kShapesMax || !ParsePass(line, pass)) return std::nullopt;
+    prices.passes.push_back(pass);
+  }
+  return entry;
 }
 
 }  // namespace outrider

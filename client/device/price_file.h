@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "common/speculation/control/controller.h"
+#include "common/speculation/costs/latency_profile.h"
 
 namespace outrider {
 
@@ -31,6 +32,7 @@ struct Prices {
   double draft_ms;       // of a batch of one node
   double draft_node_ms;  // of every node besides
   Findings findings;
+  std::vector<ShapeTime> passes = {};  // by shape, which is LEVER's online profile
 
   // Work takes time. Where it is too little to be told from none, nothing is known.
   bool IsTakingTime() const { return pass_ms > 0 && draft_ms > 0; }
@@ -41,6 +43,7 @@ struct Prices {
 class PriceFile {
  public:
   static constexpr size_t kPlaces = 100;
+  static constexpr size_t kShapesMax = 32;
 
   // In the user's cache: $XDG_CACHE_HOME or ~/.cache. Empty where there is neither.
   static std::string DefaultPath();

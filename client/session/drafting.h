@@ -99,6 +99,8 @@ class Drafting {
   // The root moves down these tokens, which need not have been drafted here; the same.
   void MoveRoot(std::span<const TokenId> tokens, MonotonicTime now);
 
+  const Measurements::Totals& times() const { return times_.totals(); }
+
   void CheckInvariants() const;
 
  private:

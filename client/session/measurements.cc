@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 namespace outrider {
@@ -28,7 +29,9 @@ void Measurements::Sent(NodeId last, MonotonicTime now) {
 }
 
 void Measurements::Drafted(size_t node_count, MonotonicTime began, MonotonicTime now) {
-  costs_.MeasuredDraft(static_cast<uint32_t>(node_count), Milliseconds(now - began));
+  const double ms = Milliseconds(now - began);
+  costs_.MeasuredDraft(static_cast<uint32_t>(node_count), ms);
+  totals_.draft_ms += ms;
 }
 
 void Measurements::Decided(const v1::Verdict& verdict, size_t token_count, MonotonicTime now) {
@@ -38,7 +41,7 @@ void Measurements::Decided(const v1::Verdict& verdict, size_t token_count, Monot
   }
   // How many of the nodes were leaves it does not say; all of them is the bound.
   const PassShape shape = {verdict.nodes(), verdict.nodes()};
-  if (verdict.pass_us() > 0) costs_.MeasuredPass(shape, verdict.pass_us() / 1e3);
+  if (verdict.pass_us() > 0) Passed(shape, verdict.pass_us() / 1e3);
 
   const std::optional<MonotonicTime> sent_at = SentAt(verdict.seen());
   if (!sent_at || verdict.since_seen_us() == 0) return;
@@ -50,6 +53,14 @@ void Measurements::Decided(const v1::Verdict& verdict, size_t token_count, Monot
   // growth came if that was later, the pass took its share, and stood in the queue for the rest.
   const double wanted_ms = std::min(Milliseconds(now - *before), since_seen_ms);
   costs_.MeasuredQueue(std::max(0.0, wanted_ms - costs_.PassMs(shape)));
+}
+
+void Measurements::Passed(const PassShape& shape, double ms) {
+  const double predicted_ms = costs_.PassMs(shape);
+  totals_.pass_ms += ms;
+  totals_.predicted_ms += predicted_ms;
+  totals_.missed_ms += std::abs(ms - predicted_ms);
+  costs_.MeasuredPass(shape, ms);
 }
 
 // When the growth was sent that ended with this node or one after it.

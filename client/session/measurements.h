@@ -21,6 +21,15 @@ namespace outrider {
 
 class Measurements {
  public:
+  // Of all passes and batches so far, in milliseconds. What a pass was predicted to take is what the
+  // costs said just before its time was known.
+  struct Totals {
+    double pass_ms = 0;
+    double predicted_ms = 0;
+    double missed_ms = 0;  // what predictions were off by, either way
+    double draft_ms = 0;
+  };
+
   // `costs` must outlive it.
   explicit Measurements(CostModel& costs) : costs_(costs) {}
 
@@ -36,15 +45,19 @@ class Measurements {
 
   void Drafted(size_t node_count, MonotonicTime began, MonotonicTime now);
 
+  const Totals& totals() const { return totals_; }
+
  private:
   struct Growth {
     NodeId last = Sketch::kRoot;
     MonotonicTime at = {};
   };
 
+  void Passed(const PassShape& shape, double ms);
   std::optional<MonotonicTime> SentAt(NodeId node) const;
 
   CostModel& costs_;
+  Totals totals_;
   std::optional<MonotonicTime> decided_at_;  // the verdict before
   std::array<Growth, 64> sent_;              // the newest, in a ring
   size_t sent_count_ = 0;

@@ -61,6 +61,7 @@
 #include "absl/status/statusor.h"
 #include "client/session/attachment.h"
 #include "client/session/drafting.h"
+#include "client/session/measurements.h"
 #include "client/session/session_options.h"
 #include "client/session/tally.h"
 #include "client/session/transcript.h"
@@ -198,6 +199,8 @@ class Session {
   // How it decodes now.
   const Course& course() const { return controller_.course(); }
   const SessionStats& stats() const { return tally_.stats(); }
+  // What its passes and drafts took, and were thought to take.
+  const Measurements::Totals& times() const { return drafting_.times(); }
 
  private:
   Session(SessionOptions options, Parts parts, std::unique_ptr<Transcript> transcript);

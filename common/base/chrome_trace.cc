@@ -1,6 +1,7 @@
 #include "common/base/chrome_trace.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -30,6 +31,7 @@ ChromeTrace::ChromeTrace(AtomicFile file)
       events_(std::make_unique_for_overwrite<Event[]>(kEventsMax)),
       file_(std::move(file)) {
   static_assert(sizeof(Event) * kEventsMax <= kBytesMax);
+  static_assert(std::is_trivially_default_constructible_v<Event>);
 }
 
 ChromeTrace::Track ChromeTrace::AddTrack(std::string_view name) {
@@ -59,7 +61,7 @@ absl::Status ChromeTrace::Write() {
     text.clear();
   }
   if (noted > kept) {
-    const MonotonicTime now = RealClock().Now();
+    const Duration now = RealClock().Now() - begin_;
     Append({&kNoRoom, now, now, Track{1}, Kind::kInstant, {static_cast<uint32_t>(noted - kept)}},
            text);
   }
@@ -70,7 +72,7 @@ absl::Status ChromeTrace::Write() {
 void ChromeTrace::Append(const Event& event, std::string& text) const {
   text += Concat(",\n{\"name\":\"", event.label->name,
                  "\",\"pid\":1,\"tid\":", static_cast<uint32_t>(event.track),
-                 ",\"ts\":", Microseconds(event.begin - begin_));
+                 ",\"ts\":", Microseconds(event.begin));
   if (event.kind == Kind::kSpan) {
     text += Concat(",\"ph\":\"X\",\"dur\":", Microseconds(event.end - event.begin));
   } else {

@@ -58,10 +58,10 @@ class ChromeTrace {
 
   void Span(Track track, const Label& label, MonotonicTime begin, MonotonicTime end,
             const Values& values = {}) {
-    Note({&label, begin, end, track, Kind::kSpan, values});
+    Note({&label, begin - begin_, end - begin_, track, Kind::kSpan, values});
   }
   void Instant(Track track, const Label& label, MonotonicTime at, const Values& values = {}) {
-    Note({&label, at, at, track, Kind::kInstant, values});
+    Note({&label, at - begin_, at - begin_, track, Kind::kInstant, values});
   }
 
   // Once, and last.
@@ -69,10 +69,11 @@ class ChromeTrace {
 
  private:
   enum class Kind : uint32_t { kSpan, kInstant };
+  // Making one does nothing, so that making many touches no memory.
   struct Event {
     const Label* label;
-    MonotonicTime begin;
-    MonotonicTime end;
+    Duration begin;  // since begin_
+    Duration end;
     Track track;
     Kind kind;
     Values values;

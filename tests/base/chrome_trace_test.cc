@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/process_memory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -31,6 +32,14 @@ std::vector<nlohmann::json> Happened(const nlohmann::json& events) {
     if (event["ph"] != "M") happened.push_back(event);
   }
   return happened;
+}
+
+// Who plans memory counts what it may take by itself.
+TEST(ChromeTrace, TakesNoMemoryBeforeItIsUsed) {
+  const ScratchDir dir;
+  const uint64_t before = ResidentBytes();
+  const auto trace = *ChromeTrace::Create(dir.File("trace.json"));
+  EXPECT_LT(ResidentBytes(), before + ChromeTrace::kBytesMax / 4);
 }
 
 TEST(ChromeTrace, IsWhatWasNoted) {

@@ -10,11 +10,17 @@
 namespace outrider {
 namespace {
 
-constexpr Prices kSome = {.pass_ms = 21.5,
-                          .row_ms = 1.25,
-                          .draft_ms = 0.75,
-                          .draft_node_ms = 0,
-                          .findings = {.pass_nodes = 6, .hints = false, .at_server = true}};
+const Prices kSome = {.pass_ms = 21.5,
+                      .row_ms = 1.25,
+                      .draft_ms = 0.75,
+                      .draft_node_ms = 0,
+                      .findings = {.pass_nodes = 6, .hints = false, .at_server = true}};
+
+Prices WithProfile() {
+  Prices prices = kSome;
+  prices.passes = {{{0, 0}, 21.5}, {{4, 4}, 26.25}, {{48, 48}, 100}};
+  return prices;
+}
 
 class PriceFileTest : public ::testing::Test {
  protected:
@@ -38,7 +44,7 @@ class PriceFileTest : public ::testing::Test {
 TEST_F(PriceFileTest, RemembersWhatItWasTold) {
   EXPECT_EQ(file_.Find(1), std::nullopt);
   file_.Keep(1, kSome);
-  Prices other = kSome;
+  Prices other = WithProfile();
   other.findings = {.pass_nodes = 12};
   file_.Keep(0xffffffffffffffff, other);
   EXPECT_EQ(file_.Find(1), kSome);
@@ -56,26 +62,50 @@ TEST_F(PriceFileTest, ForgetsWhatIsOldest) {
 }
 
 TEST_F(PriceFileTest, BelievesNothingThatMakesNoSense) {
-  for (const char* const line :
-       {"0000000000000001 21.5 1.25 0.75 0", "0000000000000001 21.5 1.25 0.75 0 6",
-        "0000000000000001 21.5 1.25 0.75 0 6 0 1 7", "0000000000000001 -1 1.25 0.75 0 6 0 1",
-        "0000000000000001 0 1.25 0.75 0 6 0 1", "0000000000000001 21.5 1.25 0 0 6 0 1",
-        "0000000000000001 nan 1.25 0.75 0 6 0 1", "0000000000000001 inf 1.25 0.75 0 6 0 1",
-        "0000000000000001 21.5 1e300 0.75 0 6 0 1", "0000000000000001 21.5 1.25 0.75 0 0 0 1",
-        "0000000000000001 21.5 1.25 0.75 0 99999 0 1", "0000000000000001 21.5 1.25 0.75 0 -6 0 1",
-        "0000000000000001 21.5 1.25 0.75 0 6 2 1", "0000000000000001 21.5 1.25 0.75 0 6 0",
-        "000000000000000g 21.5 1.25 0.75 0 6 0 1", "1", ""}) {
-    Write(std::string("outrider prices 2\n") + line + "\n");
+  for (const char* const line : {"0000000000000001 21.5 1.25 0.75 0",
+                                 "0000000000000001 21.5 1.25 0.75 0 6",
+                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 7",
+                                 "0000000000000001 -1 1.25 0.75 0 6 0 1",
+                                 "0000000000000001 0 1.25 0.75 0 6 0 1",
+                                 "0000000000000001 21.5 1.25 0 0 6 0 1",
+                                 "0000000000000001 nan 1.25 0.75 0 6 0 1",
+                                 "0000000000000001 inf 1.25 0.75 0 6 0 1",
+                                 "0000000000000001 21.5 1e300 0.75 0 6 0 1",
+                                 "0000000000000001 21.5 1.25 0.75 0 0 0 1",
+                                 "0000000000000001 21.5 1.25 0.75 0 99999 0 1",
+                                 "0000000000000001 21.5 1.25 0.75 0 -6 0 1",
+                                 "0000000000000001 21.5 1.25 0.75 0 6 2 1",
+                                 "0000000000000001 21.5 1.25 0.75 0 6 0",
+                                 "000000000000000g 21.5 1.25 0.75 0 6 0 1",
+                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4",
+                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4 4",
+                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4 4 0",
+                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4 9999 5",
+                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4 -4 5",
+                                 "1",
+                                 ""}) {
+    Write(std::string("outrider prices 3\n") + line + "\n");
     EXPECT_EQ(file_.Find(1), std::nullopt) << line;
   }
-  Write("outrider prices 1\n0000000000000001 21.5 1.25 0.75 0 6 0 1\n");
+  Write("outrider prices 2\n0000000000000001 21.5 1.25 0.75 0 6 0 1\n");
   EXPECT_EQ(file_.Find(1), std::nullopt);
-  Write("outrider prices 2\nnonsense\n0000000000000001 21.5 1.25 0.75 0 6 0 1\n");
+  Write("outrider prices 3\nnonsense\n0000000000000001 21.5 1.25 0.75 0 6 0 1\n");
   EXPECT_EQ(file_.Find(1), kSome);
+  std::string long_line = "outrider prices 3\n0000000000000001 21.5 1.25 0.75 0 6 0 1";
+  for (size_t i = 0; i <= PriceFile::kShapesMax; ++i) long_line += " 4 4 5";
+  Write(long_line);
+  EXPECT_EQ(file_.Find(1), std::nullopt);
+}
+
+TEST_F(PriceFileTest, AllItKeepsCanBeReadAgain) {
+  Prices large = kSome;
+  large.passes.assign(PriceFile::kShapesMax, {{128, 128}, 12345.678901234567});
+  for (uint64_t key = 0; key < PriceFile::kPlaces; ++key) file_.Keep(key, large);
+  for (uint64_t key = 0; key < PriceFile::kPlaces; ++key) EXPECT_EQ(file_.Find(key), large);
 }
 
 TEST_F(PriceFileTest, AFileOfAnySizeIsNoBurden) {
-  Write("outrider prices 1\n" + std::string(10 << 20, 'x'));
+  Write("outrider prices 2\n" + std::string(10 << 20, 'x'));
   EXPECT_EQ(file_.Find(1), std::nullopt);
   file_.Keep(1, kSome);
   EXPECT_EQ(file_.Find(1), kSome);

@@ -341,6 +341,40 @@ TEST_F(FlashEngineTest, AFileThatIsCutOrWrittenToFailsTheRunAndOneThatIsReplaced
   EXPECT_EQ(short_of.length(), 30u);
 }
 
+// Somebody needs the memory: what was pinned is read from then on, down to nothing.
+TEST_F(FlashEngineTest, LayersThatAreGivenUpAreReadAndSayTheSame) {
+  Write("llama");
+  const auto resident = Resident();
+  const Bits expected = Everything(*resident);
+  for (const uint32_t pinned : {2u, kLayers}) {
+    SCOPED_TRACE(pinned);
+    const FlashEngine flash = Load({.slot_count = 2, .pinned_layer_count = pinned});
+    uint64_t before = flash.weights->bytes_per_pass();
+    for (uint32_t given_up = 0; given_up < 2; ++given_up) {
+      flash.weights->GiveUp(1);
+      EXPECT_TRUE(Everything(*flash.engine) == expected);
+      EXPECT_GT(flash.weights->bytes_per_pass(), before);
+      before = flash.weights->bytes_per_pass();
+      if (pinned == 2 && given_up == 1) break;
+    }
+    flash.weights->GiveUp(uint64_t{1} << 40);
+    EXPECT_TRUE(Everything(*flash.engine) == expected);
+    EXPECT_TRUE(Everything(*flash.engine) == expected);
+    const FlashEngine nothing = Load({.slot_count = 2});
+    EXPECT_EQ(flash.weights->bytes_per_pass(), nothing.weights->bytes_per_pass());
+  }
+}
+
+TEST_F(FlashEngineTest, WhoIsRefusedMemoryFailsWithTheSentence) {
+  Write("llama");
+  const FlashEngine flash = Load({.pinned_layer_count = kLayers});
+  OneToken token(*flash.engine, Read);
+  Bits logits;
+  ASSERT_TRUE(token.Run(logits).ok());
+  flash.weights->Refuse(absl::ResourceExhaustedError("too little is left"));
+  EXPECT_THAT(Message(token.Run(logits)), HasSubstr("too little is left"));
+}
+
 // A run reads what is not pinned once, however many rows it has.
 TEST_F(FlashEngineTest, AChunkOfAPromptIsOnePassOverTheFlash) {
   Write("llama");

@@ -25,6 +25,19 @@ TEST(LatencyProfile, BelievesALastingChange) {
 }
 
 // Between two measured shapes the level is between theirs, and dearer for not being known.
+TEST(LatencyProfile, WhatOneHasSeenAnotherEstimatesWhateverItAssumes) {
+  LatencyProfile profile(30, 0.5);
+  for (const uint32_t nodes : {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128}) {
+    profile.Add({nodes, nodes}, 20 + 3 * nodes);
+  }
+  LatencyProfile other(5, 0);
+  for (const auto& [shape, ms] : profile.Seen()) other.Add(shape, ms);
+  EXPECT_EQ(profile.Seen().size(), 15u);
+  for (const uint32_t nodes : {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128}) {
+    EXPECT_DOUBLE_EQ(other.Estimate({nodes, nodes}), 20 + 3 * nodes) << nodes;
+  }
+}
+
 TEST(LatencyProfile, IsConservativeBetweenMeasuredShapes) {
   LatencyProfile profile(10, 1);
   profile.Add({4, 2}, 14 * 2.0);   // twice the line

@@ -5,7 +5,9 @@ namespace outrider {
 CostModel::CostModel(const Assumed& assumed)
     : assumed_(assumed),
       passes_(assumed.pass_ms, assumed.pass_node_ms),
-      drafts_(assumed.draft_ms, assumed.draft_node_ms) {}
+      drafts_(assumed.draft_ms, assumed.draft_node_ms) {
+  for (const ShapeTime& pass : assumed.passes) passes_.Add(pass.shape, pass.ms);
+}
 
 void CostModel::MeasuredPass(const PassShape& shape, double ms) {
   passes_.Add(shape, ms);
@@ -66,6 +68,7 @@ CostModel::Assumed CostModel::Learned() const {
   learned.draft_node_ms = draft_price_.ms().value_or(assumed_.draft_node_ms);
   learned.draft_ms = draft_price_.FirstRowMs(learned.draft_node_ms).value_or(assumed_.draft_ms);
   learned.tokens_per_pass = tokens_per_pass();
+  learned.passes = passes_.Seen();
   return learned;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "common/speculation/costs/latency_profile.h"
 #include "common/speculation/costs/recent_median.h"
@@ -27,6 +28,8 @@ class CostModel {
     double draft_node_ms = 0.2;  // of every node besides in the same batch
     double tokens_per_pass = 2;
     bool knows_rows = false;  // pass_node_ms was measured
+    // What passes of these shapes took, where that is known better than by a line.
+    std::vector<ShapeTime> passes = {};
   };
 
   CostModel() : CostModel(Assumed()) {}

@@ -19,6 +19,25 @@ uint32_t LatencyProfile::StepOf(uint32_t count) {
   return std::min(5 + 2 * (octave - 2) + half, kStepCount - 1);
 }
 
+uint32_t LatencyProfile::LargestOf(uint32_t step) {
+  if (step <= 4) return step;
+  const uint32_t octave = 2 + (step - 5) / 2;
+  return (step - 5) % 2 == 0 ? 3U << (octave - 1) : 1U << (octave + 1);
+}
+
+std::vector<ShapeTime> LatencyProfile::Seen() const {
+  std::vector<ShapeTime> seen;
+  for (uint32_t nodes = 0; nodes < kStepCount; ++nodes) {
+    for (uint32_t leaves = 0; leaves < kStepCount; ++leaves) {
+      const Ratio& ratio = At({nodes, leaves});
+      if (ratio.empty()) continue;
+      const PassShape shape = {LargestOf(nodes), LargestOf(leaves)};
+      seen.push_back({shape, Line(shape.nodes) * ratio.Value()});
+    }
+  }
+  return seen;
+}
+
 uint32_t LatencyProfile::Distance(const Cell& a, const Cell& b) {
   const auto apart = [](uint32_t x, uint32_t y) { return x > y ? x - y : y - x; };
   return apart(a.nodes, b.nodes) + apart(a.leaves, b.leaves);

@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "common/speculation/costs/recent_median.h"
 
@@ -27,6 +28,16 @@ namespace outrider {
 struct PassShape {
   uint32_t nodes;  // besides the root
   uint32_t leaves;
+
+  bool operator==(const PassShape&) const = default;
+};
+
+// What work of a shape took.
+struct ShapeTime {
+  PassShape shape;
+  double ms;
+
+  bool operator==(const ShapeTime&) const = default;
 };
 
 class LatencyProfile {
@@ -37,6 +48,9 @@ class LatencyProfile {
 
   void Add(const PassShape& shape, double ms);
   double Estimate(const PassShape& shape) const;
+  // Of every step that was seen, the largest shape of it: another profile that they are added to estimates
+  // as this one does, whatever line it assumes.
+  std::vector<ShapeTime> Seen() const;
 
  private:
   static constexpr uint32_t kStepCount = 15;  // 0, 1, 2, 3, 4, 6, 8, 12, ... 128 and up
@@ -49,6 +63,7 @@ class LatencyProfile {
   using Ratio = RecentMedian<5>;
 
   static uint32_t StepOf(uint32_t count);
+  static uint32_t LargestOf(uint32_t step);
   static uint32_t Distance(const Cell& a, const Cell& b);
 
   double Line(uint32_t nodes) const { return base_ms_ + slope_ms_ * nodes; }

@@ -1,5 +1,7 @@
 #include "common/model/weights/streaming/streaming_weights.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -204,7 +206,8 @@ absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
       slot_bytes = std::max(slot_bytes, bytes);
     }
   }
-  const auto slot_count = std::min<size_t>(options.slot_count, order_.size());
+  slot_count_ = options.slot_count;
+  const auto slot_count = std::min<size_t>(slot_count_, order_.size());
   OUTRIDER_ASSIGN_OR_RETURN(pinned_memory_, PageBuffer::Create(pinned_bytes));
   OUTRIDER_ASSIGN_OR_RETURN(slot_memory_, PageBuffer::Create(slot_bytes * slot_count));
   OUTRIDER_ASSIGN_OR_RETURN(router_memory_, PageBuffer::Create(router_bytes));
@@ -400,6 +403,7 @@ absl::StatusOr<const StreamingWeights::Filled*> StreamingWeights::AcquireUnit(ui
   if (unit.is_pinned) return &unit.kept;
   const MonotonicTime begin = RealClock().Now();
   MutexLock lock(mu_);
+  OUTRIDER_RETURN_IF_ERROR(refused_);
   ++acquired_;
   if (Slot* const lent = LentSlot(u); lent != nullptr) {
     ++lent->lease_count;
@@ -535,9 +539,66 @@ void StreamingWeights::DrawFill(const Slot& slot) {
   drawn_ = now;
 }
 
+// --- giving up ---
+
+void StreamingWeights::Refuse(absl::Status why) {
+  MutexLock lock(mu_);
+  refused_ = std::move(why);
+}
+
+void StreamingWeights::GiveUpPinned() {
+  uint64_t wanted = to_give_up_.exchange(0);
+  MutexLock lock(mu_);
+  while (wanted > 0) {
+    const std::optional<uint32_t> unit = LargestPinned();
+    if (!unit) return;
+    wanted -= std::min<uint64_t>(wanted, Unpin(*unit));
+  }
+}
+
+// So what becomes a slot is large enough for all that come after it.
+std::optional<uint32_t> StreamingWeights::LargestPinned() const {
+  std::optional<uint32_t> largest;
+  for (uint32_t u = 0; u < HeadUnit(); ++u) {
+    const Unit& unit = units_[u];
+    const auto& plan = std::get<LoadPlan<LayerWeights>>(unit.plan);
+    if (!unit.is_pinned || plan.offsets.router.matrix.outputs > 0) continue;
+    if (!largest || SlotBytes(unit) > SlotBytes(units_[*largest])) largest = u;
+  }
+  return largest;
+}
+
+// It is read from now on. Its memory becomes a slot where there are too few, else it is given back:
+// how much of it.
+size_t StreamingWeights::Unpin(uint32_t u) {
+  Unit& unit = units_[u];
+  unit.is_pinned = false;
+  const uint32_t next_unit = order_.empty() ? u : order_[next_];
+  order_.insert(std::ranges::lower_bound(order_, u), u);
+  for (uint32_t place = 0; place < order_.size(); ++place) units_[order_[place]].place = place;
+  next_ = units_[next_unit].place;
+  bytes_per_pass_ += ReadBytes(unit.reads);
+  if (slots_.size() < slot_count_) {
+    slots_.emplace_back().filled.memory = unit.kept.memory;
+    return 0;
+  }
+  const size_t page = PageBuffer::PageSize();
+  const auto begin = RoundUp(reinterpret_cast<uintptr_t>(unit.kept.memory), page);
+  const auto end = (reinterpret_cast<uintptr_t>(unit.kept.memory) + SlotBytes(unit)) / page * page;
+  if (begin >= end) return 0;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  return end - begin;
+}
+
 // --- tables ---
 
+// What a run begins with: nothing of the layers is lent.
 absl::Status StreamingWeights::LookUp(WeightTable table, std::span<const TableRow> rows) {
+  if (to_give_up_.load(std::memory_order_relaxed) > 0) GiveUpPinned();
+  {
+    MutexLock lock(mu_);
+    OUTRIDER_RETURN_IF_ERROR(refused_);
+  }
   const std::optional<ModelTensor>& tensor =
       table == WeightTable::kEmbeddings ? embeddings_ : positions_;
   if (!tensor) {

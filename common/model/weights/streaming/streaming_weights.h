@@ -103,6 +103,12 @@ class StreamingWeights final : public WeightStore {
   void Guess(std::span<const WeightKey> keys) override;
   void LendWaits(IdleWork work) override { idle_work_ = std::move(work); }
 
+  // From the next run on so many bytes less stay in memory, as far as layers are pinned that can be read
+  // instead: those without experts. Any thread.
+  void GiveUp(uint64_t bytes) { to_give_up_ += bytes; }
+  // From now on no layer is lent; every run fails with this. Any thread.
+  void Refuse(absl::Status why);
+
   uint64_t content_hash() const { return content_hash_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
   // Of a pass that goes all the way, but for experts.
@@ -171,12 +177,16 @@ class StreamingWeights final : public WeightStore {
   void ThrowAwayFront() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnFilled(uint64_t id, const absl::Status& status);
+  void GiveUpPinned();
+  size_t Unpin(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<uint32_t> LargestPinned() const;
   void DrawFill(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Constant after Open(), but for what lies in the memory.
+  // Constant after Open(), but for what lies in the memory, and what is given up between two runs.
   std::string path_;
   std::vector<Unit> units_;      // layers, then the head
   std::vector<uint32_t> order_;  // streamed units, in the order of a pass
+  size_t slot_count_ = 0;        // as it was asked for
   PageBuffer pinned_memory_;
   PageBuffer slot_memory_;
   PageBuffer router_memory_;
@@ -185,7 +195,7 @@ class StreamingWeights final : public WeightStore {
   std::optional<ModelTensor> positions_;
   uint64_t content_hash_ = 0;
   uint64_t memory_bytes_ = 0;
-  uint64_t bytes_per_pass_ = 0;
+  std::atomic<uint64_t> bytes_per_pass_ = 0;
   ChromeTrace* trace_ = nullptr;  // null: nobody asked for one
   ChromeTrace::Track reads_track_ = {};
   ChromeTrace::Track waits_track_ = {};
@@ -212,7 +222,9 @@ class StreamingWeights final : public WeightStore {
   Duration stalled_ ABSL_GUARDED_BY(mu_) = {};
   MonotonicTime drawn_ ABSL_GUARDED_BY(mu_) = {};  // until when the reads are in the trace
   std::unique_ptr<ExpertPlaces> experts_ ABSL_PT_GUARDED_BY(mu_);  // none: no layer has any
-  std::atomic<bool> landed_ = false;                               // what idle work waits for
+  absl::Status refused_ ABSL_GUARDED_BY(mu_);
+  std::atomic<uint64_t> to_give_up_ = 0;
+  std::atomic<bool> landed_ = false;  // what idle work waits for
 
   std::unique_ptr<FlashLane> lane_;  // last: its thread uses all of the above
 };

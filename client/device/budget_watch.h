@@ -1,0 +1,49 @@
+// Holds a plan of memory against what the machine grants from now on: somebody may lower the limit of this
+// process's control group while a text is written. Then layers that were pinned are given up, so many
+// as it takes, and read from flash from the next run on; where that is not enough runs fail with a
+// sentence, before the kernel ends the process with none.
+//
+//   BudgetWatch watch(plan, *weights, MemoryLimitOfGroup);
+//
+// What was given up stays given up: who lowers a limit needs what it spares.
+//
+// Threads: one of its own, which looks a few times a second.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "client/planner/memory_plan.h"
+#include "common/base/mutex.h"
+#include "common/model/weights/streaming/streaming_weights.h"
+
+namespace outrider {
+
+class BudgetWatch {
+ public:
+  using Limit = std::function<std::optional<uint64_t>()>;
+
+  BudgetWatch(const MemoryPlan& plan, std::shared_ptr<StreamingWeights> weights, Limit limit);
+  ~BudgetWatch();
+
+ private:
+  void Run();
+  void Look();
+
+  const uint64_t planned_bytes_;
+  const uint64_t least_bytes_;
+  const std::shared_ptr<StreamingWeights> weights_;
+  const Limit limit_;
+  uint64_t given_up_bytes_ = 0;  // its thread's
+
+  Mutex mu_;
+  CondVar stopped_;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread thread_;  // last: it starts when all above exists
+};
+
+}  // namespace outrider
