@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/formats/models/execution_order.h"
+#include "common/formats/tokenizers/tokenizer_files.h"
 #include "common/text/fingerprint.h"
 
 namespace outrider {
@@ -68,20 +69,6 @@ std::string_view Name(TokenizerSpec::Model model) {
   return "?";
 }
 
-std::string_view Name(TokenizerSpec::PreTokenizer pre_tokenizer) {
-  switch (pre_tokenizer) {
-    case TokenizerSpec::PreTokenizer::kNone:
-      return "none";
-    case TokenizerSpec::PreTokenizer::kGpt2:
-      return "gpt-2";
-    case TokenizerSpec::PreTokenizer::kLlama3:
-      return "llama-bpe";
-    case TokenizerSpec::PreTokenizer::kQwen2:
-      return "qwen2";
-  }
-  return "?";
-}
-
 absl::StatusOr<std::optional<TokenizerSummary>> SummarizeTokenizer(const ModelFile& model) {
   const absl::StatusOr<TokenizerSpec> spec = model.ReadTokenizer();
   if (absl::IsNotFound(spec.status())) return std::optional<TokenizerSummary>();
@@ -89,7 +76,7 @@ absl::StatusOr<std::optional<TokenizerSummary>> SummarizeTokenizer(const ModelFi
 
   TokenizerSummary summary;
   summary.model = Name(spec->model);
-  summary.pre_tokenizer = Name(spec->pre_tokenizer);
+  summary.pre_tokenizer = NameOf(spec->pre_tokenizer);
   summary.token_count = spec->tokens.size();
   summary.merge_count = spec->merges.size();
   summary.added_token_count = spec->added_tokens.size();

@@ -40,20 +40,18 @@ class MergedPieces {
 void BpeModel::Encode(std::string_view text, std::vector<TokenId>& ids) const {
   MergedPieces merged;
   std::vector<MergeTable::Symbol> symbols;
-  while (!text.empty()) {
-    const std::string_view piece = text.substr(0, FirstPieceLength(text));
-    text.remove_prefix(piece.size());
+  ForEachPieceOf(text, [&](std::string_view piece) {
     const auto whole = lookup_.Find(piece);
     if (whole && (ignore_merges_ || whole_tokens_.Get(*whole) == WholeTokens::Answer::kYes)) {
       ids.push_back(*whole);
-      continue;
+      return;
     }
-    if (merged.Repeat(piece, ids)) continue;
+    if (merged.Repeat(piece, ids)) return;
     const size_t begin = ids.size();
     MergePiece(piece, symbols, ids);
     merged.Remember(piece, begin, ids.size());
     if (whole) whole_tokens_.Set(*whole, ids.size() == begin + 1 && ids[begin] == *whole);
-  }
+  });
 }
 
 }  // namespace outrider

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "common/text/merge_table.h"
 #include "common/text/text_model.h"
@@ -28,8 +29,9 @@ class BpeModel : public TextModel {
   const TokenLookup& lookup() const { return lookup_; }
 
  private:
-  // The length of the first piece of `text`, which is not empty.
-  virtual size_t FirstPieceLength(std::string_view text) const = 0;
+  // Calls visit(piece) for the pieces of `text`, which no merge crosses, from left to right.
+  virtual void ForEachPieceOf(std::string_view text,
+                              absl::FunctionRef<void(std::string_view)> visit) const = 0;
 
   // Appends the ids of one piece. `symbols` is room to work in.
   virtual void MergePiece(std::string_view piece, std::vector<MergeTable::Symbol>& symbols,

@@ -28,8 +28,9 @@ class ByteLevelBpe final : public BpeModel {
   }
 
  private:
-  size_t FirstPieceLength(std::string_view text) const override {
-    return FirstPiece(pre_tokenizer_, text);
+  void ForEachPieceOf(std::string_view text,
+                      absl::FunctionRef<void(std::string_view)> visit) const override {
+    ForEachPiece(pre_tokenizer_, text, visit);
   }
 
   void MergePiece(std::string_view piece, std::vector<MergeTable::Symbol>& symbols,

@@ -1,21 +1,23 @@
 // Cuts text into the pieces that byte-level BPE never merges across: roughly words, numbers,
 // punctuation and white space.
 //
-// The rules are three regular expressions that models are trained with. They are scanned by hand:
+// The rules are regular expressions that models are trained with: mostly one, for some models
+// several, each of which cuts the pieces of the one before further. They are scanned by hand:
 // std::regex has no Unicode classes, backtracking engines can take quadratic time on hostile white
-// space, and the patterns are small. Each scanner gives exactly what Oniguruma gives for its
-// pattern (it stands above the scanner in pre_tokenizer.cc), in linear time.
+// space, and the expressions are small. Each scanner gives exactly what Oniguruma gives for its
+// expression (it stands above the scanner), in linear time.
 #pragma once
 
-#include <cstddef>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 
 namespace outrider {
 
-// The length in bytes of the piece that `text` begins with: at least one character, at most all of
-// it. `text` is valid UTF-8, not empty, and begins where a piece begins.
-size_t FirstPiece(TokenizerSpec::PreTokenizer pre_tokenizer, std::string_view text);
+// Calls visit(piece) for the pieces of `text`, which is valid UTF-8, from left to right. Together
+// they are all of it, and none is empty.
+void ForEachPiece(TokenizerSpec::PreTokenizer pre_tokenizer, std::string_view text,
+                  absl::FunctionRef<void(std::string_view)> visit);
 
 }  // namespace outrider

@@ -86,8 +86,13 @@ class SentencePieceBpe final : public BpeModel {
         merges_(std::move(merges)) {}
 
  private:
-  size_t FirstPieceLength(std::string_view text) const override {
-    return words_are_separate_ ? FirstMarkedWord(text) : text.size();
+  void ForEachPieceOf(std::string_view text,
+                      absl::FunctionRef<void(std::string_view)> visit) const override {
+    while (!text.empty()) {
+      const size_t length = words_are_separate_ ? FirstMarkedWord(text) : text.size();
+      visit(text.substr(0, length));
+      text.remove_prefix(length);
+    }
   }
 
   void MergePiece(std::string_view piece, std::vector<Symbol>& symbols,

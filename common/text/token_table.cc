@@ -11,8 +11,23 @@ namespace outrider {
 namespace {
 
 // Texts that end a turn or a document in models whose files name only one such token, if any.
-constexpr std::string_view kEndTexts[] = {
-    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<end_of_turn>", "<|end|>", "<EOT>"};
+constexpr std::string_view kEndTexts[] = {"<|im_end|>",
+                                          "<|eot_id|>",
+                                          "<|eom_id|>",
+                                          "<|endoftext|>",
+                                          "<end_of_turn>",
+                                          "<|end|>",
+                                          "<EOT>",
+                                          "_<EOT>",
+                                          "<|end_of_text|>",
+                                          "<|END_OF_TURN_TOKEN|>",
+                                          "[|endofturn|]",
+                                          "<turn|>",
+                                          "<|return|>",
+                                          "<|call|>",
+                                          "[EOT]",
+                                          "<end_of_utterance>",
+                                          "<｜end▁of▁sentence｜>"};
 
 void AppendWithSpaces(std::string_view text, std::string& out) {
   for (size_t at = 0; at < text.size();) {
@@ -35,6 +50,16 @@ void AppendPrinted(const TokenizerSpec& spec, const TokenizerSpec::Token& token,
   } else {
     AppendWithSpaces(token.text, out);
   }
+}
+
+// Models that end what they say in <|return|> or <|call|> (gpt-oss) end each message of it in
+// <|end|>.
+bool EndsMessagesOnly(std::string_view text, const TokenizerSpec& spec) {
+  const auto has = [&](std::string_view other) {
+    return std::any_of(spec.added_tokens.begin(), spec.added_tokens.end(),
+                       [&](const auto& added) { return added.text == other; });
+  };
+  return text == "<|end|>" && has("<|return|>") && has("<|call|>");
 }
 
 }  // namespace
@@ -65,7 +90,7 @@ void TokenTable::MarkEndOfGeneration(const TokenizerSpec& spec) {
     if (token.kind != TokenKind::kControl && token.kind != TokenKind::kUserDefined) continue;
     const bool ends =
         std::find(std::begin(kEndTexts), std::end(kEndTexts), token.text) != std::end(kEndTexts);
-    if (ends) flags_[id] |= kEndOfGeneration;
+    if (ends && !EndsMessagesOnly(token.text, spec)) flags_[id] |= kEndOfGeneration;
   }
 }
 

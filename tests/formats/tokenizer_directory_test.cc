@@ -162,7 +162,7 @@ TEST(TokenizerDirectory, TellsATiktokenFileFromASentencePieceModel) {
 }
 
 TEST(TokenizerDirectory, ReadsQwen) {
-  const std::string path = ExternalFile("tokenizers/qwen2.5");
+  const std::string path = TestFile("tokenizers/qwen2.5");
   OUTRIDER_SKIP_WITHOUT(path);
   const absl::StatusOr<TokenizerSpec> spec = TokenizerFromDirectory(path);
   ASSERT_EQ(Outcome(spec), "OK");

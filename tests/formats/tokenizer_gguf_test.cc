@@ -48,8 +48,13 @@ TEST(TokenizerGguf, PreNamesSayHowTextIsCutAndMore) {
   EXPECT_TRUE(with("qwen2").nfc);
   EXPECT_EQ(with("olmo").pre_tokenizer, PreTokenizer::kGpt2);
   EXPECT_TRUE(with("olmo").nfc);
-  EXPECT_EQ(Outcome(ByteLevelKeys().Text("tokenizer.ggml.pre", "tekken").Read()),
-            "t.gguf: tokenizer.ggml.pre is \"tekken\", which is not supported");
+  EXPECT_EQ(with("default").pre_tokenizer, PreTokenizer::kDefault);
+  EXPECT_EQ(with("refact").pre_tokenizer, PreTokenizer::kSmollm);
+  EXPECT_TRUE(with("tekken").add_bos);
+  EXPECT_TRUE(with("minicpm5").ignore_merges);
+  EXPECT_FALSE(with("minicpm5").add_bos);
+  EXPECT_EQ(Outcome(ByteLevelKeys().Text("tokenizer.ggml.pre", "whitespace").Read()),
+            "t.gguf: tokenizer.ggml.pre is \"whitespace\", which is not supported");
 }
 
 TEST(TokenizerGguf, AnOldFilesPreTokenizerFollowsFromTheArchitectureOrIsRefused) {
@@ -116,8 +121,9 @@ TEST(TokenizerGguf, BadInputGetsASentence) {
   EXPECT_EQ(Outcome(TokenizerKeys().Read()),
             "t.gguf: carries no tokenizer (tokenizer.ggml.model and tokenizer.ggml.tokens)");
   EXPECT_EQ(TokenizerKeys().Read().status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(Outcome(ByteLevelKeys().Text("tokenizer.ggml.model", "rwkv").Read()),
-            "t.gguf: tokenizer.ggml.model is \"rwkv\"; only gpt2, llama and t5 are supported");
+  EXPECT_EQ(
+      Outcome(ByteLevelKeys().Text("tokenizer.ggml.model", "rwkv").Read()),
+      "t.gguf: tokenizer.ggml.model is \"rwkv\"; only gpt2, llama, gemma4 and t5 are supported");
   EXPECT_EQ(Outcome(ByteLevelKeys().Kinds({1, 1}).Read()),
             "t.gguf: tokenizer.ggml.token_type has 2 entries for 7 tokens");
   EXPECT_EQ(Outcome(SentencePieceKeys().Scores({1}).Read()),

@@ -1,5 +1,7 @@
 #include <string>
 
+#include "common/base/quote.h"
+#include "common/base/status.h"
 #include "common/formats/tokenizers/base64.h"
 #include "common/formats/tokenizers/json_fields.h"
 #include "common/formats/tokenizers/tokenizer_files.h"
@@ -106,10 +108,9 @@ TEST(TokenizerJson, KnowsThePreTokenizersByTheirExpressions) {
   const std::string tail = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   EXPECT_EQ(with(head + R"(\p{N}{1,3})" + tail)->pre_tokenizer, PreTokenizer::kLlama3);
   EXPECT_EQ(with(head + R"(\p{N})" + tail)->pre_tokenizer, PreTokenizer::kQwen2);
-  EXPECT_EQ(
-      Outcome(with(head + R"(\p{N}{1,4})" + tail)),
-      "t.json: pre_tokenizer Split by an unknown expression is not supported in this place or "
-      "with these settings");
+  EXPECT_EQ(Outcome(with(head + R"(\p{N}{1,4})" + tail)),
+            Concat("t.json: pre_tokenizer that cuts by ", Quote(head + R"(\p{N}{1,4})" + tail),
+                   " is not supported in this place or with these settings"));
 }
 
 TEST(TokenizerJson, AVocabularyThatIsMostlyGapsIsRefused) {
@@ -266,15 +267,18 @@ TEST(TokenizerJson, NamesTheStepItCannotRun) {
            {"normalizer", {{"type", "NFKC"}}, "normalizer NFKC"},
            {"normalizer", {{"kind", "NFC"}}, "normalizer a step without a type"},
            {"pre_tokenizer",
+            {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Whitespace"}}, kByteLevel}}},
+            "pre_tokenizer Whitespace"},
+           {"pre_tokenizer",
             {{"type", "Sequence"},
-             {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, kByteLevel}}},
-            "pre_tokenizer Digits"},
+             {"pretokenizers", {{{"type", "Punctuation"}, {"behavior", "Isolated"}}, kByteLevel}}},
+            "pre_tokenizer Punctuation"},
            {"pre_tokenizer",
             {{"type", "ByteLevel"}, {"add_prefix_space", true}},
             "pre_tokenizer ByteLevel with add_prefix_space"},
            {"pre_tokenizer",
             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}},
-            "pre_tokenizer ByteLevel without use_regex"},
+            "pre_tokenizer that cuts by nothing"},
            {"post_processor", {{"type", "BertProcessing"}}, "post_processor BertProcessing"},
            {"decoder", {{"type", "WordPiece"}}, "decoder WordPiece"},
        }) {
@@ -305,7 +309,7 @@ TEST(TokenizerJson, BadInputGetsASentence) {
     return Outcome(Read(file));
   };
   EXPECT_EQ(Outcome(TokenizerFromJson("", "t.json")),
-            "t.json: stops being valid JSON at byte 1 of 0");
+            "t.json: ends after 0 bytes in the middle of its JSON; it is cut off, fetch it again");
   EXPECT_EQ(Outcome(TokenizerFromJson("[1]", "t.json")),
             "t.json: is no tokenizer.json: it has no object named model");
   EXPECT_EQ(with("/model/vocab", 7), "t.json: model.vocab is missing or not an object");
@@ -369,7 +373,7 @@ TEST(TokenizerJson, DeepNestingIsRefusedNotFollowed) {
   file["pre_tokenizer"] = step;
   EXPECT_EQ(Outcome(Read(file)), "t.json: pre_tokenizer nests its sequences more than 8 deep");
   EXPECT_THAT(Outcome(TokenizerFromJson(std::string(1000000, '['), "t.json")),
-              HasSubstr("stops being valid JSON"));
+              HasSubstr("in the middle of its JSON"));
 }
 
 TEST(TokenizerJson, EveryTruncationIsRefused) {
@@ -392,7 +396,7 @@ TEST(TokenizerJson, ReadsTheUnigramFileThatMadeTheGoldenIds) {
 }
 
 TEST(TokenizerJson, ReadsGptNeoX) {
-  const std::string path = ExternalFile("tokenizers/gpt-neox-20b/tokenizer.json");
+  const std::string path = TestFile("tokenizers/gpt-neox-20b/tokenizer.json");
   OUTRIDER_SKIP_WITHOUT(path);
   const absl::StatusOr<TokenizerSpec> spec = TokenizerFromJson(ReadFile(path), path);
   ASSERT_EQ(Outcome(spec), "OK");

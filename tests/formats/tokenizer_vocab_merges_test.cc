@@ -51,7 +51,8 @@ TEST(TokenizerVocabMerges, ReadsGpt2) {
 TEST(TokenizerVocabMerges, BadInputGetsASentence) {
   EXPECT_EQ(Outcome(Read("[]", "")), "v.json: the vocabulary is not a JSON object");
   EXPECT_EQ(Outcome(Read("{}", "")), "v.json: the vocabulary is empty");
-  EXPECT_EQ(Outcome(Read("{\"a\": 0", "")), "v.json: stops being valid JSON at byte 8 of 7");
+  EXPECT_EQ(Outcome(Read("{\"a\": 0", "")),
+            "v.json: ends after 7 bytes in the middle of its JSON; it is cut off, fetch it again");
   EXPECT_EQ(Outcome(Read(R"({"a": "0"})", "")), "v.json: a token's id is not a whole number");
   EXPECT_EQ(Outcome(Read(R"({"a": 0, "b": 0})", "")),
             "v.json: token id 0 is given to both \"a\" and \"b\"");

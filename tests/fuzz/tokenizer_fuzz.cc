@@ -1,4 +1,5 @@
-// Any text, and any ids, through a small tokenizer of each model.
+// Any text, and any ids, through a small tokenizer of each model, and any text through every
+// pre-tokenizer.
 //
 // The first byte chooses how the text is encoded, the rest is the text, and once more the ids.
 // Laws: no crash; ids are tokens; byte-level text returns whole; streamed text is the decoded text,
@@ -11,8 +12,10 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/formats/tokenizers/tokenizer_gguf_names.h"
 #include "common/text/charsmap.h"
 #include "common/text/detokenizer.h"
+#include "common/text/pre_tokenizer.h"
 #include "common/text/tokenizer.h"
 #include "common/text/unicode/unicode.h"
 #include "tests/text/charsmap_bytes.h"
@@ -68,6 +71,19 @@ std::vector<std::unique_ptr<Tokenizer>> Tokenizers() {
   return tokenizers;
 }
 
+void CheckPieces(std::string_view text) {
+  std::string storage;
+  text = ValidUtf8(text, storage);
+  for (const PreName& name : PreNames()) {
+    std::string joined;
+    ForEachPiece(name.pre_tokenizer, text, [&](std::string_view piece) {
+      OUTRIDER_CHECK(!piece.empty(), "no piece is empty");
+      joined += piece;
+    });
+    OUTRIDER_CHECK(joined == text, "the pieces are the text");
+  }
+}
+
 void CheckStreaming(const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
                     bool skip_special) {
   Detokenizer detokenizer(tokenizer, skip_special);
@@ -116,6 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool flag = (data[0] & 1) != 0;
   std::vector<TokenId> ids;
   for (size_t i = 1; i + 1 < size; i += 2) ids.push_back((data[i] | data[i + 1] << 8) - 4);
+  CheckPieces(text);
   for (const auto& tokenizer : tokenizers) {
     Check(*tokenizer, text, flag);
     CheckStreaming(*tokenizer, ids, flag);

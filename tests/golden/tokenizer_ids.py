@@ -67,6 +67,13 @@ def bytes_to_characters():
     return {b: chr(b) for b in kept} | {b: chr(256 + i) for i, b in enumerate(moved)}
 
 
+def llama3_specials():
+    names = ["begin_of_text", "end_of_text", "reserved_special_token_0", "reserved_special_token_1",
+             "finetune_right_pad_id", "step_id", "start_header_id", "end_header_id", "eom_id", "eot_id", "python_tag", "image"]
+    names += [f"reserved_special_token_{i}" for i in range(2, 2 + 256 - len(names))]
+    return [f"<|{name}|>" for name in names]
+
+
 def llama3(data):
     """Meta's file has ranks only. Every split of a token into two tokens is a merge of that rank."""
     ranks = load_tiktoken_bpe(str(data / "llama3/tokenizer.model"))
@@ -80,10 +87,7 @@ def llama3(data):
     merges = [(a, b) for _, _, _, a, b in sorted(merges)]
     tokenizer = Tokenizer(BPE({spell(t): r for t, r in ranks.items()}, merges, ignore_merges=True))
     tokenizer.pre_tokenizer = split_then_bytes(LLAMA3)
-    names = ["begin_of_text", "end_of_text", "reserved_special_token_0", "reserved_special_token_1",
-             "finetune_right_pad_id", "step_id", "start_header_id", "end_header_id", "eom_id", "eot_id", "python_tag", "image"]
-    names += [f"reserved_special_token_{i}" for i in range(2, 2 + 256 - len(names))]
-    names = [f"<|{name}|>" for name in names]
+    names = llama3_specials()
     tokenizer.add_special_tokens([special(name) for name in names])
     reference = tiktoken.Encoding("llama3", pat_str=LLAMA3, mergeable_ranks=ranks,
                                   special_tokens={name: 128000 + i for i, name in enumerate(names)})

@@ -1,6 +1,8 @@
 // The tokenizers of real models, each from the files it is published in.
 //
-// Licences keep some of them out of the repository: their tests skip where the file is missing.
+// Licences keep some of them out of the repository: their tests skip where the file is missing, and
+// small ones of the same kind, trained for us, are there for them
+// (tests/golden/synthetic_tokenizers.py).
 #pragma once
 
 #include <functional>
@@ -22,6 +24,7 @@ struct Family {
   std::string name;
   std::string path;  // without it there is nothing to test
   std::function<absl::StatusOr<TokenizerSpec>(const std::string& path)> read;
+  bool parse_special = true;  // SentencePiece itself takes "<s>" in a text for three characters
 };
 
 // What a failing test shows.
@@ -63,17 +66,39 @@ inline Family Llama3() {
 }
 
 inline Family Qwen2() {
-  return {"qwen2", ExternalFile("tokenizers/qwen2.5"), TokenizerFromDirectory};
+  return {"qwen2", TestFile("tokenizers/qwen2.5"), TokenizerFromDirectory};
 }
 
 inline Family GptNeox() {
-  return {"gpt_neox", ExternalFile("tokenizers/gpt-neox-20b/tokenizer.json"),
+  return {"gpt_neox", TestFile("tokenizers/gpt-neox-20b/tokenizer.json"),
           [](const std::string& path) { return TokenizerFromJson(ReadFile(path), path); }};
 }
 
 inline Family T5() {
   return {"t5", TestFile("tokenizers/t5.json"),
           [](const std::string& path) { return TokenizerFromJson(ReadFile(path), path); }};
+}
+
+inline absl::StatusOr<TokenizerSpec> ReadJson(const std::string& path) {
+  return TokenizerFromJson(ReadFile(path), path);
+}
+
+inline absl::StatusOr<TokenizerSpec> ReadModel(const std::string& path) {
+  return TokenizerFromModelFile(ReadFile(path), path);
+}
+
+// Those of tests/golden/synthetic_tokenizers.py; `name` is that of the ids.
+inline std::vector<Family> SyntheticFamilies() {
+  const auto file = [](const char* name) {
+    return TestFile(std::string("tokenizers/synthetic/") + name);
+  };
+  return {{"llama2", file("llama2.model"), ReadModel, /*parse_special=*/false},
+          {"gemma_model", file("gemma.model"), ReadModel, /*parse_special=*/false},
+          {"gemma", file("gemma.json"), ReadJson},
+          {"gemma", file("gemma4.gguf"), ReadGguf},
+          {"phi3", file("phi3.json"), ReadJson},
+          {"phi3", file("phi3.gguf"), ReadGguf},
+          {"llama3", file("llama3.model"), ReadModel}};
 }
 
 inline absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const Family& family) {

@@ -1,5 +1,6 @@
 // Every id as the reference has it: Hugging Face's tokenizers over some 2,800 strings
 // (tests/golden/tokenizer_ids.py), and the vectors llama.cpp tests itself with.
+#include <filesystem>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -10,44 +11,10 @@
 #include "common/text/tokenizer.h"
 #include "gtest/gtest.h"
 #include "tests/text/families.h"
+#include "tests/text/golden_strings.h"
 
 namespace outrider {
 namespace {
-
-// Numbers in LEB128, and bytes, from a golden file.
-class Varints {
- public:
-  explicit Varints(std::string bytes) : bytes_(std::move(bytes)) {}
-
-  bool done() const { return at_ == bytes_.size(); }
-
-  uint64_t Next() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 63; shift += 7) {
-      const auto byte = static_cast<unsigned char>(bytes_.at(at_++));
-      value |= static_cast<uint64_t>(byte & 0x7F) << shift;
-      if (byte < 0x80) break;
-    }
-    return value;
-  }
-
-  std::string NextBytes(size_t count) {
-    at_ += count;
-    return bytes_.substr(at_ - count, count);
-  }
-
- private:
-  std::string bytes_;
-  size_t at_ = 0;
-};
-
-std::vector<std::string> GoldenStrings() {
-  std::vector<std::string> strings;
-  for (Varints file(ReadFile(TestFile("tokenizers/strings.bin"))); !file.done();) {
-    strings.push_back(file.NextBytes(file.Next()));
-  }
-  return strings;
-}
 
 std::vector<std::vector<TokenId>> GoldenIds(const std::string& family) {
   std::vector<std::vector<TokenId>> lists;
@@ -104,14 +71,40 @@ TEST_P(Golden, StreamedTextIsTheDecodedText) {
   }
 }
 
+class SyntheticGolden : public testing::TestWithParam<Family> {};
+
+TEST_P(SyntheticGolden, EveryStringHasTheReferencesIds) {
+  const auto tokenizer = Load(GetParam());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const std::vector<std::string> strings = CutStrings();
+  const std::vector<std::vector<TokenId>> golden = GoldenIds("synthetic/" + GetParam().name);
+  ASSERT_EQ(strings.size(), golden.size());
+  for (size_t i = 0; i < strings.size(); ++i) {
+    const std::vector<TokenId> ours =
+        (*tokenizer)
+            ->Encode(strings[i], {.add_special = false, .parse_special = GetParam().parse_special});
+    EXPECT_EQ(Difference(**tokenizer, ours, golden[i]), "") << "string " << i << ": " << strings[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, SyntheticGolden, testing::ValuesIn(SyntheticFamilies()),
+                         [](const auto& suite) {
+                           const std::filesystem::path path = suite.param.path;
+                           return path.stem().string() + "_" + path.extension().string().substr(1);
+                         });
+
 INSTANTIATE_TEST_SUITE_P(Families, Golden,
                          testing::Values(Gpt2(), Llama2(), Llama3(), Qwen2(), GptNeox(), T5()),
                          [](const auto& suite) { return suite.param.name; });
 
 struct Vectors {
   Family family;
-  std::string inputs;  // beside it the same name with .out for .inp
+  std::string inputs;  // a path to which .inp and .out are added
 };
+
+std::string VectorsOf(const std::string& name) {
+  return "tokenizers/llama.cpp/ggml-vocab-" + name + ".gguf";
+}
 
 void PrintTo(const Vectors& vectors, std::ostream* out) {
   *out << vectors.inputs;
@@ -130,7 +123,7 @@ std::vector<std::string> SplitAt(std::string_view text, std::string_view separat
 class LlamaCpp : public testing::TestWithParam<Vectors> {};
 
 TEST_P(LlamaCpp, EveryStringHasItsIds) {
-  const std::string path = ExternalFile("tokenizers/llama.cpp/" + GetParam().inputs);
+  const std::string path = GetParam().inputs;
   OUTRIDER_SKIP_WITHOUT(path + ".inp");
   OUTRIDER_SKIP_WITHOUT(GetParam().family.path);
   const auto tokenizer = Load(GetParam().family);
@@ -149,10 +142,12 @@ TEST_P(LlamaCpp, EveryStringHasItsIds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Vectors, LlamaCpp,
-                         testing::Values(Vectors{Gpt2Gguf(), "ggml-vocab-gpt-2.gguf"},
-                                         Vectors{Llama2Gguf(), "ggml-vocab-llama-spm.gguf"},
-                                         Vectors{Llama3(), "ggml-vocab-llama-bpe.gguf"},
-                                         Vectors{Qwen2(), "ggml-vocab-qwen2.gguf"}),
+                         testing::Values(Vectors{Gpt2(), TestFile(VectorsOf("gpt-2"))},
+                                         Vectors{Qwen2(), TestFile(VectorsOf("qwen2"))},
+                                         Vectors{Gpt2Gguf(), TestFile(VectorsOf("gpt-2"))},
+                                         Vectors{Llama2Gguf(),
+                                                 ExternalFile(VectorsOf("llama-spm"))},
+                                         Vectors{Llama3(), ExternalFile(VectorsOf("llama-bpe"))}),
                          [](const auto& suite) { return suite.param.family.name; });
 
 }  // namespace

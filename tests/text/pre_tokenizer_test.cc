@@ -1,8 +1,10 @@
 #include "common/text/pre_tokenizer.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "common/formats/tokenizers/tokenizer_gguf_names.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -14,10 +16,7 @@ using Rules = TokenizerSpec::PreTokenizer;
 
 std::vector<std::string> Pieces(Rules rules, std::string_view text) {
   std::vector<std::string> pieces;
-  while (!text.empty()) {
-    pieces.emplace_back(text.substr(0, FirstPiece(rules, text)));
-    text.remove_prefix(pieces.back().size());
-  }
+  ForEachPiece(rules, text, [&](std::string_view piece) { pieces.emplace_back(piece); });
   return pieces;
 }
 
@@ -60,6 +59,32 @@ TEST(PreTokenizer, Llama3JoinsOneOtherCharacterToTheWord) {
   EXPECT_THAT(Pieces(Rules::kLlama3, "\nword"), ElementsAre("\n", "word"));
 }
 
+TEST(PreTokenizer, CaseCutsWords) {
+  EXPECT_THAT(Pieces(Rules::kTekken, "camelCase HTMLParser it's"),
+              ElementsAre("camel", "Case", " HTMLParser", " it", "'s"));
+  EXPECT_THAT(Pieces(Rules::kGpt4o, "it's IT'S don't"), ElementsAre("it's", " IT'S", " don't"));
+  // A run of capitals gives back what may also be lower: letters without case, and marks.
+  EXPECT_THAT(Pieces(Rules::kGpt4o, "A語B"), ElementsAre("A語", "B"));
+  EXPECT_THAT(Pieces(Rules::kGpt4o, "\u0301A"), ElementsAre("\u0301", "A"));
+  EXPECT_THAT(Pieces(Rules::kKimiK2, "abc語語DE12345"),
+              ElementsAre("abc", "語語", "DE", "123", "45"));
+}
+
+TEST(PreTokenizer, OfSeveralExpressionsEachSeesThePiecesOfTheOneBefore) {
+  // Behind the cut before the digit two spaces are at the end of a text.
+  EXPECT_THAT(Pieces(Rules::kSmollm, "a  12"), ElementsAre("a", "  ", "1", "2"));
+  EXPECT_THAT(Pieces(Rules::kGpt2, "a  12"), ElementsAre("a", " ", " 12"));
+  EXPECT_THAT(Pieces(Rules::kDeepseekV3, "x1234語か!ab"),
+              ElementsAre("x", "123", "4", "語か", "!ab"));
+  EXPECT_THAT(Pieces(Rules::kFalcon, "a 1234.5"), ElementsAre("a", " ", "123", "4", ".", "5"));
+}
+
+TEST(PreTokenizer, DigitsAreCountedFromTheRightWhereModelsReadThemSo) {
+  EXPECT_THAT(Pieces(Rules::kAfmoe, "1234567"), ElementsAre("1", "234", "567"));
+  EXPECT_THAT(Pieces(Rules::kSuperBpe, "a 1234 b"), ElementsAre("a ", "1", "234", " b"));
+  EXPECT_THAT(Pieces(Rules::kTinyAya, "1234 5678x"), ElementsAre("1", "234", " ", "567", "8", "x"));
+}
+
 TEST(PreTokenizer, NoneIsOnePiece) {
   EXPECT_THAT(Pieces(Rules::kNone, "a b\nc"), ElementsAre("a b\nc"));
 }
@@ -67,10 +92,13 @@ TEST(PreTokenizer, NoneIsOnePiece) {
 // Every one of these takes a backtracking engine quadratic time; here a test that hangs would be
 // the failure.
 TEST(PreTokenizer, HostileRunsAreLinear) {
-  for (const Rules rules : {Rules::kGpt2, Rules::kLlama3, Rules::kQwen2}) {
-    for (const std::string unit : {" ", "\n", " \n", "\u3000", "'", "a", "1", "!\n", " '"}) {
+  std::set<Rules> all;
+  for (const PreName& name : PreNames()) all.insert(name.pre_tokenizer);
+  for (const Rules rules : all) {
+    for (const std::string unit : {" ", "\n", " \n", "\u3000", "'", "a", "A", "1", "!\n", " '",
+                                   "a ", "A語", "\u0301", "<sentinel:1", "IMGIMG", "1x", "²"}) {
       std::string text;
-      while (text.size() < 1'000'000) text += unit;
+      while (text.size() < 100'000) text += unit;
       size_t bytes = 0;
       for (const std::string& piece : Pieces(rules, text + "x")) bytes += piece.size();
       EXPECT_EQ(bytes, text.size() + 1);

@@ -290,6 +290,17 @@ TEST(EndOfGeneration, IsEosAndEotAndEomAndTheWellKnownTexts) {
   EXPECT_FALSE(tokenizer->IsEndOfGeneration('a'));
 }
 
+TEST(EndOfGeneration, AMessagesEndIsNotAReplysEndWhereTheModelKnowsTheDifference) {
+  TokenizerSpec spec = SmallByteLevel();  // has <|end|>
+  spec.eos = AddAdded(spec, "<|return|>", /*special=*/true);
+  EXPECT_TRUE(Make(spec)->IsEndOfGeneration(IdOf(spec, "<|end|>")));
+  const TokenId call = AddAdded(spec, "<|call|>", /*special=*/true);
+  const auto tokenizer = Make(spec);
+  EXPECT_FALSE(tokenizer->IsEndOfGeneration(IdOf(spec, "<|end|>")));
+  EXPECT_TRUE(tokenizer->IsEndOfGeneration(*spec.eos));
+  EXPECT_TRUE(tokenizer->IsEndOfGeneration(call));
+}
+
 TEST(Create, RefusesSpecsThatContradictThemselves) {
   EXPECT_THAT(ErrorOf({}), HasSubstr("vocabulary is empty"));
 

@@ -56,16 +56,29 @@ TEST(Utf8, EveryCodePointSurvivesEncodingAndDecoding) {
 
 // Counted with Oniguruma as Hugging Face's tokenizers 0.23.3 has it.
 TEST(CharacterClasses, HoldAsManyCharactersAsTheReference) {
-  int letters = 0, numbers = 0, spaces = 0;
+  int letters = 0, numbers = 0, spaces = 0, uppers = 0, lowers = 0, marks = 0, digits = 0;
+  int punctuation = 0, symbols = 0;
   for (char32_t code = 0; code <= 0x10FFFF; ++code) {
     if (code >= 0xD800 && code <= 0xDFFF) continue;
-    letters += ClassOf(code) == CharacterClass::kLetter;
-    numbers += ClassOf(code) == CharacterClass::kNumber;
+    letters += (ClassOf(code) & character::kLetter) != 0;
+    numbers += (ClassOf(code) & character::kNumber) != 0;
     spaces += IsSpace(code);
+    uppers += ClassOf(code) == character::kUpper;
+    lowers += ClassOf(code) == character::kLower;
+    marks += ClassOf(code) == character::kMark;
+    digits += ClassOf(code) == character::kDigit;
+    punctuation += ClassOf(code) == character::kPunctuation;
+    symbols += ClassOf(code) == character::kSymbol;
   }
   EXPECT_EQ(letters, 141028);
   EXPECT_EQ(numbers, 1911);
   EXPECT_EQ(spaces, 25);
+  EXPECT_EQ(uppers, 1889);
+  EXPECT_EQ(lowers, 2258);
+  EXPECT_EQ(marks, 2501);
+  EXPECT_EQ(digits, 760);
+  EXPECT_EQ(punctuation, 855);
+  EXPECT_EQ(symbols, 8514);
 }
 
 TEST(CharacterClasses, WordCharactersAreWhatRegexesCallThem) {

@@ -42,6 +42,10 @@ absl::StatusOr<Json> ParseJson(std::string_view text, const std::string& name) {
   if (!json.is_discarded()) return json;
   ErrorPlace error;
   Json::sax_parse(text, &error);
+  if (error.position() > text.size()) {
+    return InvalidArgument(name, ": ends after ", text.size(),
+                           " bytes in the middle of its JSON; it is cut off, fetch it again");
+  }
   return InvalidArgument(name, ": stops being valid JSON at byte ", error.position(), " of ",
                          text.size());
 }

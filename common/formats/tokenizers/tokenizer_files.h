@@ -57,6 +57,9 @@ absl::Status ApplyTokenizerConfig(std::string_view json, const std::string& name
 // special_tokens_map.json, chat_template.jinja. NotFound when there is none.
 absl::StatusOr<TokenizerSpec> TokenizerFromDirectory(const std::string& directory);
 
+// How GGUF names a way to cut text ("llama-bpe"); several names may mean the same way.
+std::string_view NameOf(TokenizerSpec::PreTokenizer pre_tokenizer);
+
 // Adds the tokenizer.ggml.* keys llama.cpp expects.
 void AddTokenizerMetadata(const TokenizerSpec& spec, GgufWriter& writer);
 

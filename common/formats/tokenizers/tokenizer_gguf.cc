@@ -30,14 +30,29 @@ std::string_view PreNameOfArchitecture(std::string_view architecture) {
   return {};
 }
 
-absl::StatusOr<PreName> ReadPreName(const GgufFile& file, const std::string& name) {
-  std::string_view pre;
-  if (file.Find(Key("pre")) != nullptr) {
-    OUTRIDER_ASSIGN_OR_RETURN(pre, file.GetString(Key("pre")));
+// GGUF has no place for the flags of added tokens. Phi-3's special tokens take the white space
+// behind them, but for three.
+void WidenPhi3Tokens(TokenizerSpec& spec) {
+  for (TokenizerSpec::AddedToken& added : spec.added_tokens) {
+    const bool narrow =
+        added.text == "<unk>" || added.text == "<s>" || added.text == "<|endoftext|>";
+    added.strip_right = added.special && !narrow;
   }
+}
+
+// Empty when the file has none.
+absl::StatusOr<std::string_view> ReadTextOrEmpty(const GgufFile& file, const std::string& key) {
+  if (file.Find(key) == nullptr) return std::string_view();
+  return file.GetString(key);
+}
+
+absl::StatusOr<PreName> ReadPreName(const GgufFile& file, const std::string& name) {
+  OUTRIDER_ASSIGN_OR_RETURN(std::string_view pre, ReadTextOrEmpty(file, Key("pre")));
   if (pre.empty() || pre == "default") {
-    const absl::StatusOr<std::string_view> architecture = file.GetString("general.architecture");
-    pre = architecture.ok() ? PreNameOfArchitecture(*architecture) : std::string_view();
+    OUTRIDER_ASSIGN_OR_RETURN(const std::string_view architecture,
+                              ReadTextOrEmpty(file, "general.architecture"));
+    const std::string_view known = PreNameOfArchitecture(architecture);
+    if (!known.empty()) pre = known;
   }
   if (pre.empty()) {
     return InvalidArgument(name, ": does not say in ", Key("pre"),
@@ -50,11 +65,15 @@ absl::StatusOr<PreName> ReadPreName(const GgufFile& file, const std::string& nam
 
 absl::StatusOr<Model> ReadModelName(const GgufFile& file, const std::string& name) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string_view model, file.GetString(Key("model")));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view pre, ReadTextOrEmpty(file, Key("pre")));
+  if (model == "gemma4" || (model == "gpt2" && MergesCharacters(pre))) {
+    return Model::kSentencePieceBpe;
+  }
   if (model == "gpt2") return Model::kByteLevelBpe;
   if (model == "llama") return Model::kSentencePieceBpe;
   if (model == "t5") return Model::kUnigram;
   return Unimplemented(name, ": ", Key("model"), " is ", Quote(model),
-                       "; only gpt2, llama and t5 are supported");
+                       "; only gpt2, llama, gemma4 and t5 are supported");
 }
 
 // The array under `key`, or nothing when the file has none; as long as the tokens.
@@ -173,9 +192,10 @@ absl::Status ReadFlags(const GgufFile& file, bool byte_level_bos, const std::str
 // What only SentencePiece models have.
 absl::Status ReadNormalizer(const GgufFile& file, TokenizerSpec& spec) {
   if (spec.model == Model::kByteLevelBpe) return absl::OkStatus();
+  // Gemma 4's, which lists its merges, is of the byte-level kind in this.
+  const bool scored_bpe = spec.model == Model::kSentencePieceBpe && spec.merges.empty();
   bool prefix = false;
-  OUTRIDER_RETURN_IF_ERROR(
-      ReadFlag(file, "add_space_prefix", spec.model == Model::kSentencePieceBpe, prefix));
+  OUTRIDER_RETURN_IF_ERROR(ReadFlag(file, "add_space_prefix", scored_bpe, prefix));
   OUTRIDER_RETURN_IF_ERROR(
       ReadFlag(file, "remove_extra_whitespaces", false, spec.remove_extra_whitespace));
   spec.space_prefix = prefix ? SpacePrefix::kAlways : SpacePrefix::kNever;
@@ -219,13 +239,17 @@ absl::StatusOr<TokenizerSpec> TokenizerFromGguf(const GgufFile& file, const std:
   if (spec.model == Model::kByteLevelBpe) {
     OUTRIDER_ASSIGN_OR_RETURN(const PreName pre, ReadPreName(file, name));
     spec.pre_tokenizer = pre.pre_tokenizer;
-    spec.nfc = pre.nfc;
-    spec.ignore_merges = byte_level_bos = pre.ignore_merges;
+    spec.nfc = pre.implies.nfc;
+    spec.ignore_merges = pre.implies.ignore_merges;
+    byte_level_bos = pre.implies.add_bos;
   }
   Vocabulary vocabulary(name, spec);
   OUTRIDER_RETURN_IF_ERROR(ReadTokens(file, vocabulary));
   OUTRIDER_RETURN_IF_ERROR(ReadMerges(file, vocabulary));
   OUTRIDER_RETURN_IF_ERROR(vocabulary.AddByKind());
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view architecture,
+                            ReadTextOrEmpty(file, "general.architecture"));
+  if (architecture == "phi3" && spec.model == Model::kSentencePieceBpe) WidenPhi3Tokens(spec);
   OUTRIDER_RETURN_IF_ERROR(ReadSpecials(file, vocabulary));
   OUTRIDER_RETURN_IF_ERROR(ReadFlags(file, byte_level_bos, name, spec));
   OUTRIDER_RETURN_IF_ERROR(ReadNormalizer(file, spec));

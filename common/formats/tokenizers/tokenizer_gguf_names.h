@@ -2,6 +2,7 @@
 // this room.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,14 +18,26 @@ std::string TokenizerKey(std::string_view tail);
 
 // What a value of tokenizer.ggml.pre stands for.
 struct PreName {
+  struct Implied {
+    bool nfc =
+        false;  // models of that name compose text; llama.cpp does not, and differs from them
+    bool ignore_merges = false;
+    bool add_bos = false;  // unless the file says otherwise
+  };
+
   std::string_view name;
   TokenizerSpec::PreTokenizer pre_tokenizer;
-  bool nfc;  // models of that name compose text; llama.cpp does not, and differs from them
-  bool ignore_merges;  // implied by the name, and with it bos in front
+  Implied implies = {};
 };
+
+// All that we know.
+std::span<const PreName> PreNames();
 
 // Null for a name whose rules we do not have.
 const PreName* FindPreName(std::string_view name);
+
+// Whether a "gpt2" tokenizer of that name merges characters, as SentencePiece's do, and not bytes.
+bool MergesCharacters(std::string_view pre_name);
 
 // The name to write for a spec: the one that says the same, else the nearest.
 std::string_view PreNameFor(const TokenizerSpec& spec);

@@ -10,12 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
+#include "common/formats/tokenizers/vocabulary.h"
 #include "nlohmann/json.hpp"
 
 namespace outrider {
-
-// U+2581, which SentencePiece writes for a space.
-inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 // What the post-processor puts around a text, not yet held against the vocabulary.
 struct Ends {

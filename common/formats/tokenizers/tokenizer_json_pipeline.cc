@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/formats/tokenizers/base64.h"
 #include "common/formats/tokenizers/json_fields.h"
+#include "common/formats/tokenizers/pre_tokenizer_steps.h"
 #include "common/formats/tokenizers/tokenizer_json.h"
 
 namespace outrider {
@@ -104,24 +105,42 @@ bool FlagIs(const Json& step, const char* key, bool flag) {
 
 // --- byte-level models -----------------------------------------------------------------------
 
-// The expressions by which published models cut text, as their files spell them.
-std::optional<PreTokenizer> PreTokenizerOf(const Json& split) {
-  constexpr std::string_view kGpt2Regex =
-      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-  constexpr std::string_view kLlama3Regex =
-      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  constexpr std::string_view kQwen2Regex =
-      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  if (!TextIs(split, "behavior", "Isolated") || !FlagIs(split, "invert", false)) return {};
-  if (PatternIs(split, "Regex", kGpt2Regex)) return PreTokenizer::kGpt2;
-  if (PatternIs(split, "Regex", kLlama3Regex)) return PreTokenizer::kLlama3;
-  if (PatternIs(split, "Regex", kQwen2Regex)) return PreTokenizer::kQwen2;
-  return {};
+// The expression a Split cuts by, or nothing where it does anything but make pieces of its matches
+// and of what stands between them.
+std::optional<std::string> ExpressionOf(const Json& split) {
+  const Json* pattern = Member(split, "pattern");
+  const Json* expression = pattern == nullptr ? nullptr : Member(*pattern, "Regex");
+  if (expression == nullptr || !expression->is_string()) return std::nullopt;
+  const std::string& text = expression->get_ref<const std::string&>();
+  if (TextIs(split, "behavior", "Isolated") && FlagIs(split, "invert", false)) return text;
+  // "What does not match goes", of an expression that leaves nothing out.
+  const bool takes_all =
+      text.ends_with(R"(|\s+(?!\S)|\s+)") && text.find(R"(^\s\p{L})") != text.npos;
+  if (TextIs(split, "behavior", "Removed") && FlagIs(split, "invert", true) && takes_all) {
+    return text;
+  }
+  if (TextIs(split, "behavior", "MergedWithNext") && FlagIs(split, "invert", false)) {
+    return "merged with next: " + text;
+  }
+  return std::nullopt;
 }
 
-// [ByteLevel with its own expression] or [Split, ByteLevel without].
-absl::Status ReadByteLevelPreTokenizer(Steps& steps, TokenizerSpec& spec) {
-  const Json* split = steps.Take("Split");
+// The next step as pre_tokenizer_steps.h names it; empty for a ByteLevel that cuts nothing.
+absl::StatusOr<std::string> NextStep(Steps& steps) {
+  if (const Json* split = steps.Take("Split")) {
+    std::optional<std::string> expression = ExpressionOf(*split);
+    if (!expression) return steps.Unsupported("Split");
+    return *std::move(expression);
+  }
+  if (const Json* digits = steps.Take("Digits")) {
+    OUTRIDER_ASSIGN_OR_RETURN(const bool single,
+                              FlagOr(*digits, "individual_digits", false, steps.where()));
+    return std::string(single ? kSingleDigits : kDigitRuns);
+  }
+  if (const Json* punctuation = steps.Take("Punctuation")) {
+    if (!TextIs(*punctuation, "behavior", "Contiguous")) return steps.Unsupported("Punctuation");
+    return std::string(kPunctuationRuns);
+  }
   const Json* byte_level = steps.Take("ByteLevel");
   if (byte_level == nullptr) return steps.Unsupported();
   if (!FlagIs(*byte_level, "add_prefix_space", false)) {
@@ -129,15 +148,23 @@ absl::Status ReadByteLevelPreTokenizer(Steps& steps, TokenizerSpec& spec) {
   }
   OUTRIDER_ASSIGN_OR_RETURN(const bool use_regex,
                             FlagOr(*byte_level, "use_regex", true, steps.where()));
-  if (use_regex != (split == nullptr)) {
-    return steps.Unsupported(use_regex ? "Split before ByteLevel with use_regex"
-                                       : "ByteLevel without use_regex");
+  return std::string(use_regex ? kByteLevelWords : std::string_view());
+}
+
+absl::Status ReadByteLevelPreTokenizer(Steps& steps, TokenizerSpec& spec) {
+  std::vector<std::string> names;
+  while (!steps.Done()) {
+    OUTRIDER_ASSIGN_OR_RETURN(std::string name, NextStep(steps));
+    if (!name.empty()) names.push_back(std::move(name));
   }
-  const std::optional<PreTokenizer> known =
-      split == nullptr ? PreTokenizer::kGpt2 : PreTokenizerOf(*split);
-  if (!known) return steps.Unsupported("Split by an unknown expression");
+  const std::optional<PreTokenizer> known = FindPreTokenizer(names);
+  if (!known) {
+    std::string quoted;
+    for (const std::string& name : names) quoted += Concat(quoted.empty() ? "" : ", ", Quote(name));
+    return steps.Unsupported(Concat("that cuts by ", quoted.empty() ? "nothing" : quoted));
+  }
   spec.pre_tokenizer = *known;
-  return steps.CheckDone();
+  return absl::OkStatus();
 }
 
 absl::Status ReadByteLevelNormalizer(Steps& steps, TokenizerSpec& spec) {
@@ -199,6 +226,12 @@ absl::StatusOr<SpacePrefix> PrependScheme(const Json& metaspace, const Steps& st
 }
 
 absl::Status ReadMetaspace(Steps& steps, TokenizerSpec& spec, bool& marks_spaces) {
+  // Gemma's: a cut at spaces where the normaliser has left none.
+  if (const Json* split = steps.Take("Split")) {
+    const bool at_spaces = PatternIs(*split, "String", " ") || PatternIs(*split, "Regex", " ");
+    if (!at_spaces || !marks_spaces) return steps.Unsupported("Split");
+    return steps.CheckDone();
+  }
   spec.split_on_whitespace = steps.Take("WhitespaceSplit") != nullptr;
   const Json* metaspace = steps.Take("Metaspace");
   if (metaspace == nullptr) {

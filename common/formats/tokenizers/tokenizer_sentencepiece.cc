@@ -204,6 +204,21 @@ absl::Status SetSpecials(const Settings& settings, Vocabulary& vocabulary) {
   return absl::OkStatus();
 }
 
+// User-defined tokens that hold spaces (Gemma's runs of them) are spelled with U+2581, and found when
+// the text's are too. Behind a prefix their own text would be prefixed: there they are found before.
+void FindSpacesWhereTheyAre(TokenizerSpec& spec) {
+  for (TokenizerSpec::AddedToken& added : spec.added_tokens) {
+    if (added.special || added.text.find(kSpaceMark) == std::string::npos) continue;
+    if (spec.space_prefix == TokenizerSpec::SpacePrefix::kNever) {
+      added.normalized = true;
+      continue;
+    }
+    for (size_t at = 0; (at = added.text.find(kSpaceMark, at)) != std::string::npos; ++at) {
+      added.text.replace(at, kSpaceMark.size(), " ");
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<TokenizerSpec> TokenizerFromSentencePiece(std::string_view bytes,
@@ -215,6 +230,7 @@ absl::StatusOr<TokenizerSpec> TokenizerFromSentencePiece(std::string_view bytes,
   OUTRIDER_RETURN_IF_ERROR(ReadModel(bytes, vocabulary, settings));
   OUTRIDER_RETURN_IF_ERROR(ApplySettings(settings, name, spec));
   OUTRIDER_RETURN_IF_ERROR(vocabulary.AddByKind());
+  FindSpacesWhereTheyAre(spec);
   OUTRIDER_RETURN_IF_ERROR(vocabulary.Finish());
   OUTRIDER_RETURN_IF_ERROR(SetSpecials(settings, vocabulary));
   return spec;

@@ -31,12 +31,38 @@ struct TokenizerSpec {
     kUnigram,           // T5: the most probable segmentation
   };
 
-  // How text is cut before the merges, named as GGUF's tokenizer.ggml.pre names it.
+  // How text is cut before the merges; common/text/pre_tokenizer.cc has the expressions. Each is
+  // named as one of the names that GGUF's tokenizer.ggml.pre has for it (tokenizer_gguf_names.cc
+  // has all of them).
   enum class PreTokenizer {
-    kNone,    // SentencePiece models: one piece
-    kGpt2,    // "gpt-2": also olmo, GPT-NeoX
+    kNone,     // SentencePiece models: one piece
+    kDefault,  // what llama.cpp does where a file does not say
+    kGpt2,
     kLlama3,  // "llama-bpe"
-    kQwen2,   // "qwen2": also Qwen 2.5 and 3
+    kQwen2,
+    kQwen35,
+    kMinicpm5,
+    kSmollm,
+    kTekken,
+    kGpt4o,
+    kFalcon,
+    kBloom,
+    kViking,
+    kDeepseekLlm,
+    kDeepseekCoder,
+    kDeepseekV3,
+    kSpark,
+    kYoutu,
+    kKimiK2,
+    kTinyAya,
+    kSuperBpe,
+    kAfmoe,
+    kLaguna,
+    kSeedCoder,
+    kUfakzeka,
+    kExaoneMoe,
+    kJais2,
+    kChameleon,
   };
 
   // Where SentencePiece models put the space that stands before a first word.

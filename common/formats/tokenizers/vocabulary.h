@@ -94,6 +94,9 @@ class Vocabulary {
   absl::flat_hash_set<TokenId> unspellable_;    // normal tokens outside the byte alphabet
 };
 
+// How SentencePiece spells a space: U+2581.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
 // "<0x41>": the spelling of a byte token in SentencePiece vocabularies.
 bool IsByteToken(std::string_view text);
 

@@ -5,7 +5,9 @@
 // tokenizers has them.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -55,25 +57,51 @@ void AppendUtf8(char32_t code, std::string& out);
 
 bool IsAscii(std::string_view text);
 
-// One of these for each character, as regular expressions name them.
-enum class CharacterClass : unsigned char {
-  kLetter,  // \p{L}
-  kNumber,  // \p{N}
-  kSpace,   // \s, which is Unicode's White_Space
-  kOther,
-};
+// Sets of characters, as regular expressions name them. Every character is in exactly one of the
+// first ten.
+namespace character {
+using Set = uint16_t;
+inline constexpr Set kUpper = 1 << 0;        // \p{Lu}, \p{Lt}
+inline constexpr Set kLower = 1 << 1;        // \p{Ll}
+inline constexpr Set kCaseless = 1 << 2;     // \p{Lm}, \p{Lo}
+inline constexpr Set kMark = 1 << 3;         // \p{M}
+inline constexpr Set kDigit = 1 << 4;        // \p{Nd}
+inline constexpr Set kNumeral = 1 << 5;      // \p{Nl}, \p{No}
+inline constexpr Set kPunctuation = 1 << 6;  // \p{P}
+inline constexpr Set kSymbol = 1 << 7;       // \p{S}
+inline constexpr Set kSpace = 1 << 8;        // \s, which is Unicode's White_Space
+inline constexpr Set kRest = 1 << 9;         // other controls, what is not assigned
 
-CharacterClass ClassOfNonAscii(char32_t code);
+inline constexpr Set kLetter = kUpper | kLower | kCaseless;  // \p{L}
+inline constexpr Set kNumber = kDigit | kNumeral;            // \p{N}
+}  // namespace character
 
-inline CharacterClass ClassOf(char32_t code) {
-  if (code >= 0x80) return ClassOfNonAscii(code);
-  if ((code | 0x20) - U'a' < 26) return CharacterClass::kLetter;
-  if (code - U'0' < 10) return CharacterClass::kNumber;
-  return code == U' ' || code - U'\t' < 5 ? CharacterClass::kSpace : CharacterClass::kOther;
+// Which of the ten.
+character::Set ClassOfNonAscii(char32_t code);
+
+inline constexpr auto kAsciiClasses = [] {
+  std::array<character::Set, 128> classes{};
+  for (char32_t code = 0; code < classes.size(); ++code) {
+    const bool letter = (code | 0x20) - U'a' < 26;
+    classes[code] = letter             ? (code < U'a' ? character::kUpper : character::kLower)
+                    : code - U'0' < 10 ? character::kDigit
+                    : code - U'\t' < 5 ? character::kSpace
+                    : code == U' '     ? character::kSpace
+                    : code < U' '      ? character::kRest
+                    : code == U'\x7F'  ? character::kRest
+                                       : character::kPunctuation;
+  }
+  for (const char c : std::string_view("$+<=>^`|~"))
+    classes[static_cast<size_t>(c)] = character::kSymbol;
+  return classes;
+}();
+
+inline character::Set ClassOf(char32_t code) {
+  return code < 0x80 ? kAsciiClasses[code] : ClassOfNonAscii(code);
 }
 
 inline bool IsSpace(char32_t code) {
-  return ClassOf(code) == CharacterClass::kSpace;
+  return ClassOf(code) == character::kSpace;
 }
 
 // \w: letters, marks, decimal digits, connectors (the underscore) and joiners.
