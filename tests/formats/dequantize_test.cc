@@ -93,21 +93,24 @@ TEST_P(DequantizeEach, OfNothingIsNothing) {
   EXPECT_TRUE(Dequantize(GetParam(), {}, {}).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, DequantizeEach,
-                         testing::Values(TensorType::kF32, TensorType::kF16, TensorType::kBF16,
-                                         TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_1,
-                                         TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ2_K,
-                                         TensorType::kQ3_K, TensorType::kQ4_K, TensorType::kQ5_K,
-                                         TensorType::kQ6_K),
-                         [](const auto& each) { return std::string(Name(each.param)); });
+INSTANTIATE_TEST_SUITE_P(
+    Types, DequantizeEach,
+    testing::Values(TensorType::kF32, TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0,
+                    TensorType::kQ4_0, TensorType::kQ4_1, TensorType::kQ5_0, TensorType::kQ5_1,
+                    TensorType::kQ2_K, TensorType::kQ3_K, TensorType::kQ4_K, TensorType::kQ5_K,
+                    TensorType::kQ6_K, TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kMXFP4,
+                    TensorType::kIQ2_XXS, TensorType::kIQ2_XS, TensorType::kIQ2_S,
+                    TensorType::kIQ3_XXS, TensorType::kIQ3_S, TensorType::kIQ1_S,
+                    TensorType::kIQ1_M, TensorType::kTQ1_0, TensorType::kTQ2_0),
+    [](const auto& each) { return std::string(Name(each.param)); });
 
 TEST(Dequantize, RefusesOtherTypesByName) {
-  std::vector<std::byte> blocks(66);
+  std::vector<std::byte> blocks(292);
   std::vector<float> values(256);
-  EXPECT_FALSE(CanDequantize(TensorType::kIQ2_XXS));
-  const absl::Status status = Dequantize(TensorType::kIQ2_XXS, blocks, values);
+  EXPECT_FALSE(CanDequantize(TensorType::kQ8_K));
+  const absl::Status status = Dequantize(TensorType::kQ8_K, blocks, values);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(Message(status).substr(0, 37), "cannot turn IQ2_XXS into floats; conv");
+  EXPECT_EQ(Message(status).substr(0, 34), "cannot turn Q8_K into floats; conv");
 }
 
 // A second, hand-sized oracle: block byte k is (37 k + 11) & 255 with the scale then set to 0.5 and

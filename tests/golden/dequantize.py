@@ -3,7 +3,7 @@
 their values as gguf-py computes them.
 
     pip install gguf==0.19.0 numpy==2.4.6 llama-cpp-python==0.3.36
-    python tests/golden/dequantize.py
+    python tests/golden/dequantize.py      (LLAMA_CPP_LIB_PATH: where libggml-base.so is, if not in that package)
 
 For each type two files: TYPE.blocks holds the bytes as a GGUF would, TYPE.f32 the little-endian
 floats. gguf-py has no dequantiser for F32 and F16 beyond numpy's own view and cast, which are used
@@ -14,16 +14,18 @@ The seed is fixed: running this again changes no byte.
 """
 
 import ctypes
+import importlib.util
+import os
 import pathlib
 
 import gguf
-import llama_cpp
 import numpy as np
 from gguf import GGMLQuantizationType as Type
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "data" / "dequantize"
 RANDOM_BLOCKS = 10
-LIBGGML = ctypes.CDLL(next((pathlib.Path(llama_cpp.__file__).parent / "lib").glob("libggml-base.so")))
+LIBRARIES = os.environ.get("LLAMA_CPP_LIB_PATH") or pathlib.Path(importlib.util.find_spec("llama_cpp").origin).parent / "lib"
+LIBGGML = ctypes.CDLL(pathlib.Path(LIBRARIES) / "libggml-base.so")
 
 # Where a block keeps its half-precision numbers.
 HALF_OFFSETS = {
@@ -40,6 +42,15 @@ HALF_OFFSETS = {
     Type.IQ4_NL: [0],
     Type.IQ4_XS: [0],
     Type.MXFP4: [],  # its scale is a power of two in a byte
+    Type.IQ2_XXS: [0],
+    Type.IQ2_XS: [0],
+    Type.IQ2_S: [0],
+    Type.IQ3_XXS: [0],
+    Type.IQ3_S: [0],
+    Type.IQ1_S: [0],
+    Type.IQ1_M: [],  # in four parts
+    Type.TQ1_0: [52],
+    Type.TQ2_0: [64],
 }
 
 # One edge block per row: the first half, the second half, and the byte everything else is filled
@@ -71,6 +82,15 @@ def blocks_of(kind, rng):
             [random_finite_halves(rng, RANDOM_BLOCKS), np.array([e[which] for e in EDGES], np.uint16)]
         )
         blocks[:, offset : offset + 2] = halves.astype("<u2").view(np.uint8).reshape(-1, 2)
+    return blocks
+
+
+def keep_finite(kind, blocks):
+    """Scales that are no halves of their own, so that no value is infinity or NaN."""
+    if kind == Type.MXFP4:
+        blocks[:, 0] = np.minimum(blocks[:, 0], 250)
+    if kind == Type.IQ1_M:
+        blocks[:, 55] &= 0xBF  # on top of the last word: the sign and the upper bits of the exponent
     return blocks
 
 
@@ -113,7 +133,7 @@ def main():
 
     # 65504 * 63 * 31 is far below the largest float: nothing overflows, so every value is a number.
     for kind in HALF_OFFSETS:
-        blocks = blocks_of(kind, rng)
+        blocks = keep_finite(kind, blocks_of(kind, rng))
         values = gguf.quants.dequantize(blocks, kind)
         assert values.dtype == np.float32 and np.isfinite(values).all(), kind
         assert libggml_values(kind, blocks).tobytes() == values.tobytes(), kind

@@ -15,6 +15,7 @@
 #include "common/formats/models/content_record.h"
 #include "common/formats/models/convert.h"
 #include "common/model/numerics_id.h"
+#include "common/model/weights/type_speed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -295,13 +296,14 @@ TEST(ResidentWeights, ATypeThatCannotBeDecodedIsRefusedByName) {
   const ScratchDir dir;
   const Hyperparameters model = SmallModel("mistral");
   const std::string path = dir.File("model.gguf");
-  // IQ3_S has blocks of 256 in 110 bytes, as Q3_K has; the type of a tensor is all that tells.
-  WriteRandomModel(model, TensorType::kQ3_K, path);
+  // NVFP4 has blocks of 64 in 36 bytes, as two of Q4_0 have; the type of a tensor is all that
+  // tells.
+  WriteRandomModel(model, TensorType::kQ4_0, path);
   std::string bytes = Contents(path);
   const std::string name = "blk.1.attn_q.weight";
   const size_t at = bytes.find(name);
   ASSERT_NE(at, std::string::npos);
-  bytes[at + name.size() + 4 + 2 * 8] = 21;  // after the number of dimensions and two of them
+  bytes[at + name.size() + 4 + 2 * 8] = 40;  // after the number of dimensions and two of them
   const std::string changed = dir.Write("changed.gguf", bytes);
   const auto file = OrDie(ModelFile::Open(changed));
   const auto pool = OrDie(ThreadPool::Create(1));
@@ -309,7 +311,28 @@ TEST(ResidentWeights, ATypeThatCannotBeDecodedIsRefusedByName) {
       ResidentWeights::Load(*file, OrDie(ModelSpec::From(*file, changed)), changed, *pool, nullptr)
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
-  EXPECT_THAT(std::string(Message(status)), HasSubstr("tensor blk.1.attn_q.weight is IQ3_S"));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("tensor blk.1.attn_q.weight is NVFP4"));
+}
+
+TEST(ResidentWeights, ATypeWithoutAKernelIsKeptInRowsAndNamed) {
+  const ScratchDir dir;
+  const std::string path = dir.File("model.gguf");
+  // IQ3_S has blocks of 256 in 110 bytes, as Q3_K has.
+  WriteRandomModel(SmallModel("mistral"), TensorType::kQ3_K, path);
+  EXPECT_EQ(SlowTypesNotice(*OrDie(ModelFile::Open(path)), path), "");
+  std::string bytes = Contents(path);
+  const std::string name = "blk.1.attn_q.weight";
+  const size_t at = bytes.find(name);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + name.size() + 4 + 2 * 8] = 21;
+  const std::string changed = dir.Write("changed.gguf", bytes);
+  const auto file = OrDie(ModelFile::Open(changed));
+  EXPECT_EQ(TypesWithoutKernels(*file), "IQ3_S");
+  EXPECT_THAT(SlowTypesNotice(*file, "m.gguf"), HasSubstr("m.gguf: has matrices of IQ3_S"));
+  const auto pool = OrDie(ThreadPool::Create(1));
+  EXPECT_TRUE(
+      ResidentWeights::Load(*file, OrDie(ModelSpec::From(*file, changed)), changed, *pool, nullptr)
+          .ok());
 }
 
 uint64_t KibibytesOf(const std::string& key) {

@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/formats/tensors/dequantize_grid.h"
 #include "common/formats/tensors/half.h"
 #include "common/formats/tensors/nibble_values.h"
 
@@ -250,6 +251,15 @@ constexpr std::array kDecoders = std::to_array<Decoder>({
     {TensorType::kQ5_K, EachBlock<DecodeQ5_K, 256, 176>},
     {TensorType::kQ6_K, EachBlock<DecodeQ6_K, 256, 210>},
     {TensorType::kIQ4_XS, EachBlock<DecodeIQ4_XS, 256, 136>},
+    {TensorType::kIQ2_XXS, EachBlock<DecodeIQ2_XXS, 256, 66>},
+    {TensorType::kIQ2_XS, EachBlock<DecodeIQ2_XS, 256, 74>},
+    {TensorType::kIQ2_S, EachBlock<DecodeIQ2_S, 256, 82>},
+    {TensorType::kIQ3_XXS, EachBlock<DecodeIQ3_XXS, 256, 98>},
+    {TensorType::kIQ3_S, EachBlock<DecodeIQ3_S, 256, 110>},
+    {TensorType::kIQ1_S, EachBlock<DecodeIQ1_S, 256, 50>},
+    {TensorType::kIQ1_M, EachBlock<DecodeIQ1_M, 256, 56>},
+    {TensorType::kTQ1_0, EachBlock<DecodeTQ1_0, 256, 54>},
+    {TensorType::kTQ2_0, EachBlock<DecodeTQ2_0, 256, 66>},
 });
 
 }  // namespace
@@ -263,7 +273,8 @@ absl::Status Dequantize(TensorType type, std::span<const std::byte> blocks, std:
   if (decoder == kDecoders.end()) {
     return Unimplemented("cannot turn ", Name(type),
                          " into floats; convert the model to one of F32 F16 BF16 Q8_0 Q4_0 Q4_1 "
-                         "Q5_0 Q5_1 IQ4_NL MXFP4 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS");
+                         "Q5_0 Q5_1 IQ4_NL MXFP4 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS IQ2_XXS IQ2_XS "
+                         "IQ2_S IQ3_XXS IQ3_S IQ1_S IQ1_M TQ1_0 TQ2_0");
   }
   OUTRIDER_CHECK(blocks.size() == RowBytes(type, out.size()), "blocks and floats are as many");
   decoder->decode(reinterpret_cast<const uint8_t*>(blocks.data()), out.data(), out.size());
