@@ -20,6 +20,7 @@
 #include "adapters/training/torch_setup.h"
 #include "adapters/training/training_run.h"
 #include "common/base/interrupt.h"
+#include "common/base/program.h"
 #include "common/base/progress_bar.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -173,13 +174,13 @@ void AddDistillDraftCommand(CLI::App& app, CommandBody& chosen) {
       ->capture_default_str()
       ->envname("OUTRIDER_PROMPTS");
   command->add_option("--prompt-tokens", flags->prompts.length, "Tokens of text it goes on from")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_PROMPT_TOKENS");
   command
       ->add_option("--continuation-tokens", flags->continuations.token_count,
                    "Tokens it writes after each")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_CONTINUATION_TOKENS");
   command

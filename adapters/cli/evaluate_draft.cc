@@ -18,6 +18,7 @@
 #include "adapters/text/tokenized.h"
 #include "common/base/atomic_file.h"
 #include "common/base/interrupt.h"
+#include "common/base/program.h"
 #include "common/base/progress_bar.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -224,15 +225,15 @@ void AddEvaluateDraftCommand(CLI::App& app, CommandBody& chosen) {
       ->envname("OUTRIDER_DRAFT");
   command
       ->add_option("--prompts", flags->prompts.count, "Texts that the target writes of each kind")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_PROMPTS");
   command->add_option("--prompt-tokens", flags->prompts.length, "Tokens of text it goes on from")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_PROMPT_TOKENS");
   command->add_option("--reply-tokens", flags->reply_tokens, "Tokens of each")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_REPLY_TOKENS");
   command->add_option("--temperature", flags->temperature, "Of the sampled text")

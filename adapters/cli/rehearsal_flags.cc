@@ -6,6 +6,7 @@
 #include "adapters/generation/prompts.h"
 #include "adapters/text/tokenized.h"
 #include "common/base/interrupt.h"
+#include "common/base/program.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -69,7 +70,7 @@ void AddRehearsalFlags(CLI::App& command, RehearsalFlags& flags) {
       ->required()
       ->envname("OUTRIDER_EXITS");
   command.add_option("--passes", flags.passes, "Greedy passes, and as many sampled ones")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_PASSES");
   command.add_option("--temperature", flags.temperature, "Of the sampled text")

@@ -18,6 +18,7 @@
 #include "adapters/training/torch_setup.h"
 #include "adapters/training/training_run.h"
 #include "common/base/interrupt.h"
+#include "common/base/program.h"
 #include "common/base/progress_bar.h"
 #include "common/base/status.h"
 #include "common/engine/cpu_target.h"
@@ -282,11 +283,11 @@ void AddTrainExitsCommand(CLI::App& app, CommandBody& chosen) {
   command->add_flag("--every-layer", flags->every_layer, "After every layer, as in the FSD paper")
       ->excludes(layers);
   command->add_option("--rank", flags->rank, "Width of the adapters' bottleneck")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_RANK");
   command->add_option("--tokens", flags->tokens, "How much text the target writes, in tokens")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_TOKENS");
   command->add_option("--temperature", flags->temperature, "At which it does; 0: greedily")

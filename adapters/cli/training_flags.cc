@@ -8,6 +8,7 @@
 #include "adapters/training/torch_setup.h"
 #include "common/base/atomic_file.h"
 #include "common/base/check.h"
+#include "common/base/program.h"
 #include "common/base/status.h"
 #include "common/formats/models/content_hash.h"
 
@@ -25,7 +26,7 @@ uint32_t RoundedUp(uint32_t value, uint32_t multiple) {
 
 std::vector<CLI::Option*> AddShapeFlags(CLI::App& command, ShapeFlags& flags) {
   const auto add = [&command](const char* name, uint32_t& value, const char* help) {
-    return command.add_option(name, value, help)->check(CLI::PositiveNumber)->group("Shape");
+    return command.add_option(name, value, help)->check(AboveZero())->group("Shape");
   };
   return {add("--embedding", flags.embedding_length, "Length of a hidden state")
               ->capture_default_str()
@@ -89,24 +90,24 @@ void AddTrainingFlags(CLI::App& command, TrainingFlags& flags) {
   command
       .add_option("--steps", flags.steps,
                   "Steps of AdamW; when absent, as many as read the text once")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->envname("OUTRIDER_STEPS");
   command.add_option("--batch", flags.batch, "Rows of a step")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_BATCH");
   command
       .add_option("--learning-rate", flags.learning_rate,
                   "The highest; it rises over the first 2 % of the steps and falls along a cosine "
                   "to a tenth")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str()
       ->envname("OUTRIDER_LEARNING_RATE");
   command.add_option("--seed", flags.seed, "Decides the first weights and the order of the text")
       ->capture_default_str()
       ->envname("OUTRIDER_SEED");
   command.add_option("--threads", flags.threads, "Threads; all processors when absent")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->envname("OUTRIDER_THREADS");
 }
 

@@ -1,13 +1,17 @@
 // outrider convert: any model to one GGUF file.
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "client/cli/command.h"
+#include "common/base/interrupt.h"
 #include "common/base/progress_bar.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
@@ -24,22 +28,51 @@ struct ConvertFlags {
   bool flash = false;
 };
 
-// Writing over the model one is reading from would destroy it half way through.
-bool SameFile(const std::string& a, const std::string& b) {
+// What a file is, by whatever name and through whatever link.
+struct FileIdentity {
+  dev_t device;
+  ino_t number;
+  bool operator==(const FileIdentity&) const = default;
+};
+
+std::optional<FileIdentity> IdentityOf(const std::filesystem::path& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  return FileIdentity{info.st_dev, info.st_ino};
+}
+
+// Everything that is read of a model: its file or shards, or all that lies in its directory.
+std::vector<std::string> FilesOf(const std::string& path, const ModelFile& model) {
+  std::vector<std::string> files = {path};
+  for (uint32_t i = 0; i < model.file_count(); ++i) files.push_back(model.file_path(i));
   std::error_code ignored;
-  return std::filesystem::equivalent(a, b, ignored);
+  for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {
+    files.push_back(entry.path().string());
+  }
+  return files;
+}
+
+// Writing over what one is reading from would destroy it half way through.
+absl::Status CheckOutput(const ConvertFlags& flags, const ModelFile& model) {
+  const std::optional<FileIdentity> out = IdentityOf(flags.out);
+  if (!out) return absl::OkStatus();
+  for (const std::string& file : FilesOf(flags.model, model)) {
+    if (IdentityOf(file) != out) continue;
+    return InvalidArgument(flags.out, ": is ", file == flags.out ? "" : file + ", ",
+                           "of the model to be converted; choose another --out");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RunConvert(const ConvertFlags& flags) {
-  if (SameFile(flags.model, flags.out)) {
-    return InvalidArgument(flags.out, ": is the model to be converted; choose another --out");
-  }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
+  OUTRIDER_RETURN_IF_ERROR(CheckOutput(flags, *model));
   ConvertOptions options;
   if (!flags.type.empty()) options.type = TensorTypeFromName(flags.type);
   options.flash = flags.flash;
   options.thread_count = std::max(1u, std::thread::hardware_concurrency());
 
+  CatchInterrupt();
   ProgressBar bar("converting", ConvertedBytes(*model, options));
   OUTRIDER_RETURN_IF_ERROR(
       Convert(*model, flags.out, options,

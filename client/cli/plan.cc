@@ -13,6 +13,7 @@
 #include "client/device/device.h"
 #include "client/planner/flash_forecast.h"
 #include "client/planner/machine_probe.h"
+#include "common/base/program.h"
 #include "common/base/progress_bar.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -147,12 +148,12 @@ void AddPlanCommand(CLI::App& app, CommandBody& chosen) {
                    "What the whole process may take, as in 900MiB")
       ->required()
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->envname("OUTRIDER_MEMORY");
   command
       ->add_option("--context", flags->device.context,
                    "Tokens of prompt and reply together; by default the model's, at most 4096")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->envname("OUTRIDER_CONTEXT");
   command
       ->add_option("--threads", flags->device.threads, "Threads; by default one for each processor")

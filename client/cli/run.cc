@@ -24,9 +24,12 @@
 #include "client/device/price_file.h"
 #include "common/base/interrupt.h"
 #include "common/base/process_memory.h"
+#include "common/base/program.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
+#include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
+#include "common/model/weights/type_speed.h"
 
 namespace outrider {
 namespace {
@@ -147,14 +150,40 @@ void WarnOfPageCache(const FlashUse& use) {
   }
 }
 
-absl::StatusOr<Ending> RunPrompt(const RunFlags& flags, const Tokenizer& tokenizer,
+void WarnOfSlowTypes(const DeviceOptions& options) {
+  for (const std::string& path : {options.model, options.draft.model}) {
+    const auto model = ModelFile::Open(path);
+    if (!model.ok()) continue;  // at a server, or no model
+    const std::string notice = SlowTypesNotice(**model, path);
+    if (!notice.empty()) std::fprintf(stderr, "outrider: %s\n", notice.c_str());
+  }
+}
+
+// What helps where a context of so many tokens is too short: a longer one, if the model has it.
+std::string LongerContext(const RunFlags& flags, const Device& device, uint32_t context) {
+  uint32_t most = device.info().context_length;  // of a server
+  if (flags.device.server.empty()) {
+    const auto model = ModelFile::Open(flags.device.model);
+    most = model.ok() ? (*model)->hyperparameters().context_length : context;
+  }
+  if (context >= most) return Concat("the model was made for ", most, " at most");
+  return Concat("give a larger --context, of ", most, " at most");
+}
+
+absl::StatusOr<Ending> RunPrompt(const RunFlags& flags, const Device& device,
                                  Conversation& conversation, TerminalScreen& screen) {
+  const Tokenizer& tokenizer = device.tokenizer();
   const std::string text =
       flags.prompt ? *flags.prompt : std::string(std::istreambuf_iterator<char>(std::cin), {});
   const std::vector<TokenId> tokens = tokenizer.Encode(text);
   if (tokens.empty()) {
     return InvalidArgument(flags.device.tokenizer_path(),
                            ": begins no text of its own, and the prompt is empty; give it a word");
+  }
+  if (const uint32_t context = conversation.context_length(); tokens.size() > context) {
+    return InvalidArgument("the prompt of ", tokens.size(),
+                           " tokens does not fit into a context of ", context,
+                           "; shorten it: ", LongerContext(flags, device, context));
   }
   const absl::StatusOr<Ending> ending = conversation.Continue(tokens, /*is_reply=*/false, screen);
   screen.EndReply();
@@ -163,22 +192,23 @@ absl::StatusOr<Ending> RunPrompt(const RunFlags& flags, const Tokenizer& tokeniz
 }
 
 absl::Status Write(const RunFlags& flags, const Device& device, Conversation& conversation) {
-  const Tokenizer& tokenizer = device.tokenizer();
   UseReport use;
   TerminalScreen screen(use.energy());
   OUTRIDER_ASSIGN_OR_RETURN(const Ending ending,
                             flags.chat ? RunChat(flags.device.tokenizer_path(), flags.system,
-                                                 tokenizer, conversation, screen)
-                                       : RunPrompt(flags, tokenizer, conversation, screen));
+                                                 device.tokenizer(), conversation, screen)
+                                       : RunPrompt(flags, device, conversation, screen));
   PrintSummary(conversation.stats());
   if (flags.verbose) {
     PrintAnswers(conversation.stats().answers);
     use.Print(conversation.stats(), device.flash_use());
   }
   if (ending != Ending::kContextFull) return absl::OkStatus();
-  return ResourceExhausted("the context of ", conversation.context_length(),
-                           " tokens is full before the text has ended; give a larger --context, or "
-                           "say with --max-tokens how much is enough");
+  const uint32_t context = conversation.context_length();
+  return ResourceExhausted("the context of ", context,
+                           " tokens is full before the text has ended; say with --max-tokens how "
+                           "much is enough: ",
+                           LongerContext(flags, device, context));
 }
 
 absl::Status Run(RunFlags flags) {
@@ -193,6 +223,7 @@ absl::Status Run(RunFlags flags) {
       SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, Device::Open(flags.device));
   OUTRIDER_RETURN_IF_ERROR(device->Check(flags.conversation));
+  WarnOfSlowTypes(flags.device);
   CatchInterrupt();
   {
     LoadingBars bars;
@@ -262,7 +293,7 @@ void AddMachineFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_option("--context", flags.device.context,
                   "Tokens of prompt and reply together; by default the model's, at most 4096")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->envname("OUTRIDER_CONTEXT");
   command
       .add_option("--kv-memory", flags.device.kv_bytes,
@@ -361,7 +392,7 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
                    "or --fallback does not fit is read from flash for every pass (`outrider plan` "
                    "says how fast that is); without it they stay in memory")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->envname("OUTRIDER_MEMORY");
   command
       ->add_option(
@@ -392,7 +423,7 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       ->add_option("--max-tokens", flags->conversation.stops.max_tokens,
                    "The most tokens of a reply; by default until it ends (a context that is full "
                    "before that is a failure)")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->envname("OUTRIDER_MAX_TOKENS");
   command
       ->add_option("--stop", flags->conversation.stops.strings,

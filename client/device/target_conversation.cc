@@ -37,7 +37,7 @@ absl::StatusOr<Ending> TargetConversation::Continue(std::span<const TokenId> tok
                                                     Observer& observer) {
   if (tokens.size() > context_length()) {
     return InvalidArgument("a text of ", tokens.size(), " tokens does not fit into a context of ",
-                           context_length(), "; shorten it, or give a larger --context");
+                           context_length(), "; shorten it");
   }
   const auto [differs, unused] = std::ranges::mismatch(tokens, history_.tokens());
   const auto shared = static_cast<uint32_t>(differs - tokens.begin());

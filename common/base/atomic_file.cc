@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -49,6 +50,33 @@ bool IsFileNamed(int fd, const std::string& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
+// Whether `path` is a partial file that nobody writes any more: a writer locks it at once, so one
+// that is old and not locked is what a killed process has left.
+bool IsAbandoned(const std::string& path) {
+  constexpr time_t kSecondsBetweenOpenAndLock = 10;
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info;
+  if (!file.is_open() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  if (time(nullptr) - info.st_mtime < kSecondsBetweenOpenAndLock) return false;
+  return flock(file.get(), LOCK_SH | LOCK_NB) == 0;
+}
+
+// What killed processes have left of the file `path`.
+void RemoveAbandoned(const std::string& path) {
+  const std::string front = std::filesystem::path(path).filename().string() + ".";
+  constexpr std::string_view kEnd = ".partial";
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(DirectoryOf(path), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(front) || !name.ends_with(kEnd)) continue;
+    if (name.size() <= front.size() + kEnd.size()) continue;
+    const std::string_view number =
+        std::string_view(name).substr(front.size(), name.size() - front.size() - kEnd.size());
+    if (number.find_first_not_of("0123456789") != std::string_view::npos) continue;
+    if (IsAbandoned(entry.path().string())) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
 // The partial file, locked and empty.
 absl::StatusOr<FileDescriptor> OpenPartial(const std::string& path,
                                            const std::string& partial_path) {
@@ -83,6 +111,7 @@ int SyncDirectory(const std::string& path) {
 
 absl::StatusOr<AtomicFile> AtomicFile::Create(std::string path) {
   OUTRIDER_RETURN_IF_ERROR(CheckTarget(path));
+  RemoveAbandoned(path);
   std::string partial_path = Concat(path, ".", getpid(), ".partial");
   OUTRIDER_ASSIGN_OR_RETURN(FileDescriptor file, OpenPartial(path, partial_path));
   return AtomicFile(std::move(path), std::move(partial_path), std::move(file));

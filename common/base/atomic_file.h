@@ -8,9 +8,10 @@
 // Bytes go to "<path>.<pid>.partial" beside the target, so that the final rename never crosses file
 // systems. Commit() syncs that file, renames it over the target and syncs the directory: after a
 // power cut there is the old file or the new one. Without Commit() the destructor removes the
-// partial file; only a killed process leaves one behind, and its name says whose it was. A later
-// process of the same id (in a container every process may be number 1) takes such an orphan over,
-// while a partial file that is still being written is refused: the writer holds a lock on it.
+// partial file; only a killed process leaves one behind, and its name says whose it was. Whoever
+// writes the same file next removes such orphans; a later process of the same id (in a container
+// every process may be number 1) takes one over, while a partial file that is still being written
+// is refused: the writer holds a lock on it.
 //
 // Threads: one at a time.
 // Memory:  one buffer of 256 KiB; larger pieces are written straight from the caller's.

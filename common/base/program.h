@@ -12,9 +12,21 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "common/base/quote.h"
 #include "common/base/status.h"
 
 namespace outrider {
+
+// For flags that are counts, or other numbers above zero. (CLI11's own tells of a range that is
+// written out in 300 digits.)
+inline CLI::Validator AboveZero() {
+  const auto check = [](const std::string& text) {
+    double number = 0;
+    const bool is_number = CLI::detail::lexical_cast(text, number);
+    return is_number && number > 0 ? std::string() : Concat(Quote(text), " is not above zero");
+  };
+  return CLI::Validator(check, "POSITIVE", "above zero");
+}
 
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
@@ -31,7 +43,8 @@ inline int RunProgram(CLI::App& app, int argc, char** argv,
   }
   const absl::Status status = body();
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), std::string(Message(status)).c_str());
+  // What files say of themselves may be in it.
+  std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), Harmless(Message(status)).c_str());
   return kExitFailure;
 }
 

@@ -16,4 +16,8 @@ std::string Quote(std::string_view text);
 // honest sentence, which is cut.
 std::string Printable(std::string_view sentence);
 
+// Text that may hold what a file or a user wrote, for a terminal or a log: as it is, but for what they
+// obey: controls and marks that turn the direction of writing, whose bytes become \xNN.
+std::string Harmless(std::string_view text);
+
 }  // namespace outrider

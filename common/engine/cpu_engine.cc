@@ -1,10 +1,15 @@
 #include "common/engine/cpu_engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "common/base/buffer.h"
 #include "common/base/check.h"
+#include "common/base/quote.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 
 namespace outrider {
 
@@ -44,14 +49,17 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> LoadCpuEngine(const ModelFile& model,
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ResidentWeights> weights,
                             ResidentWeights::Load(model, spec, path, pool, progress));
   const uint64_t content_hash = weights->content_hash();
-  return CpuEngine::Create(spec, std::move(weights), content_hash, options, kernels, pool);
+  absl::StatusOr<std::unique_ptr<CpuEngine>> engine =
+      CpuEngine::Create(spec, std::move(weights), content_hash, options, kernels, pool);
+  if (!engine.ok()) return Annotate(engine.status(), path);
+  return engine;
 }
 
 absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
     const ModelSpec& spec, std::shared_ptr<WeightStore> weights, uint64_t content_hash,
     const EngineOptions& options, const Kernels& kernels, ThreadPool& pool) {
   OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
-  EngineInfo info = {.model_name = spec.name,
+  EngineInfo info = {.model_name = Harmless(spec.name),
                      .numerics_id = NumericsId::Of(spec, content_hash, "cpu", "f16"),
                      .content_hash = content_hash,
                      .vocabulary_size = spec.vocabulary_size,
@@ -68,6 +76,22 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
   OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(complete.kv_bytes));
   return engine;
 }
+
+namespace {
+
+// Keys and values grow with the context; the one that the free memory has room for, in whole pages.
+absl::Status NoRoomFor(const EngineInfo& info, uint64_t page_bytes) {
+  const auto free = static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * PageBuffer::PageSize();
+  const double share = std::min(1.0, static_cast<double>(free) / static_cast<double>(page_bytes));
+  const auto fits = static_cast<uint32_t>(share * info.context_length) / kPageTokens * kPageTokens;
+  return ResourceExhausted("keys and values of ", info.sequence_count_max,
+                           info.sequence_count_max == 1 ? " context of " : " contexts of ",
+                           info.context_length, " tokens take ", HumanBytes(page_bytes),
+                           ", and the machine has ", HumanBytes(free), " free; a --context of ",
+                           std::max(fits, kPageTokens), " fits");
+}
+
+}  // namespace
 
 CpuEngine::CpuEngine(const ModelSpec& spec, std::shared_ptr<WeightStore> weights, EngineInfo info,
                      const Kernels& kernels, ThreadPool& pool)
@@ -86,8 +110,14 @@ absl::Status CpuEngine::TakeMemory(uint64_t kv_bytes) {
   MemoryLayout layout(spec_, info_.encoder_length_max);
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint32_t> page_counts,
                             DividePages(layout, limits, info_.sequence_count_max, kv_bytes));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      pages_, PageMemory::Create(std::move(layout), page_counts, info_.sequence_count_max));
+  uint64_t page_bytes = 0;
+  for (uint32_t i = 0; i < layout.group_count(); ++i) {
+    page_bytes += page_counts[i] * layout.page_bytes(i);
+  }
+  absl::StatusOr<std::unique_ptr<PageMemory>> pages =
+      PageMemory::Create(std::move(layout), page_counts, info_.sequence_count_max);
+  if (absl::IsResourceExhausted(pages.status())) return NoRoomFor(info_, page_bytes);
+  OUTRIDER_ASSIGN_OR_RETURN(pages_, std::move(pages));
   OUTRIDER_ASSIGN_OR_RETURN(transformer_, Transformer::Create(spec_, *weights_, pages_->layout(),
                                                               kernels_, pool_, rows, logit_rows));
   OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));

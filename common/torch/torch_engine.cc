@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/engine/answers.h"
 #include "common/engine/exit_heads.h"
@@ -644,7 +645,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateTorchEngine(TorchTransformer model
   SetTorchThreads(pool.thread_count());
   const std::string backend =
       Concat(model.device().is_cuda() ? "torch-cuda " : "torch-cpu ", TORCH_VERSION);
-  EngineInfo info = {.model_name = spec.name,
+  EngineInfo info = {.model_name = Harmless(spec.name),
                      .numerics_id = NumericsId::Of(spec, model.content_hash(), backend, "f32"),
                      .content_hash = model.content_hash(),
                      .vocabulary_size = spec.vocabulary_size,

@@ -1,15 +1,19 @@
 #include "common/base/atomic_file.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <string>
 #include <utility>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,6 +26,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 std::string PartialName(const std::string& name) {
   return name + "." + std::to_string(getpid()) + ".partial";
@@ -126,6 +131,27 @@ TEST(AtomicFile, AnOrphanOfTheSameProcessIdIsTakenOver) {
   EXPECT_TRUE(file->Commit().ok());
   EXPECT_THAT(dir.Names(), ElementsAre("out"));
   EXPECT_EQ(Contents(dir.File("out")), "new");
+}
+
+TEST(AtomicFile, OrphansOfOtherProcessesAreRemovedByTheNextWriter) {
+  const ScratchDir dir;
+  dir.Write("out.99999.partial", "left by a process that was killed");
+  dir.Write("out.1.partial", "of a writer that has just begun");
+  dir.Write("out.x.partial", "no name of ours");
+  dir.Write("other.99999.partial", "of another file");
+  dir.Write("out.77777.partial", "being written");
+  const FileDescriptor writer(open(dir.File("out.77777.partial").c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(writer.get(), LOCK_EX), 0);
+  const timespec hour_ago[2] = {{time(nullptr) - 3600, 0}, {time(nullptr) - 3600, 0}};
+  for (const char* name :
+       {"out.99999.partial", "out.x.partial", "other.99999.partial", "out.77777.partial"}) {
+    ASSERT_EQ(utimensat(AT_FDCWD, dir.File(name).c_str(), hour_ago, 0), 0);
+  }
+  absl::StatusOr<AtomicFile> file = AtomicFile::Create(dir.File("out"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->Commit().ok());
+  EXPECT_THAT(dir.Names(), UnorderedElementsAre("out", "out.1.partial", "out.x.partial",
+                                                "other.99999.partial", "out.77777.partial"));
 }
 
 TEST(AtomicFile, TargetsThatCannotBeWrittenAreRefusedAtOnce) {

@@ -56,7 +56,33 @@ contains "$(cat summary.txt)" 'peak memory:'
 
 fails 1 'no chat template' outrider run --model stories.gguf --chat
 fails 1 'is more than the 512 stories260k was made for; ask for 512 at most' outrider run --model stories.gguf --prompt x --context 513
-fails 1 'does not fit into a context of 3; shorten it, or give a larger --context' outrider run --model stories.gguf --prompt 'Once upon a time' --context 3
+fails 1 'does not fit into a context of 3; shorten it: give a larger --context, of 512 at most' outrider run --model stories.gguf --prompt 'Once upon a time' --context 3
+long=$(printf 'word %.0s' $(seq 600))
+fails 1 'does not fit into a context of 512; shorten it: the model was made for 512 at most' outrider run --model stories.gguf --prompt "$long" --context 512
+
+# What a context takes of memory, and the one that fits.
+cp -r "$DATA/models/llama" long
+sed -i 's/"max_position_embeddings": *[0-9]*/"max_position_embeddings": 1000000000/' long/config.json
+fails 1 'keys and values of 1 context of 1000000000 tokens take' outrider run --model long --prompt x --context 1000000000
+contains "$(cat err.txt)" 'long: '
+contains "$(cat err.txt)" 'a --context of '
+
+# A template that makes nothing, and a file that ends in the middle.
+cp -r "$DATA/models/llama" mute
+printf '{# nothing #}' >mute/chat_template.jinja
+status=0
+printf 'Hello\n' | outrider run --model mute --chat >out.txt 2>err.txt || status=$?
+equals 1 "$status"
+contains "$(tail -1 err.txt)" 'mute: chat template makes nothing of 1 message'
+cp -r "$DATA/models/llama" cut
+head -c 155 "$DATA/models/llama/tokenizer.json" >cut/tokenizer.json
+fails 1 'cut/tokenizer.json: ends after 155 bytes in the middle of its JSON' outrider run --model cut --prompt x
+
+# A count that is none.
+fails 2 '--max-tokens: "-3" is not above zero' outrider run --model stories.gguf --prompt x --max-tokens -3
+equals 2 "$(wc -l <err.txt)"
+fails 2 '--context: "0" is not above zero' outrider run --model stories.gguf --prompt x --context 0
+
 fails 1 'top_p' outrider run --model stories.gguf --prompt x --temperature 1 --top-p 2
 fails 1 'amd64' outrider run --model stories.gguf --prompt x --isa amd64
 fails 1 'nowhere.gguf' outrider run --model nowhere.gguf --prompt x

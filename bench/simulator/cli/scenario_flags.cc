@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "bench/simulator/cli/parse.h"
+#include "common/base/program.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -149,13 +150,13 @@ void ScenarioFlags::AddTo(CLI::App& command) {
   add(kPolicy, "--batch", batch_nodes, "Nodes the draft runs at once");
   add(kPolicy, "--in-flight", batches, "Batches that the draft is asked for at a time");
   constexpr const char* kSessions = "Sessions";
-  add(kSessions, "--sessions", sessions, "Devices of one server")->check(CLI::PositiveNumber);
+  add(kSessions, "--sessions", sessions, "Devices of one server")->check(AboveZero());
   add(kSessions, "--keys", keys,
       "Whose they are: so many of the first key, so many of the next, as in 1,7; each its own");
   add(kSessions, "--greedy", greedy,
       "The first one wants 63 nodes a pass, and its batches take so long");
   add(kSessions, "--stagger", stagger_ms, "From one's start to the next one's, ms");
-  add(kSessions, "--tokens", tokens, "Tokens of a reply")->check(CLI::PositiveNumber);
+  add(kSessions, "--tokens", tokens, "Tokens of a reply")->check(AboveZero());
   add(kSessions, "--temperature", temperature,
       "Above 0: sampled by the real Chooser, from made-up logits of a small vocabulary");
   add(kSessions, "--seed", seed, "Of all chance");

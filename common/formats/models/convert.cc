@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/base/interrupt.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/formats/containers/gguf_writer.h"
@@ -113,6 +114,7 @@ class TensorConverter {
       OUTRIDER_RETURN_IF_ERROR(writer.Write(band_));
       OUTRIDER_RETURN_IF_ERROR(recorder.Add(out, band_));
       progress(band_.size(), job_.tensor->name);
+      if (Interrupted()) return absl::CancelledError("interrupted; nothing is written");
     }
     return absl::OkStatus();
   }

@@ -34,6 +34,7 @@ using ConvertProgress = std::function<void(uint64_t bytes, std::string_view tens
 uint64_t ConvertedBytes(const ModelFile& model, const ConvertOptions& options);
 
 // InvalidArgument names the tensor: a type we cannot read, or a value the new type cannot hold.
+// Cancelled once Interrupted().
 absl::Status Convert(const ModelFile& model, const std::string& out_path,
                      const ConvertOptions& options, const ConvertProgress& progress);
 
