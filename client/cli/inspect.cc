@@ -7,6 +7,7 @@
 #include "client/cli/command.h"
 #include "client/cli/model_summary.h"
 #include "common/base/status.h"
+#include "common/formats/models/exits_file.h"
 #include "nlohmann/json.hpp"
 
 namespace outrider {
@@ -17,14 +18,24 @@ struct InspectFlags {
   bool json = false;
 };
 
+// As ASCII, since a terminal may obey other bytes of a file's.
+std::string Dump(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void Print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
 absl::Status Inspect(const InspectFlags& flags) {
+  // Exits are no model, but lie beside models under names like theirs.
+  if (const auto exits = ReadExits(flags.model); exits.ok()) {
+    Print(flags.json ? Dump(ToJson(*exits, flags.model)) : ToTable(*exits, flags.model));
+    return absl::OkStatus();
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
   OUTRIDER_ASSIGN_OR_RETURN(const ModelSummary summary, Summarize(*model, flags.model));
-  const std::string text =
-      flags.json
-          ? ToJson(summary).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
-          : ToTable(summary);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  Print(flags.json ? Dump(ToJson(summary)) : ToTable(summary));
   return absl::OkStatus();
 }
 
@@ -34,9 +45,11 @@ void AddInspectCommand(CLI::App& app, CommandBody& chosen) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command = app.add_subcommand(
       "inspect",
-      "Say what a model is: shape, sizes by type and layer, tokenizer, estimated memory");
+      "Say what a model is: shape, sizes by type and layer, tokenizer, memory; and whether it runs "
+      "here, how fast, and with which drafts and exits of its folder");
   command->footer(
-      "Only metadata is read, so this is instant for a file of any size.\n"
+      "Only metadata is read, so this takes a second for a file of any size. A file of exits is "
+      "described too.\n"
       "  outrider inspect qwen2.5-0.5b-q4_k_m.gguf\n"
       "  outrider inspect ./Llama-3.2-1B --json | jq .memory");
   command->add_option("model", flags->model, "A .gguf file or a Hugging Face directory")

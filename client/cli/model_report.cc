@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "client/cli/model_summary.h"
+#include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
 #include "common/text/fingerprint.h"
@@ -23,8 +24,9 @@ std::string RightAligned(const std::string& text, size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
+// Values may come from a file, and a terminal obeys some bytes.
 void Line(std::string& out, std::string_view label, const std::string& value) {
-  out += Concat("  ", Padded(std::string(label), kLabelWidth), value, "\n");
+  out += Concat("  ", Padded(std::string(label), kLabelWidth), Harmless(value), "\n");
 }
 
 std::string_view Describe(Activation activation) {
@@ -138,7 +140,7 @@ void AppendLayers(std::string& out, const std::vector<LayerSummary>& layers) {
     const LayerSummary& layer = layers[first];
     const std::string name =
         last == first ? layer.name : Concat(layer.name, " .. ", layers[last].name);
-    out += Concat("  ", Padded(name, 22), RightAligned(HumanBytes(layer.bytes), 11),
+    out += Concat("  ", Padded(Harmless(name), 22), RightAligned(HumanBytes(layer.bytes), 11),
                   RightAligned(Concat(layer.tensor_count), 10), "   ", TypeNames(layer.types),
                   last == first ? "" : "   each", "\n");
     first = last + 1;
@@ -159,6 +161,37 @@ void AppendTokenizer(std::string& out, const TokenizerSummary& tokenizer) {
   }
   Line(out, "chat templates", templates.empty() ? "none" : templates);
   Line(out, "fingerprint", FingerprintDigits(tokenizer.fingerprint));
+}
+
+std::string Listed(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += Concat(list.empty() ? "" : ", ", name);
+  return list.empty() ? "none in its folder" : list;
+}
+
+void AppendProspects(std::string& out, const ModelProspects& prospects) {
+  out += "on this machine\n";
+  Line(out, "runs", prospects.why_not.empty() ? "yes" : Concat("no: ", prospects.why_not));
+  if (prospects.why_not.empty()) {
+    Line(out, "types",
+         prospects.slow_types.empty()
+             ? "all have kernels: as fast as memory gives their bytes"
+             : Concat(prospects.slow_types,
+                      " decoded anew for every product: tens of times slower than the others"));
+    Line(out, "memory",
+         Concat(HumanBytes(prospects.available_bytes), " to be had",
+                prospects.fits() ? ""
+                                 : ": less than the model takes; `outrider plan` tells what "
+                                   "comes of it with the rest on flash"));
+    if (prospects.slow_types.empty() && prospects.fits()) {
+      Line(out, "speed",
+           Concat("at most ", Fixed(prospects.tokens_per_second(), 1),
+                  " tokens/s: ", HumanBytes(prospects.pass_bytes), " a token, of ",
+                  HumanBytes(static_cast<uint64_t>(prospects.bytes_per_second)), " a second"));
+    }
+  }
+  Line(out, "drafts", Listed(prospects.drafts));
+  Line(out, "exits", Listed(prospects.exits));
 }
 
 void AppendMemory(std::string& out, const MemoryEstimate& memory) {
@@ -227,6 +260,7 @@ std::string ToTable(const ModelSummary& summary) {
     out += "tokenizer\n  none in these files\n";
   }
   AppendMemory(out, summary.memory);
+  AppendProspects(out, summary.prospects);
   return out;
 }
 
@@ -266,7 +300,55 @@ nlohmann::ordered_json ToJson(const ModelSummary& summary) {
         {"kv_tokens", summary.memory.kv_tokens}}},
   };
   if (summary.tokenizer) json["tokenizer"] = TokenizerToJson(*summary.tokenizer);
+  const ModelProspects& prospects = summary.prospects;
+  json["prospects"] = {{"runs", prospects.why_not.empty()},
+                       {"why_not", prospects.why_not},
+                       {"slow_types", prospects.slow_types},
+                       {"available_bytes", prospects.available_bytes},
+                       {"pass_bytes", prospects.pass_bytes},
+                       {"bytes_per_second", prospects.bytes_per_second},
+                       {"tokens_per_second_max", prospects.tokens_per_second()},
+                       {"drafts", prospects.drafts},
+                       {"exits", prospects.exits}};
   return json;
+}
+
+std::string ToTable(const TrainedExits& exits, const std::string& path) {
+  const ExitsTarget& target = exits.target;
+  std::string out = Concat(path, "\n");
+  Line(out, "exits", Concat(exits.exits.size(), ", of type ", Name(exits.type)));
+  Line(out, "of the model", target.name);
+  Line(out, "with",
+       Concat(target.layer_count, " layers, width ", target.embedding_length, ", ",
+              target.vocabulary_size, " tokens"));
+  Line(out, "content hash", FingerprintDigits(target.content_hash));
+  for (const TrainedExit& exit : exits.exits) {
+    Line(out, Concat("layer ", exit.layer),
+         Concat("rank ", exit.rank, exit.greedy ? ", calibrated for greedy" : "",
+                exit.sampled ? ", calibrated for sampling" : ""));
+  }
+  Line(out, "candidates", Concat(exits.frequent_tokens.size(), " frequent tokens"));
+  return out;
+}
+
+nlohmann::ordered_json ToJson(const TrainedExits& exits, const std::string& path) {
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  for (const TrainedExit& exit : exits.exits) {
+    layers.push_back({{"layer", exit.layer},
+                      {"rank", exit.rank},
+                      {"greedy", exit.greedy.has_value()},
+                      {"sampled", exit.sampled.has_value()}});
+  }
+  return {{"path", path},
+          {"exits", std::move(layers)},
+          {"type", Name(exits.type)},
+          {"frequent_tokens", exits.frequent_tokens.size()},
+          {"target",
+           {{"name", exits.target.name},
+            {"content_hash", FingerprintDigits(exits.target.content_hash)},
+            {"embedding_length", exits.target.embedding_length},
+            {"layer_count", exits.target.layer_count},
+            {"vocabulary_size", exits.target.vocabulary_size}}}};
 }
 
 }  // namespace outrider

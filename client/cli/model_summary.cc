@@ -122,6 +122,10 @@ absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string
   summary.layers = SummarizeLayers(model);
   OUTRIDER_ASSIGN_OR_RETURN(summary.tokenizer, SummarizeTokenizer(model));
   summary.memory = EstimateMemory(summary);
+  const uint64_t needed = summary.memory.weight_bytes + summary.memory.kv_bytes;
+  const std::optional<uint64_t> fingerprint =
+      summary.tokenizer ? std::optional(summary.tokenizer->fingerprint) : std::nullopt;
+  summary.prospects = FindProspects(model, path, needed, fingerprint);
   return summary;
 }
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cli/model_prospects.h"
+#include "common/formats/models/exits_file.h"
 #include "common/formats/models/hyperparameters.h"
 #include "common/formats/models/model_file.h"
 #include "common/formats/tensors/tensor_type.h"
@@ -58,6 +60,7 @@ struct ModelSummary {
   std::vector<LayerSummary> layers;  // in execution order
   std::optional<TokenizerSummary> tokenizer;
   MemoryEstimate memory;
+  ModelProspects prospects;
 };
 
 // A tokenizer that cannot be read is an error; a model without one is not.
@@ -65,5 +68,9 @@ absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string
 
 std::string ToTable(const ModelSummary& summary);
 nlohmann::ordered_json ToJson(const ModelSummary& summary);
+
+// Of a file of exits at `path`.
+std::string ToTable(const TrainedExits& exits, const std::string& path);
+nlohmann::ordered_json ToJson(const TrainedExits& exits, const std::string& path);
 
 }  // namespace outrider

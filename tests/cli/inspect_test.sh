@@ -24,6 +24,32 @@ assert summary["tokenizer"]["token_count"] == 512
 PYTHON
 equals "$(outrider inspect stories.gguf --json)" "$(OUTRIDER_JSON=1 outrider inspect stories.gguf)"
 
+# What becomes of it here, and what of its folder goes with it.
+contains "$table" 'runs            yes'
+contains "$table" 'all have kernels'
+contains "$table" 'tokens/s'
+contains "$(outrider inspect "$DATA/models/t5")" 'runs            no: '
+mkdir folder
+"$TOOLS/random_model" 2m q8_0 folder/other.gguf
+outrider convert stories.gguf --out folder/draft.gguf --type q4_0 >/dev/null
+cp stories.gguf folder/target.gguf
+"$TOOLS/identity_exits" folder/target.gguf folder/target.exits.gguf 200
+contains "$(outrider inspect folder/target.gguf)" 'drafts          draft.gguf'
+contains "$(outrider inspect folder/target.gguf)" 'exits           target.exits.gguf'
+contains "$(outrider inspect folder/target.exits.gguf)" 'of the model    stories260k'
+outrider inspect folder/target.exits.gguf --json | python3 -c 'import json, sys; assert json.load(sys.stdin)["target"]["layer_count"] == 5'
+
+# What files say of themselves cannot steer a terminal.
+python3 - <<'PYTHON'
+data = open("stories.gguf", "rb").read()
+assert data.count(b"stories260k") == 1
+open("escape.gguf", "wb").write(data.replace(b"stories260k", b"\x1b[2Jabc\xc2\x9b1m"))
+PYTHON
+contains "$(outrider inspect escape.gguf)" '(\x1b[2Jabc\xc2\x9b1m)'
+equals '' "$(outrider inspect escape.gguf --json | tr -d '\n -~')"
+"$OUTRIDER" run --model escape.gguf --prompt x --max-tokens 1 --verbose >/dev/null 2>err.txt
+equals '' "$(tr -d '\n -~' <err.txt)"
+
 fails 1 'nothing.gguf: ' outrider inspect nothing.gguf
 head -c 1000 stories.gguf >short.gguf
 fails 1 'short.gguf: ' outrider inspect short.gguf
