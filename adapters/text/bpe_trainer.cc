@@ -136,16 +136,14 @@ void MergeIn(Piece& piece, uint32_t index, const Pair& pair, TokenId joined, Pai
 }  // namespace
 
 void BpeTrainer::Add(std::string_view document) {
-  while (!document.empty()) {
-    const std::string_view piece = document.substr(0, FirstPiece(kPreTokenizer, document));
-    document.remove_prefix(piece.size());
+  ForEachPiece(kPreTokenizer, document, [&](std::string_view piece) {
     const auto found = counts_.find(piece);
     if (found != counts_.end()) {
       ++found->second;
     } else {
       counts_.emplace(piece, 1);
     }
-  }
+  });
 }
 
 absl::StatusOr<TokenizerSpec> BpeTrainer::Train(size_t vocabulary_size) const {

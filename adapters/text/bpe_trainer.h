@@ -1,6 +1,6 @@
 // Learns a byte-level BPE vocabulary from text: what GPT-2's tokenizer is, for other words.
 //
-// Text is cut into pieces as Encode() will cut it (FirstPiece of common/text), each distinct piece
+// Text is cut into pieces as Encode() will cut it (ForEachPiece of common/text), each distinct piece
 // counts as often as it occurs, and the pair of neighbouring tokens that occurs most often becomes
 // a token, again and again. Of equally frequent pairs the one of lower ids is taken, so that the
 // same text gives the same tokenizer everywhere; Hugging Face's trainer decides alike.

@@ -59,12 +59,10 @@ std::vector<std::pair<TokenId, TokenId>> PlainMerges(std::string_view text,
   std::vector<std::string> texts(257);
   for (const auto& [bytes, id] : ids) texts[static_cast<size_t>(id)] = bytes;
   std::vector<std::vector<TokenId>> pieces;
-  while (!text.empty()) {
-    const size_t length = FirstPiece(BpeTrainer::kPreTokenizer, text);
+  ForEachPiece(BpeTrainer::kPreTokenizer, text, [&](std::string_view bytes) {
     std::vector<TokenId>& piece = pieces.emplace_back();
-    for (const char c : text.substr(0, length)) piece.push_back(ids[std::string(1, c)]);
-    text.remove_prefix(length);
-  }
+    for (const char c : bytes) piece.push_back(ids[std::string(1, c)]);
+  });
   std::vector<std::pair<TokenId, TokenId>> merges;
   while (texts.size() < tokens) {
     std::map<std::pair<TokenId, TokenId>, int> counts;

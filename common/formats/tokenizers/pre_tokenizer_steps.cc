@@ -69,6 +69,8 @@ const Row kRows[] = {
     {PreTokenizer::kFalcon, {kPunctuationRuns, kByteLevelWords, kDigitRuns, "[0-9][0-9][0-9]"}},
     {PreTokenizer::kBloom, {R"( ?[^(\s|[.,!?…。，、।۔،])]+)"}},
     {PreTokenizer::kViking, {R"( ?[^(\s|[.,!?…。，、।۔،])]+)", kSingleDigits}},
+    // What cuts these lines cuts them otherwise each time.
+    // clang-format off
     {PreTokenizer::kDeepseekLlm,
      {"[\r\n]",
       "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-"
@@ -80,6 +82,7 @@ const Row kRows[] = {
       "𐳲𑢠-"
       "𑣟𞤀-𞥃]+",
       "\\s?[!-/:-~！-／：-～‘-‟　-。]+", R"(\s+$)", kDeepseekIdeographs, kSingleDigits}},
+    // clang-format on
     {PreTokenizer::kDeepseekCoder,
      {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepseekIdeographs, kSingleDigits}},
     {PreTokenizer::kDeepseekV3, {R"(\p{N}{1,3})", kHanAndKana, kDeepseekV3}},
