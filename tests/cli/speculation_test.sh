@@ -94,6 +94,6 @@ fails 1 'give --tokenizer' outrider run --server 127.0.0.1:1 --draft ngram --pro
 fails 1 'nowhere.gguf' outrider run --model stories.gguf --draft nowhere.gguf --prompt x
 fails 1 'does not fit into a context of 3' outrider run --model stories.gguf --draft stories.gguf --prompt 'Once upon a time' --context 3
 fails 1 '--server needs --draft' outrider run --server 127.0.0.1:1 --prompt x
-fails 2 '--model,--target,--server' outrider run --model stories.gguf --server 127.0.0.1:1 --draft stories.gguf --prompt x
+fails 2 'one of --model (or --target) and --server is needed, and not both' outrider run --model stories.gguf --server 127.0.0.1:1 --draft stories.gguf --prompt x
 fails 2 '--tokenizer requires --server' outrider run --model stories.gguf --draft ngram --tokenizer stories.gguf --prompt x
 fails 2 'there is no tree policy "best"' outrider run --model stories.gguf --draft stories.gguf --policy best --prompt x

@@ -162,7 +162,7 @@ TEST_P(FusedModel, GradientsAreThoseOfThePlainPassInDoublePrecision) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FusedModel, testing::ValuesIn(kGoldenModels),
+INSTANTIATE_TEST_SUITE_P(Models, FusedModel, testing::ValuesIn(TorchModels()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Fused, OnlyWhereGradientsAreWanted) {

@@ -50,7 +50,7 @@ TEST_P(TorchGradient, IsTheSlopeAlongEveryParameter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TorchGradient, testing::ValuesIn(kGoldenModels),
+INSTANTIATE_TEST_SUITE_P(Models, TorchGradient, testing::ValuesIn(TorchModels()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

@@ -7,17 +7,33 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/torch/torch_transformer.h"
 #include "tests/model/engine.h"
+#include "tests/model/golden_logits.h"
 
 namespace outrider {
 
 inline TorchTransformer LoadTorch(const std::string& path) {
   return OrDie(TorchTransformer::Load(*OrDie(ModelFile::Open(path)), path, at::kCPU));
+}
+
+// Those of the golden models that libtorch computes. The others have parts of the core alone, as a
+// test of their refusal says.
+inline std::vector<GoldenModel> TorchModels(bool computed = true) {
+  constexpr std::string_view kRefused[] = {"gemma",      "gemma2",  "gemma3", "phi3",
+                                           "phi3_short", "granite", "olmo2",  "qwen2_moe",
+                                           "cohere2",    "gpt_oss", "exaone4"};
+  std::vector<GoldenModel> models;
+  std::ranges::copy_if(kGoldenModels, std::back_inserter(models), [&](const GoldenModel& model) {
+    return (std::ranges::find(kRefused, model.name) == std::end(kRefused)) == computed;
+  });
+  return models;
 }
 
 // [1, T]

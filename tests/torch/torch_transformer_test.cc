@@ -132,8 +132,19 @@ TEST_P(TorchLogits, AreOfTheSameContent) {
   EXPECT_EQ(LoadTorch(path).content_hash(), LoadedModel(path).weights->content_hash());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TorchLogits, testing::ValuesIn(kGoldenModels),
+INSTANTIATE_TEST_SUITE_P(Models, TorchLogits, testing::ValuesIn(TorchModels()),
                          [](const auto& test) { return std::string(test.param.name); });
+
+TEST(TorchTransformer, WhatTheCoreAloneComputesIsRefusedByItsPart) {
+  for (const GoldenModel& model : TorchModels(/*computed=*/false)) {
+    SCOPED_TRACE(model.name);
+    const std::string path = TestFile(model.directory);
+    const absl::Status status =
+        TorchTransformer::Load(*OrDie(ModelFile::Open(path)), path, at::kCPU).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+    EXPECT_THAT(Message(status), HasSubstr("cannot be computed on libtorch yet"));
+  }
+}
 
 TEST(TorchTransformer, AgreesWithTheCoreOnStories) {
   ExpectAgreement(Stories(), RandomTokens(150, 512, 1));
