@@ -296,7 +296,8 @@ std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view
     }
   }
   const auto [stem, suffix] = SplitSuffix(hf_name);
-  return FirstOf(FamilyOf(architecture), [&](const Rule& rule) -> std::optional<HfTarget> {
+  const auto target_of = [&, stem = stem,
+                          suffix = suffix](const Rule& rule) -> std::optional<HfTarget> {
     const bool whole = IsWhole(rule);
     if (!whole && suffix.empty()) return std::nullopt;
     const std::optional<Numbers> numbers = Match(WithoutMark(rule.hf), whole ? hf_name : stem);
@@ -305,20 +306,22 @@ std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view
     std::string name = Fill(rule.gguf, *numbers);
     if (rule.transform != kVector) name += whole ? ".weight" : suffix;
     return HfTarget{std::move(name), TransformFor(rule, architecture, suffix), numbers->expert};
-  });
+  };
+  return FirstOf(FamilyOf(architecture), target_of);
 }
 
 std::string UsualHfName(Architecture architecture, std::string_view gguf_name) {
   const Family family = FamilyOf(architecture);
   const auto [stem, suffix] = SplitSuffix(gguf_name);
-  const auto name = FirstOf(family, [&](const Rule& rule) -> std::optional<std::string> {
+  const auto name_by = [&, stem = stem,
+                        suffix = suffix](const Rule& rule) -> std::optional<std::string> {
     if (rule.gguf.empty() || IsWhole(rule)) return std::nullopt;
     const std::optional<Numbers> numbers = Match(rule.gguf, stem);
     if (!numbers) return std::nullopt;
     const std::string_view prefix = rule.gguf == "output" ? "" : family.prefix;
     return Concat(prefix, Fill(rule.hf, *numbers), suffix);
-  });
-  return name.value_or(std::string(gguf_name));
+  };
+  return FirstOf(family, name_by).value_or(std::string(gguf_name));
 }
 
 }  // namespace outrider
