@@ -117,7 +117,7 @@ class FallbackVerifier::Question final : public Verifier::Listener {
 
 FallbackVerifier::FallbackVerifier(std::unique_ptr<Verifier> server,
                                    std::unique_ptr<Verifier> device, Options options)
-    : options_(std::move(options)),
+    : options_(options),
       place_(options_.begins_at_device ? Place::kDevice : Place::kServer),
       patience_(FromMilliseconds(0)),
       device_pass_ms_(std::chrono::duration<double, std::milli>(options_.device_pass).count()),

@@ -10,7 +10,6 @@ namespace outrider::words {
 namespace {
 
 using character::kCaseless;
-using character::kDigit;
 using character::kLetter;
 using character::kLower;
 using character::kMark;

@@ -286,7 +286,8 @@ std::optional<float> CustomaryAttentionScale(const Hyperparameters& model) {
       (model.architecture == Architecture::kGemma2 && model.block_count == 46) ||
       (model.architecture == Architecture::kGemma3 && model.block_count == 62);
   if (!shares_embedding) return std::nullopt;
-  return InverseRoot(model.embedding_length / model.head_count[0]);
+  const uint32_t share = model.embedding_length / model.head_count[0];
+  return InverseRoot(share);
 }
 
 float InverseRoot(double number) {
