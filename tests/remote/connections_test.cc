@@ -263,7 +263,7 @@ TEST_F(ConnectionsTest, WhoTriesOneKeyAfterTheOtherIsHungUpOn) {
 TEST_F(ConnectionsTest, ADeviceIsNotHungUpOn) {
   Start({"--overhead-bytes", "4096", "--message-memory", "4096"});
   const auto verifier = OrDie(RemoteVerifier::Connect(server_->address(), {}));
-  for (int i = 0; i < 80; ++i) {
+  for (int i = 0; i < 120; ++i) {
     SessionOptions options;
     options.prompt = TheTokenizer().Encode("Once upon a time");
     options.stops.max_tokens = 200;
