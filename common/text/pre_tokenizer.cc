@@ -329,10 +329,12 @@ bool Always(std::string_view /*rest*/) {
   return true;
 }
 
-// \b behind a digit. To Oniguruma the numerals of Latin-1 (one half) are word characters too.
+// \b behind a digit. To Oniguruma the numerals of Latin-1 (one half) are word characters too, and
+// the joiners (U+200C, U+200D) are none.
 bool NoWordGoesOn(std::string_view rest) {
   if (rest.empty()) return true;
   const char32_t next = DecodeAt(rest, 0).code;
+  if (next == 0x200c || next == 0x200d) return true;
   return !IsWordCharacter(next) && !(next < 0x100 && ClassOf(next) == character::kNumeral);
 }
 

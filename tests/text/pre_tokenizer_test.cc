@@ -83,6 +83,7 @@ TEST(PreTokenizer, DigitsAreCountedFromTheRightWhereModelsReadThemSo) {
   EXPECT_THAT(Pieces(Rules::kAfmoe, "1234567"), ElementsAre("1", "234", "567"));
   EXPECT_THAT(Pieces(Rules::kSuperBpe, "a 1234 b"), ElementsAre("a ", "1", "234", " b"));
   EXPECT_THAT(Pieces(Rules::kTinyAya, "1234 5678x"), ElementsAre("1", "234", " ", "567", "8", "x"));
+  EXPECT_THAT(Pieces(Rules::kTinyAya, "1234\u200d"), ElementsAre("1", "234", "\u200d"));
 }
 
 TEST(PreTokenizer, NoneIsOnePiece) {
