@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <string_view>
 
 #include "common/base/status.h"
@@ -131,6 +132,7 @@ absl::StatusOr<ModelSpec> ModelSpec::From(const ModelFile& model, const std::str
   if (model.tensors().empty()) {
     return InvalidArgument(path, ": holds a vocabulary and no weights; it cannot be run");
   }
+  spec.file = std::filesystem::path(path).lexically_normal().filename().string();
   for (const ModelTensor& tensor : model.tensors()) {
     spec.numerics_version = std::max(spec.numerics_version, NumericsVersionOf(tensor.type));
   }
