@@ -319,7 +319,6 @@ TEST(HyperparametersFromConfig, WhatDoesNotRunYetIsToldWithThePartThatIsMissing)
                                    {"granitemoehybrid", "Mamba"},
                                    {"gemma3n", "embeddings of their own"},
                                    {"gemma4", "embeddings of their own"},
-                                   {"gpt_oss", "take its GGUF file"},
                                    {"ministral3", "grow with their position"},
                                    {"gemma3", "images"}}) {
     const absl::Status status = Refusal(kLlama, Concat(R"("model_type":")", type, "\""));
