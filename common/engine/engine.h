@@ -59,6 +59,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/monotonic_time.h"
+#include "common/engine/tree_pruning.h"
 #include "common/formats/models/exits_file.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/model/exits/exit_guess.h"
@@ -77,6 +78,14 @@ namespace outrider {
 // Never given twice by one engine.
 enum class SequenceId : uint64_t {};
 
+// Which rows of a walk the head is asked about; what is chosen is the same. Engines on the host's
+// processor have the choice, others ask for all.
+enum class Projection : uint8_t {
+  kAuto,  // whichever is sooner, as measured (projection_choice.h)
+  kAll,   // all of them, at once
+  kPath,  // those on the way down, and likely ones below them
+};
+
 // How much an engine is made for.
 struct EngineOptions {
   uint32_t context_length = 0;      // of one sequence; 0: what the model was made for
@@ -85,6 +94,7 @@ struct EngineOptions {
   uint32_t row_count_max = 256;     // of one run
   uint32_t encoder_length_max = 0;  // rows of an encoder that a sequence hears; 0: it hears none
   uint64_t kv_bytes = 0;            // of sequence memory; 0: all sequences at their longest
+  Projection projection = Projection::kAuto;
 };
 
 // As they are, but for what was left open, filled in. InvalidArgument when they contradict the
@@ -149,6 +159,21 @@ uint32_t CountEncoderRows(std::span<const float> states, const ModelSpec& spec,
 // chooser's vocabulary may be larger or smaller than the model's, by padding: what the model lacks
 // cannot be chosen, what the chooser lacks is not looked at.
 
+// What becomes of nodes whose chances look small to exits (tree_pruning.h).
+enum class Pruning : uint8_t {
+  kOff,    // nothing
+  kWatch,  // nothing, but it is found out what kOn would have come to
+  kOn,     // they are taken out of the layers to come, and count as never drafted
+};
+
+// What came of that, of one walk.
+struct Pruned {
+  uint32_t node_count = 0;  // that were taken out, or would have been
+  // What that spares of the run, or would have: a row in all layers is 1.
+  float rows = 0;
+  uint32_t lost_count = 0;  // nodes on the way to the outcome that would have been taken out
+};
+
 // Walks down a tree by the chooser's choices (tokens/outcome.h). Row `root_row` is the root's, and
 // the next ones are those of `nodes` in order.
 struct TreeWalk {
@@ -158,9 +183,14 @@ struct TreeWalk {
   const TokenHistory* history;               // up to the root and with it
   std::span<const TokenId> candidates = {};  // what exits are to look among besides
   bool is_guessed = true;                    // by the exits that are attached
+  // By the same ones, and an engine on the host's processor; others leave all nodes where they are.
+  // Of a run where nodes may be taken out no hidden states are asked, nor anything else of those
+  // nodes.
+  Pruning pruning = Pruning::kOff;
 
   absl::Status status = {};
   Outcome outcome = {};
+  Pruned pruned = {};
 };
 
 // The first `count` tokens in the chooser's order, after one row.
@@ -213,6 +243,7 @@ struct ExitOptions {
   ExitScope scope = ExitScope::kCandidates;
   // Of TreeWalk::candidates, of all walks of a run together; more are left out.
   uint32_t candidate_count_max = 256;
+  TreePruning::Options pruning = {};
 };
 
 class Engine {
@@ -252,7 +283,8 @@ class Engine {
   // The first `chain_count` rows of the last run's chain are committed, and then the nodes in the
   // slots `path`, from below the chain's end downwards: a path only below the whole chain. Nodes
   // below its last one (or, without a path, below the whole chain) hang below the new end of the
-  // chain from now on; all others are dropped.
+  // chain from now on; all others are dropped. Nodes that were taken out of their run (Pruning) are
+  // in no path, and in no tree that grows from run to run.
   virtual void Commit(SequenceId sequence, uint32_t chain_count,
                       std::span<const uint32_t> path) = 0;
   virtual void DropNodes(SequenceId sequence) = 0;

@@ -14,7 +14,8 @@ using std::chrono::milliseconds;
 TEST(RowWorth, ARowIsWorthTheTextThatItDelays) {
   RowWorth worth;
   EXPECT_EQ(worth.LeastChance(0.001), 0);
-  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 25);  // 500 tokens a second
+  for (int i = 0; i < 100; ++i)
+    worth.Ran(milliseconds(50), milliseconds(40), 25);  // 500 tokens a second
   EXPECT_NEAR(worth.LeastChance(0.001), RowWorth::kMargin * 0.5, 1e-9);
   EXPECT_NEAR(worth.LeastChance(0.0001), RowWorth::kMargin * 0.05, 1e-9);
   EXPECT_EQ(worth.LeastChance(0), 0);
@@ -22,9 +23,9 @@ TEST(RowWorth, ARowIsWorthTheTextThatItDelays) {
 
 TEST(RowWorth, ANightWithoutAnybodySaysNothingOfTheMorning) {
   RowWorth worth;
-  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 25);
-  worth.Ran(hours(10), 25);
-  for (int i = 0; i < 64; ++i) worth.Ran(milliseconds(50), 25);
+  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), milliseconds(40), 25);
+  worth.Ran(hours(10), milliseconds(40), 25);
+  for (int i = 0; i < 64; ++i) worth.Ran(milliseconds(50), milliseconds(40), 25);
   EXPECT_NEAR(worth.LeastChance(0.001), RowWorth::kMargin * 0.5, 0.02);
 }
 

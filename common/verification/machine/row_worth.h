@@ -22,7 +22,7 @@
 #include <chrono>
 
 #include "common/base/monotonic_time.h"
-#include "common/speculation/costs/recent_median.h"
+#include "common/base/recent_median.h"
 
 namespace outrider {
 
@@ -31,9 +31,11 @@ class RowWorth {
   // What a node has to promise of what its row costs.
   static constexpr double kMargin = 1.15;
 
-  // A run begins, so long after the one before it, which has committed so many tokens.
-  void Ran(Duration since_before, double tokens) {
-    seconds_.Add(std::chrono::duration<double>(std::min(since_before, kPauseMax)).count());
+  // A run begins, so long after the one before it, which took `run_time` and has committed so many
+  // tokens.
+  void Ran(Duration since_before, Duration run_time, double tokens) {
+    const Duration time = std::min(since_before, run_time + kPauseMax);
+    seconds_.Add(std::chrono::duration<double>(time).count());
     tokens_.Add(tokens);
   }
 
