@@ -14,7 +14,7 @@ import pathlib
 import sys
 
 from tokenizers import Regex, pre_tokenizers
-from tokenizer_strings import all_strings
+from tokenizer_strings import all_strings, varint
 
 CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 LEAD = r"[^\r\n\p{L}\p{N}]?"
@@ -113,15 +113,6 @@ def pre_tokenizer(name):
 def cut_strings():
     strings = [raw.decode("utf-8", errors="replace") for raw in all_strings()]
     return [text for i, text in enumerate(strings) if i % 3 == 0 and len(strings[i].encode()) <= 400]
-
-
-def varint(value):
-    out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def main():

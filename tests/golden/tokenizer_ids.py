@@ -17,7 +17,7 @@ import pathlib
 import sys
 
 import tiktoken
-from tokenizer_strings import all_strings
+from tokenizer_strings import all_strings, varint
 from tiktoken.load import load_tiktoken_bpe
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram
@@ -145,15 +145,6 @@ def t5(data):
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", model.trainer_spec.eos_id)])
     add_pieces(tokenizer, model)
     return tokenizer
-
-
-def varint(value):
-    out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def main():

@@ -349,3 +349,13 @@ def all_strings():
         for text in source():
             seen.setdefault(text if isinstance(text, bytes) else text.encode("utf-8"))
     return list(seen)
+
+
+def varint(value):
+    """How lengths and ids are written: LEB128."""
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
