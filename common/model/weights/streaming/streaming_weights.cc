@@ -1,10 +1,6 @@
 #include "common/model/weights/streaming/streaming_weights.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstring>
-#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -14,7 +10,6 @@
 #include "common/formats/models/content_parts.h"
 #include "common/formats/tensors/dequantize.h"
 #include "common/kernels/weight_matrix.h"
-#include "common/model/weights/streaming/stream_shape.h"
 
 namespace outrider {
 namespace {
@@ -31,36 +26,9 @@ uint64_t RoundUp(uint64_t bytes, uint64_t step) {
   return (bytes + step - 1) / step * step;
 }
 
-// The floats of a plan's vectors, one after another.
-absl::Status ReadVectors(const ModelFile& model, std::span<const VectorPart> parts,
-                         std::vector<std::byte>& out) {
-  for (const VectorPart& part : parts) {
-    const ModelTensor& tensor = *part.tensor;
-    std::vector<std::byte> stored(tensor.bytes);
-    std::vector<float> values(tensor.dims[0]);
-    OUTRIDER_RETURN_IF_ERROR(model.ReadRows(tensor, 0, 1, stored));
-    OUTRIDER_RETURN_IF_ERROR(Dequantize(tensor.type, stored, values));
-    const auto bytes = std::as_bytes(std::span(values).subspan(part.first, part.count));
-    out.insert(out.end(), bytes.begin(), bytes.end());
-  }
-  return absl::OkStatus();
-}
-
-void PutVectors(std::span<const VectorPart> parts, const std::byte* values, std::byte* slot) {
-  for (const VectorPart& part : parts) {
-    std::memcpy(slot + part.at, values, part.count * sizeof(float));
-    values += part.count * sizeof(float);
-  }
-}
-
 bool HasExperts(const ModelSpec& spec) {
   return std::ranges::any_of(
       spec.layers, [](const LayerSpec& layer) { return layer.feed_forward.router.has_value(); });
-}
-
-// All of one matrix's reads.
-size_t RouterBytes(std::span<const FlashRead> reads) {
-  return RoundUp(reads.front().part.bytes, kVectorAlignment);
 }
 
 // A router's bias would have to be kept beside it, and an expert's read with it.
@@ -133,101 +101,29 @@ absl::Status StreamingWeights::Plan(const ModelFile& model, const ModelSpec& spe
                                     const StreamOptions& options) {
   std::vector<const DirectFile*> files;
   for (const std::unique_ptr<DirectFile>& file : table_files_) files.push_back(file.get());
-  const LoadPlanner planner(model, spec);
-  const auto add = [&](std::span<const MatrixPart> matrices, std::span<const VectorPart> vectors,
-                       Unit unit) -> absl::Status {
-    for (const MatrixPart& part : matrices) {
-      OUTRIDER_RETURN_IF_ERROR(CheckRunnable(*part.tensor, path_));
-    }
-    OUTRIDER_ASSIGN_OR_RETURN(unit.reads, PlanReads(matrices, files, path_));
-    OUTRIDER_RETURN_IF_ERROR(outrider::ReadVectors(model, vectors, unit.vectors));
-    units_.push_back(std::move(unit));
-    return absl::OkStatus();
-  };
-  const uint32_t pinned = std::min(options.pinned_layer_count, spec.layer_count());
-  for (uint32_t n = 0; n < spec.layer_count(); ++n) {
-    Unit unit;
-    unit.plan = planner.Layer(n);
-    unit.is_pinned = IsPinnedLayer(n, pinned, spec.layer_count());
-    const auto& plan = std::get<LoadPlan<LayerWeights>>(unit.plan);
-    OUTRIDER_RETURN_IF_ERROR(add(std::vector(plan.matrices), std::vector(plan.vectors), unit));
-  }
-  Unit unit;
-  unit.plan = planner.Head();
-  unit.is_pinned = options.pins_head;
-  const auto& plan = std::get<LoadPlan<HeadWeights>>(unit.plan);
-  OUTRIDER_RETURN_IF_ERROR(add(std::vector(plan.matrices), std::vector(plan.vectors), unit));
-  if (HasExperts(spec)) {
-    OUTRIDER_ASSIGN_OR_RETURN(
-        experts_, ExpertPlaces::Plan(model, spec, files, path_, options.expert_place_count,
-                                     options.expert_eviction));
-  }
-  for (uint32_t u = 0; u < units_.size(); ++u) {
-    if (units_[u].is_pinned) continue;
-    KeepRouter(units_[u]);
-    units_[u].place = static_cast<uint32_t>(order_.size());
-    order_.push_back(u);
-    bytes_per_pass_ += ReadBytes(units_[u].reads);
-  }
+  OUTRIDER_RETURN_IF_ERROR(units_.Plan(model, spec, files, path_, options));
+  if (!HasExperts(spec)) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(
+      experts_, ExpertPlaces::Plan(model, spec, files, path_, options.expert_place_count,
+                                   options.expert_eviction));
   return absl::OkStatus();
-}
-
-// It is not read with its layer: it stays, so that it can be asked before that has landed.
-void StreamingWeights::KeepRouter(Unit& unit) {
-  const auto* const plan = std::get_if<LoadPlan<LayerWeights>>(&unit.plan);
-  if (plan == nullptr || plan->offsets.router.matrix.outputs == 0) return;
-  KeptRouter router = {.reads = {}, .weights = plan->offsets.router};
-  const auto at = reinterpret_cast<size_t>(router.weights.matrix.data);
-  const auto is_router = [&](const FlashRead& read) { return read.part.at == at; };
-  std::ranges::copy_if(unit.reads, std::back_inserter(router.reads), is_router);
-  std::erase_if(unit.reads, is_router);
-  for (FlashRead& read : router.reads) read.part.at = 0;
-  unit.router = std::move(router);
 }
 
 uint64_t StreamingWeights::PlaceBytesOfExpert(const ModelFile& model, const ModelSpec& spec) {
   return ExpertPlaces::PlaceBytes(model, spec);
 }
 
-size_t StreamingWeights::SlotBytes(const Unit& unit) {
-  return std::visit([](const auto& plan) { return plan.slot_bytes; }, unit.plan);
-}
-
 absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
-  size_t pinned_bytes = 0;
-  size_t slot_bytes = 0;
-  size_t router_bytes = 0;
-  for (const Unit& unit : units_) {
-    if (unit.router) router_bytes += RouterBytes(unit.router->reads);
-    const size_t bytes = RoundUp(SlotBytes(unit), kVectorAlignment);
-    if (unit.is_pinned) {
-      pinned_bytes += bytes;
-    } else {
-      slot_bytes = std::max(slot_bytes, bytes);
-    }
-  }
+  OUTRIDER_RETURN_IF_ERROR(units_.TakeMemory());
   slot_count_ = options.slot_count;
-  const auto slot_count = std::min<size_t>(slot_count_, order_.size());
-  OUTRIDER_ASSIGN_OR_RETURN(pinned_memory_, PageBuffer::Create(pinned_bytes));
+  const auto slot_count = std::min<size_t>(slot_count_, units_.order().size());
+  const size_t slot_bytes = units_.slot_bytes();
   OUTRIDER_ASSIGN_OR_RETURN(slot_memory_, PageBuffer::Create(slot_bytes * slot_count));
-  OUTRIDER_ASSIGN_OR_RETURN(router_memory_, PageBuffer::Create(router_bytes));
-  std::byte* at = pinned_memory_.bytes().data();
-  std::byte* router_at = router_memory_.bytes().data();
-  for (Unit& unit : units_) {
-    if (unit.router) {
-      unit.router->memory = router_at;
-      unit.router->weights.matrix.data = router_at;
-      router_at += RouterBytes(unit.router->reads);
-    }
-    if (!unit.is_pinned) continue;
-    unit.kept.memory = at;
-    at += RoundUp(SlotBytes(unit), kVectorAlignment);
-  }
   MutexLock lock(mu_);
   for (size_t i = 0; i < slot_count; ++i) {
     slots_.emplace_back().filled.memory = slot_memory_.bytes().data() + i * slot_bytes;
   }
-  memory_bytes_ = pinned_bytes + slot_bytes * slot_count + router_bytes;
+  memory_bytes_ = units_.memory_bytes() + slot_bytes * slot_count;
   if (experts_ == nullptr) return absl::OkStatus();
   OUTRIDER_RETURN_IF_ERROR(experts_->TakeMemory());
   memory_bytes_ += experts_->memory_bytes();
@@ -238,7 +134,7 @@ absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
 absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec& spec) {
   const LoadPlan<EntryWeights> plan = LoadPlanner(model, spec).Entry();
   std::vector<std::byte> vectors;
-  OUTRIDER_RETURN_IF_ERROR(outrider::ReadVectors(model, plan.vectors, vectors));
+  OUTRIDER_RETURN_IF_ERROR(ReadVectors(model, plan.vectors, vectors));
   size_t at = 0;
   for (const VectorPart& part : plan.vectors) {
     const auto* const values = reinterpret_cast<const float*>(vectors.data() + at);
@@ -246,7 +142,7 @@ absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec
     if (is_used) rope_freqs_.assign(values, values + part.count);
     at += part.count * sizeof(float);
   }
-  const bool in_head = spec.tied_embeddings && units_.back().is_pinned;
+  const bool in_head = spec.tied_embeddings && units_[units_.head()].is_pinned;
   uint64_t row_bytes_max = 0;
   const auto keep = [&](std::string_view name, std::optional<ModelTensor>& table) -> absl::Status {
     const ModelTensor* const tensor = model.Find(name);
@@ -274,7 +170,7 @@ absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec
 
 absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOptions& options) {
   uint64_t extent_bytes_max = 0;
-  for (const Unit& unit : units_) {
+  for (const StreamUnit& unit : units_.all()) {
     extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.reads));
     if (unit.router) {
       extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.router->reads));
@@ -298,7 +194,7 @@ absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOpt
 absl::Status StreamingWeights::ReadKept(const LoadProgress& progress) {
   uint64_t total = 0;
   std::vector<FlashLane::Fill> fills;
-  for (const Unit& unit : units_) {
+  for (const StreamUnit& unit : units_.all()) {
     if (unit.is_pinned) {
       fills.push_back({.id = kKept, .reads = unit.reads, .slot = unit.kept.memory});
     }
@@ -320,34 +216,23 @@ absl::Status StreamingWeights::ReadKept(const LoadProgress& progress) {
     done += ReadBytes(fills[count].reads);
     if (progress) progress(done, total, fills[count].reads.back().part.tensor->name);
   }
-  for (Unit& unit : units_) {
-    if (unit.is_pinned) Finish(unit, unit.kept);
+  for (StreamUnit& unit : units_.all()) {
+    if (unit.is_pinned) unit.Finish(unit.kept);
   }
   return absl::OkStatus();
 }
 
 // --- using ---
 
-// Its matrices have landed: the rest of it, and views.
-void StreamingWeights::Finish(const Unit& unit, Filled& filled) {
-  std::visit(
-      [&](const auto& plan) {
-        PutVectors(plan.vectors, unit.vectors.data(), filled.memory);
-        filled.weights = plan.In(filled.memory);
-      },
-      unit.plan);
-  if (unit.router) std::get<LayerWeights>(filled.weights).router = unit.router->weights;
-}
-
 absl::StatusOr<Lease<LayerWeights>> StreamingWeights::Acquire(LayerKey key) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Filled* const filled, AcquireUnit(key.layer));
+  OUTRIDER_ASSIGN_OR_RETURN(const FilledUnit* const filled, AcquireUnit(key.layer));
   return Lease<LayerWeights>(*this, key, std::get<LayerWeights>(filled->weights));
 }
 
 // The last that a run acquires whose rows are asked anything: all it has read is behind it.
 absl::StatusOr<Lease<HeadWeights>> StreamingWeights::Acquire(HeadKey key) {
   for (const FileWatch& watch : watches_) OUTRIDER_RETURN_IF_ERROR(watch.Check());
-  OUTRIDER_ASSIGN_OR_RETURN(const Filled* const filled, AcquireUnit(HeadUnit()));
+  OUTRIDER_ASSIGN_OR_RETURN(const FilledUnit* const filled, AcquireUnit(units_.head()));
   return Lease<HeadWeights>(*this, key, std::get<HeadWeights>(filled->weights));
 }
 
@@ -383,7 +268,7 @@ const Linear* StreamingWeights::RouterAhead(uint32_t layer) {
     MutexLock lock(mu_);
     if (!experts_->IsWorthGuessing(layer)) return nullptr;
   }
-  const Unit& unit = units_[layer];
+  const StreamUnit& unit = units_[layer];
   if (unit.router) return &unit.router->weights;
   return unit.is_pinned ? &std::get<LayerWeights>(unit.kept.weights).router : nullptr;
 }
@@ -395,11 +280,11 @@ void StreamingWeights::Guess(std::span<const WeightKey> keys) {
 
 uint32_t StreamingWeights::UnitOf(const WeightKey& key) const {
   const auto* const layer = std::get_if<LayerKey>(&key);
-  return layer != nullptr ? layer->layer : HeadUnit();
+  return layer != nullptr ? layer->layer : units_.head();
 }
 
-absl::StatusOr<const StreamingWeights::Filled*> StreamingWeights::AcquireUnit(uint32_t u) {
-  Unit& unit = units_[u];
+absl::StatusOr<const FilledUnit*> StreamingWeights::AcquireUnit(uint32_t u) {
+  StreamUnit& unit = units_[u];
   if (unit.is_pinned) return &unit.kept;
   const MonotonicTime begin = RealClock().Now();
   MutexLock lock(mu_);
@@ -423,7 +308,7 @@ absl::StatusOr<const StreamingWeights::Filled*> StreamingWeights::AcquireUnit(ui
   }
   slot.hand = Hand::kLent;
   slot.lease_count = 1;
-  Finish(unit, slot.filled);
+  unit.Finish(slot.filled);
   return &slot.filled;
 }
 
@@ -468,9 +353,9 @@ void StreamingWeights::ReadAhead() {
   for (uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (slot.hand != Hand::kFree) continue;
-    const uint32_t unit = order_[next_];
+    const uint32_t unit = units_.order()[next_];
     if (LentSlot(unit) != nullptr || IsInRing(unit)) return;
-    next_ = (next_ + 1) % static_cast<uint32_t>(order_.size());
+    next_ = (next_ + 1) % static_cast<uint32_t>(units_.order().size());
     slot.hand = Hand::kFilling;
     slot.is_wanted = true;
     slot.unit = unit;
@@ -550,44 +435,21 @@ void StreamingWeights::GiveUpPinned() {
   uint64_t wanted = to_give_up_.exchange(0);
   MutexLock lock(mu_);
   while (wanted > 0) {
-    const std::optional<uint32_t> unit = LargestPinned();
+    const std::optional<uint32_t> unit = units_.LargestPinned();
     if (!unit) return;
     wanted -= std::min<uint64_t>(wanted, Unpin(*unit));
   }
 }
 
-// So what becomes a slot is large enough for all that come after it.
-std::optional<uint32_t> StreamingWeights::LargestPinned() const {
-  std::optional<uint32_t> largest;
-  for (uint32_t u = 0; u < HeadUnit(); ++u) {
-    const Unit& unit = units_[u];
-    const auto& plan = std::get<LoadPlan<LayerWeights>>(unit.plan);
-    if (!unit.is_pinned || plan.offsets.router.matrix.outputs > 0) continue;
-    if (!largest || SlotBytes(unit) > SlotBytes(units_[*largest])) largest = u;
-  }
-  return largest;
-}
-
-// It is read from now on. Its memory becomes a slot where there are too few, else it is given back:
-// how much of it.
-size_t StreamingWeights::Unpin(uint32_t u) {
-  Unit& unit = units_[u];
-  unit.is_pinned = false;
-  const uint32_t next_unit = order_.empty() ? u : order_[next_];
-  order_.insert(std::ranges::lower_bound(order_, u), u);
-  for (uint32_t place = 0; place < order_.size(); ++place) units_[order_[place]].place = place;
+// Its memory becomes a slot where there are too few, else it is given back: how much of it.
+size_t StreamingWeights::Unpin(uint32_t unit) {
+  const std::span<const uint32_t> order = units_.order();
+  const uint32_t next_unit = order.empty() ? unit : order[next_];
+  units_.Unpin(unit);
   next_ = units_[next_unit].place;
-  bytes_per_pass_ += ReadBytes(unit.reads);
-  if (slots_.size() < slot_count_) {
-    slots_.emplace_back().filled.memory = unit.kept.memory;
-    return 0;
-  }
-  const size_t page = PageBuffer::PageSize();
-  const auto begin = RoundUp(reinterpret_cast<uintptr_t>(unit.kept.memory), page);
-  const auto end = (reinterpret_cast<uintptr_t>(unit.kept.memory) + SlotBytes(unit)) / page * page;
-  if (begin >= end) return 0;
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  return end - begin;
+  if (slots_.size() >= slot_count_) return units_.ReturnMemory(unit);
+  slots_.emplace_back().filled.memory = units_[unit].kept.memory;
+  return 0;
 }
 
 // --- tables ---
@@ -602,7 +464,7 @@ absl::Status StreamingWeights::LookUp(WeightTable table, std::span<const TableRo
   const std::optional<ModelTensor>& tensor =
       table == WeightTable::kEmbeddings ? embeddings_ : positions_;
   if (!tensor) {
-    const WeightMatrix& head = std::get<HeadWeights>(units_.back().kept.weights).matrix;
+    const WeightMatrix& head = std::get<HeadWeights>(units_[units_.head()].kept.weights).matrix;
     for (const TableRow& row : rows) DecodeRow(head, row.row, {row.out, head.inputs});
     return absl::OkStatus();
   }

@@ -40,7 +40,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -54,13 +53,12 @@
 #include "common/base/mutex.h"
 #include "common/formats/models/model_file.h"
 #include "common/model/model_spec.h"
-#include "common/model/weights/load_plan.h"
 #include "common/model/weights/resident_weights.h"
 #include "common/model/weights/streaming/expert_cache.h"
 #include "common/model/weights/streaming/expert_places.h"
 #include "common/model/weights/streaming/flash_lane.h"
-#include "common/model/weights/streaming/flash_reads.h"
 #include "common/model/weights/streaming/stream_options.h"
+#include "common/model/weights/streaming/stream_units.h"
 #include "common/model/weights/weight_store.h"
 
 namespace outrider {
@@ -112,39 +110,15 @@ class StreamingWeights final : public WeightStore {
   uint64_t content_hash() const { return content_hash_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
   // Of a pass that goes all the way, but for experts.
-  uint64_t bytes_per_pass() const { return bytes_per_pass_; }
+  uint64_t bytes_per_pass() const { return units_.bytes_per_pass(); }
   StreamStats stats() const;
   // How it is read, and why it is not read in a better way.
   const std::string& backend() const { return lane_->file(0).backend(); }
   const std::vector<std::string>& refusals() const { return lane_->file(0).refusals(); }
 
  private:
-  // What lies in memory of one unit.
-  struct Filled {
-    std::byte* memory = nullptr;
-    std::variant<LayerWeights, HeadWeights> weights = {};  // views of that
-  };
-
-  // Of a streamed layer with experts.
-  struct KeptRouter {
-    std::vector<FlashRead> reads;
-    std::byte* memory = nullptr;
-    Linear weights;  // views of that
-  };
-
-  // A layer, or the head: what is read for it, and where it stays if it is pinned.
-  struct Unit {
-    std::variant<LoadPlan<LayerWeights>, LoadPlan<HeadWeights>> plan;
-    std::vector<FlashRead> reads;
-    std::vector<std::byte> vectors;  // norms and biases, in the order of the plan's
-    bool is_pinned = false;
-    Filled kept = {};  // of what is pinned
-    std::optional<KeptRouter> router = {};
-    uint32_t place = 0;  // in order_, of what is streamed
-  };
-
   struct Slot {
-    Filled filled;
+    FilledUnit filled;
     MonotonicTime asked = {};  // when it began to be filled, or waited for that
     Hand hand = Hand::kFree;
     bool is_wanted = true;  // false: is free as soon as it is filled
@@ -161,12 +135,8 @@ class StreamingWeights final : public WeightStore {
   absl::Status StartLane(const ModelFile& model, const StreamOptions& options);
   absl::Status ReadKept(const LoadProgress& progress);
 
-  static void KeepRouter(Unit& unit);
-  static size_t SlotBytes(const Unit& unit);
-  static void Finish(const Unit& unit, Filled& filled);
-  uint32_t HeadUnit() const { return static_cast<uint32_t>(units_.size() - 1); }
   uint32_t UnitOf(const WeightKey& key) const;
-  absl::StatusOr<const Filled*> AcquireUnit(uint32_t unit);
+  absl::StatusOr<const FilledUnit*> AcquireUnit(uint32_t unit);
   void Release(const WeightKey& key) override;
   absl::Status LookUpSome(const ModelTensor& tensor, std::span<const TableRow> rows);
 
@@ -179,23 +149,18 @@ class StreamingWeights final : public WeightStore {
   void OnFilled(uint64_t id, const absl::Status& status);
   void GiveUpPinned();
   size_t Unpin(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::optional<uint32_t> LargestPinned() const;
   void DrawFill(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Constant after Open(), but for what lies in the memory, and what is given up between two runs.
   std::string path_;
-  std::vector<Unit> units_;      // layers, then the head
-  std::vector<uint32_t> order_;  // streamed units, in the order of a pass
-  size_t slot_count_ = 0;        // as it was asked for
-  PageBuffer pinned_memory_;
+  StreamUnits units_;
+  size_t slot_count_ = 0;  // as it was asked for
   PageBuffer slot_memory_;
-  PageBuffer router_memory_;
   std::vector<float> rope_freqs_;
   std::optional<ModelTensor> embeddings_;  // rows of which are looked up on flash
   std::optional<ModelTensor> positions_;
   uint64_t content_hash_ = 0;
   uint64_t memory_bytes_ = 0;
-  std::atomic<uint64_t> bytes_per_pass_ = 0;
   ChromeTrace* trace_ = nullptr;  // null: nobody asked for one
   ChromeTrace::Track reads_track_ = {};
   ChromeTrace::Track waits_track_ = {};
@@ -212,7 +177,7 @@ class StreamingWeights final : public WeightStore {
   CondVar filled_;
   std::deque<Slot> slots_ ABSL_GUARDED_BY(mu_);
   std::deque<uint32_t> ring_ ABSL_GUARDED_BY(mu_);      // slots filling or ready, the next first
-  uint32_t next_ ABSL_GUARDED_BY(mu_) = 0;              // place in order_ of what is read next
+  uint32_t next_ ABSL_GUARDED_BY(mu_) = 0;              // place in the order of what is read next
   const Hand* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;  // by idle work
   absl::Status kept_status_ ABSL_GUARDED_BY(mu_);
   uint32_t kept_count_ ABSL_GUARDED_BY(mu_) = 0;  // fills of what stays
