@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/formats/tensors/block_bytes.h"
 #include "common/formats/tensors/dequantize_grid.h"
 #include "common/formats/tensors/half.h"
 #include "common/formats/tensors/nibble_values.h"
@@ -24,55 +25,43 @@
 namespace outrider {
 namespace {
 
-uint16_t U16(const uint8_t* bytes) {
-  return static_cast<uint16_t>(bytes[0] | bytes[1] << 8);
-}
-
-uint32_t U32(const uint8_t* bytes) {
-  return U16(bytes) | uint32_t{U16(bytes + 2)} << 16;
-}
-
-float Half(const uint8_t* bytes) {
-  return HalfToFloat(U16(bytes));
-}
-
 // Blocks of one: a plain array of 16-bit floats.
 
 void DecodeF16(const uint8_t* __restrict b, float* __restrict y) {
-  *y = Half(b);
+  *y = BlockHalf(b);
 }
 
 void DecodeBF16(const uint8_t* __restrict b, float* __restrict y) {
-  *y = Bfloat16ToFloat(U16(b));
+  *y = Bfloat16ToFloat(BlockU16(b));
 }
 
 // Blocks of 32. Low nibbles are the first sixteen elements, high nibbles the others.
 
 // d half | q int8[32]
 void DecodeQ8_0(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b);
+  const float d = BlockHalf(b);
   for (int i = 0; i < 32; ++i) y[i] = d * static_cast<int8_t>(b[2 + i]);
 }
 
 // d half | nibbles[16]
 void DecodeQ4_0(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b);
+  const float d = BlockHalf(b);
   for (int i = 0; i < 16; ++i) y[i] = d * ((b[2 + i] & 15) - 8);
   for (int i = 0; i < 16; ++i) y[16 + i] = d * ((b[2 + i] >> 4) - 8);
 }
 
 // d half | m half | nibbles[16]
 void DecodeQ4_1(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b);
-  const float m = Half(b + 2);
+  const float d = BlockHalf(b);
+  const float m = BlockHalf(b + 2);
   for (int i = 0; i < 16; ++i) y[i] = d * (b[4 + i] & 15) + m;
   for (int i = 0; i < 16; ++i) y[16 + i] = d * (b[4 + i] >> 4) + m;
 }
 
 // d half | fifth bits, element i in bit i of a 32-bit word | nibbles[16]
 void DecodeQ5_0(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b);
-  const uint32_t fifth = U32(b + 2);
+  const float d = BlockHalf(b);
+  const uint32_t fifth = BlockU32(b + 2);
   for (int i = 0; i < 32; ++i) {
     const int low = (b[6 + i % 16] >> 4 * (i / 16)) & 15;
     const int high = static_cast<int>(fifth >> i & 1) << 4;
@@ -82,9 +71,9 @@ void DecodeQ5_0(const uint8_t* __restrict b, float* __restrict y) {
 
 // d half | m half | fifth bits | nibbles[16]
 void DecodeQ5_1(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b);
-  const float m = Half(b + 2);
-  const uint32_t fifth = U32(b + 4);
+  const float d = BlockHalf(b);
+  const float m = BlockHalf(b + 2);
+  const uint32_t fifth = BlockU32(b + 4);
   for (int i = 0; i < 32; ++i) {
     const int low = (b[8 + i % 16] >> 4 * (i / 16)) & 15;
     const int high = static_cast<int>(fifth >> i & 1) << 4;
@@ -94,7 +83,7 @@ void DecodeQ5_1(const uint8_t* __restrict b, float* __restrict y) {
 
 // d half | nibbles[16]
 void DecodeIQ4_NL(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b);
+  const float d = BlockHalf(b);
   for (int i = 0; i < 16; ++i) y[i] = d * kIq4Values[b[2 + i] & 15];
   for (int i = 0; i < 16; ++i) y[16 + i] = d * kIq4Values[b[2 + i] >> 4];
 }
@@ -112,8 +101,8 @@ void DecodeMXFP4(const uint8_t* __restrict b, float* __restrict y) {
 // scales[16], one per 16 elements: scale in the low nibble, min in the high one | two bits[64] |
 // d half | dmin half
 void DecodeQ2_K(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b + 80);
-  const float dmin = Half(b + 82);
+  const float d = BlockHalf(b + 80);
+  const float dmin = BlockHalf(b + 82);
   for (int j = 0; j < 16; ++j) {
     const float scale = d * (b[j] & 15);
     const float min = dmin * (b[j] >> 4);
@@ -125,7 +114,7 @@ void DecodeQ2_K(const uint8_t* __restrict b, float* __restrict y) {
 
 // third bits[32], element i in bit i / 32 of byte i % 32 | two bits[64] | 6-bit scales[12] | d half
 void DecodeQ3_K(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b + 108);
+  const float d = BlockHalf(b + 108);
   const uint8_t* const scales = b + 96;
   for (int j = 0; j < 16; ++j) {
     const int low = scales[j % 8] >> 4 * (j / 8) & 15;
@@ -158,8 +147,8 @@ ScaleMin UnpackScaleMin(const uint8_t* scales, int j) {
 
 // d half | dmin half | scales and mins[12] | nibbles[128]: 32 bytes hold two sub-blocks of 32
 void DecodeQ4_K(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b);
-  const float dmin = Half(b + 2);
+  const float d = BlockHalf(b);
+  const float dmin = BlockHalf(b + 2);
   for (int j = 0; j < 8; ++j) {
     const ScaleMin packed = UnpackScaleMin(b + 4, j);
     const float scale = d * packed.scale;
@@ -172,8 +161,8 @@ void DecodeQ4_K(const uint8_t* __restrict b, float* __restrict y) {
 
 // As Q4_K, with fifth bits[32] before the nibbles: element i in bit i / 32 of byte i % 32
 void DecodeQ5_K(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b);
-  const float dmin = Half(b + 2);
+  const float d = BlockHalf(b);
+  const float dmin = BlockHalf(b + 2);
   const uint8_t* const fifth = b + 16;
   for (int j = 0; j < 8; ++j) {
     const ScaleMin packed = UnpackScaleMin(b + 4, j);
@@ -190,7 +179,7 @@ void DecodeQ5_K(const uint8_t* __restrict b, float* __restrict y) {
 
 // nibbles[128] | upper two bits[64] | scales int8[16], one per 16 elements | d half
 void DecodeQ6_K(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b + 208);
+  const float d = BlockHalf(b + 208);
   for (int j = 0; j < 16; ++j) {
     const float scale = d * static_cast<int8_t>(b[192 + j]);
     const int quarter = j % 8 / 2;  // of the half block, 32 elements each
@@ -207,8 +196,8 @@ void DecodeQ6_K(const uint8_t* __restrict b, float* __restrict y) {
 
 // d half | upper bit pairs of scales half | lower nibbles of scales[4] | nibbles[128], as IQ4_NL's
 void DecodeIQ4_XS(const uint8_t* __restrict b, float* __restrict y) {
-  const float d = Half(b);
-  const uint32_t upper = U16(b + 2);
+  const float d = BlockHalf(b);
+  const uint32_t upper = BlockU16(b + 2);
   for (int j = 0; j < 8; ++j) {
     const int low = b[4 + j / 2] >> 4 * (j % 2) & 15;
     const int high = static_cast<int>(upper >> 2 * j & 3);

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "common/formats/tensors/block_bytes.h"
 #include "common/formats/tensors/grid_vectors.h"
 #include "common/formats/tensors/half.h"
 
@@ -9,18 +10,6 @@
 
 namespace outrider {
 namespace {
-
-uint16_t U16(const uint8_t* bytes) {
-  return static_cast<uint16_t>(bytes[0] | bytes[1] << 8);
-}
-
-uint32_t U32(const uint8_t* bytes) {
-  return U16(bytes) | uint32_t{U16(bytes + 2)} << 16;
-}
-
-float Half(const uint8_t* bytes) {
-  return HalfToFloat(U16(bytes));
-}
 
 // A block spells seven of eight signs; the eighth makes their number even.
 uint32_t EightSigns(uint32_t seven) {
@@ -66,10 +55,10 @@ constexpr float kEighth = 0.125f;
 // d half | for each 32 elements: vectors[4], then a word of four times seven signs and a scale on
 // top
 void DecodeIQ2_XXS(const uint8_t* b, float* y) {
-  const float d = Half(b);
+  const float d = BlockHalf(b);
   for (int j = 0; j < 8; ++j) {
     const uint8_t* const vectors = b + 2 + 8 * j;
-    const uint32_t word = U32(vectors + 4);
+    const uint32_t word = BlockU32(vectors + 4);
     const float scale = d * (0.5f + static_cast<float>(word >> 28)) * 0.25f;
     for (int k = 0; k < 4; ++k) {
       const uint32_t signs = EightSigns(word >> 7 * k & 127);
@@ -80,9 +69,9 @@ void DecodeIQ2_XXS(const uint8_t* b, float* y) {
 
 // d half | 32 words: nine bits of vector, seven signs | 4-bit scales[8], one per 16 elements
 void DecodeIQ2_XS(const uint8_t* b, float* y) {
-  const float d = Half(b);
+  const float d = BlockHalf(b);
   for (int j = 0; j < 32; ++j) {
-    const uint32_t word = U16(b + 2 + 2 * j);
+    const uint32_t word = BlockU16(b + 2 + 2 * j);
     const int bits = b[66 + j / 4] >> 4 * (j / 2 % 2) & 15;
     const float scale = d * (0.5f + static_cast<float>(bits)) * 0.25f;
     Vector2(kIq2XsGrid[word & 511], EightSigns(word >> 9), scale, y + 8 * j);
@@ -91,7 +80,7 @@ void DecodeIQ2_XS(const uint8_t* b, float* y) {
 
 // d half | low bytes of vectors[32] | signs[32] | upper bit pairs of vectors[8] | 4-bit scales[8]
 void DecodeIQ2_S(const uint8_t* b, float* y) {
-  const float d = Half(b);
+  const float d = BlockHalf(b);
   for (int j = 0; j < 32; ++j) {
     const int high = b[66 + j / 4] >> 2 * (j % 4) & 3;
     const int bits = b[74 + j / 4] >> 4 * (j / 2 % 2) & 15;
@@ -102,9 +91,9 @@ void DecodeIQ2_S(const uint8_t* b, float* y) {
 
 // d half | vectors[64] | for each 32 elements a word as IQ2_XXS's
 void DecodeIQ3_XXS(const uint8_t* b, float* y) {
-  const float d = Half(b);
+  const float d = BlockHalf(b);
   for (int j = 0; j < 8; ++j) {
-    const uint32_t word = U32(b + 66 + 4 * j);
+    const uint32_t word = BlockU32(b + 66 + 4 * j);
     const float scale = d * (0.5f + static_cast<float>(word >> 28)) * 0.5f;
     for (int k = 0; k < 8; ++k) {
       const uint32_t signs = EightSigns(word >> 7 * (k / 2) & 127) >> 4 * (k % 2);
@@ -116,7 +105,7 @@ void DecodeIQ3_XXS(const uint8_t* b, float* y) {
 // d half | low bytes of vectors[64] | ninth bits[8] | signs[32] | 4-bit scales[4], one per 32
 // elements
 void DecodeIQ3_S(const uint8_t* b, float* y) {
-  const float d = Half(b);
+  const float d = BlockHalf(b);
   for (int j = 0; j < 64; ++j) {
     const int high = b[66 + j / 8] >> j % 8 & 1;
     const uint32_t signs = static_cast<uint32_t>(b[74 + j / 2] >> 4 * (j % 2));
@@ -129,9 +118,9 @@ void DecodeIQ3_S(const uint8_t* b, float* y) {
 // d half | low bytes of vectors[32] | for each 32 elements a word: four times three upper bits, the
 // scale, and on top which way they are moved
 void DecodeIQ1_S(const uint8_t* b, float* y) {
-  const float d = Half(b);
+  const float d = BlockHalf(b);
   for (int j = 0; j < 32; ++j) {
-    const int word = U16(b + 34 + 2 * (j / 4));
+    const int word = BlockU16(b + 34 + 2 * (j / 4));
     const int high = word >> 3 * (j % 4) & 7;
     const float scale = d * static_cast<float>(2 * (word >> 12 & 7) + 1);
     const float moved = (word & 0x8000) != 0 ? -kEighth : kEighth;
@@ -144,11 +133,12 @@ void DecodeIQ1_S(const uint8_t* b, float* y) {
 void DecodeIQ1_M(const uint8_t* b, float* y) {
   const uint8_t* const words = b + 48;
   uint32_t d_bits = 0;
-  for (int i = 0; i < 4; ++i) d_bits |= static_cast<uint32_t>(U16(words + 2 * i) >> 12) << 4 * i;
+  for (int i = 0; i < 4; ++i)
+    d_bits |= static_cast<uint32_t>(BlockU16(words + 2 * i) >> 12) << 4 * i;
   const float d = HalfToFloat(static_cast<uint16_t>(d_bits));
   for (int j = 0; j < 32; ++j) {
     const int nibble = b[32 + j / 2] >> 4 * (j % 2) & 15;
-    const int bits = U16(words + 2 * (j / 8)) >> 3 * (j / 2 % 4) & 7;
+    const int bits = BlockU16(words + 2 * (j / 8)) >> 3 * (j / 2 % 4) & 7;
     const float scale = d * static_cast<float>(2 * bits + 1);
     const float moved = (nibble & 8) != 0 ? -kEighth : kEighth;
     Vector1(kIq1Grid[b[j] | (nibble & 7) << 8], moved, scale, y + 8 * j);
@@ -158,7 +148,7 @@ void DecodeIQ1_M(const uint8_t* b, float* y) {
 // Bytes of five trits each, [32] and [16], then [4] of four | d half. A byte is the trits' number
 // in base 3, stretched to 256: times three, the highest trit is what runs over.
 void DecodeTQ1_0(const uint8_t* b, float* y) {
-  const float d = Half(b + 52);
+  const float d = BlockHalf(b + 52);
   const auto decode = [&](const uint8_t* bytes, int count, int trits) {
     uint8_t power = 1;
     for (int n = 0; n < trits; ++n, power = static_cast<uint8_t>(3 * power)) {
@@ -175,7 +165,7 @@ void DecodeTQ1_0(const uint8_t* b, float* y) {
 
 // bit pairs[64]: element i of 128 in bits 2 (i / 32) of byte i % 32 | d half
 void DecodeTQ2_0(const uint8_t* b, float* y) {
-  const float d = Half(b + 64);
+  const float d = BlockHalf(b + 64);
   for (int i = 0; i < 256; ++i) {
     const int pair = b[32 * (i / 128) + i % 32] >> 2 * (i % 128 / 32) & 3;
     y[i] = d * static_cast<float>(pair - 1);
