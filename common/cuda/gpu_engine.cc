@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/engine/cpu_engine.h"
-#include "common/formats/models/model_file.h"
 
 namespace outrider {
 namespace {
@@ -18,11 +15,11 @@ class DevicePages final : public PagePlace {
  public:
   // What a slot's pieces are is uploaded once for each group: pages of one are as large as its
   // pieces say, and the spans they come in stay the layout's.
-  explicit DevicePages(DeviceQueue& queue) : queue_(queue) {}
+  explicit DevicePages(std::shared_ptr<DeviceQueue> queue) : queue_(std::move(queue)) {}
 
   absl::StatusOr<std::byte*> Take(size_t bytes) override {
     OUTRIDER_ASSIGN_OR_RETURN(DeviceBuffer buffer,
-                              DeviceBuffer::Create(queue_, bytes, "keys and values"));
+                              DeviceBuffer::Create(*queue_, bytes, "keys and values"));
     return buffers_.emplace_back(std::move(buffer)).data();
   }
 
@@ -33,8 +30,8 @@ class DevicePages final : public PagePlace {
     }
     const size_t bytes = halves.size() * sizeof(gpu::SlotPiece);
     OUTRIDER_ASSIGN_OR_RETURN(DeviceBuffer buffer,
-                              DeviceBuffer::Create(queue_, bytes, "tables of pages"));
-    queue_.Upload(buffer.data(), halves.data(), bytes);
+                              DeviceBuffer::Create(*queue_, bytes, "tables of pages"));
+    queue_->Upload(buffer.data(), halves.data(), bytes);
     known_.push_back({pieces.data(), std::move(buffer)});
     return absl::OkStatus();
   }
@@ -43,13 +40,13 @@ class DevicePages final : public PagePlace {
             uint32_t count) override {
     const auto known = std::ranges::find(known_, pieces.data(), &Known::pieces);
     OUTRIDER_CHECK(known != known_.end(), "a layout's pieces stay where they are");
-    queue_.Run(gpu::CopySlots{.pieces = known->on_device.As<gpu::SlotPiece>(),
-                              .from = reinterpret_cast<const uint16_t*>(from.page),
-                              .to = reinterpret_cast<uint16_t*>(to.page),
-                              .from_slot = from.slot,
-                              .to_slot = to.slot,
-                              .slot_count = count},
-               static_cast<uint32_t>(pieces.size()), 1);
+    queue_->Run(gpu::CopySlots{.pieces = known->on_device.As<gpu::SlotPiece>(),
+                               .from = reinterpret_cast<const uint16_t*>(from.page),
+                               .to = reinterpret_cast<uint16_t*>(to.page),
+                               .from_slot = from.slot,
+                               .to_slot = to.slot,
+                               .slot_count = count},
+                static_cast<uint32_t>(pieces.size()), 1);
   }
 
  private:
@@ -58,7 +55,7 @@ class DevicePages final : public PagePlace {
     DeviceBuffer on_device;
   };
 
-  DeviceQueue& queue_;
+  const std::shared_ptr<DeviceQueue> queue_;  // the engine's pages go after all else of it
   std::vector<DeviceBuffer> buffers_;
   std::vector<Known> known_;
 };
@@ -69,22 +66,12 @@ class DevicePages final : public PagePlace {
 
 absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Create(const ModelSpec& spec,
                                                              ResidentWeights& weights,
-                                                             Source source,
+                                                             HostSource source,
                                                              const EngineOptions& options,
                                                              std::unique_ptr<DeviceQueue> queue) {
   OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
-  EngineInfo info = {.model_name = spec.name,
-                     .numerics_id = NumericsId::Of(spec, weights.content_hash(), "cuda", "f16"),
-                     .content_hash = weights.content_hash(),
-                     .vocabulary_size = spec.vocabulary_size,
-                     .context_length = complete.context_length,
-                     .sequence_count_max = complete.sequence_count_max,
-                     .node_count_max = complete.node_count_max,
-                     .row_count_max = complete.row_count_max,
-                     .encoder_length_max = complete.encoder_length_max,
-                     .batch_invariant = true,
-                     .on_host_processor = false,
-                     .forks_share_pages = true};
+  EngineInfo info = InfoFor(spec, complete, weights.content_hash(), "cuda", "f16");
+  info.on_host_processor = false;
   std::unique_ptr<GpuEngine> engine(
       new GpuEngine(spec, std::move(source), std::move(info), std::move(queue)));
   OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(weights, complete.kv_bytes));
@@ -92,109 +79,35 @@ absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Create(const ModelSpec& sp
 }
 
 absl::Status GpuEngine::TakeMemory(ResidentWeights& weights, uint64_t kv_bytes) {
-  const uint32_t rows = info_.row_count_max;
-  const uint32_t logit_rows = CpuEngine::LogitRows(rows, info_.node_count_max);
-  const SequenceLimits limits = {.length_max = info_.context_length,
-                                 .node_count_max = info_.node_count_max,
-                                 .row_count_max = rows};
-  OUTRIDER_ASSIGN_OR_RETURN(weights_, DeviceWeights::Upload(spec_, weights, *queue_));
-  MemoryLayout layout(spec_, info_.encoder_length_max);
+  OUTRIDER_ASSIGN_OR_RETURN(weights_, DeviceWeights::Upload(spec(), weights, *queue_));
+  MemoryLayout layout(spec(), info().encoder_length_max);
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint32_t> page_counts,
-                            DividePages(layout, limits, info_.sequence_count_max, kv_bytes));
-  auto place = std::make_unique<DevicePages>(*queue_);
-  DevicePages& pages = *place;
-  OUTRIDER_ASSIGN_OR_RETURN(pages_, PageMemory::Create(std::move(layout), page_counts,
-                                                       info_.sequence_count_max, std::move(place)));
-  for (uint32_t group = 0; group < pages_->layout().group_count(); ++group) {
-    OUTRIDER_RETURN_IF_ERROR(pages.Learn(pages_->layout().pieces(group)));
+                            DividePages(layout, limits(), info().sequence_count_max, kv_bytes));
+  auto owned_place = std::make_unique<DevicePages>(queue_);
+  DevicePages& place = *owned_place;
+  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<PageMemory> owned_pages,
+                            PageMemory::Create(std::move(layout), page_counts,
+                                               info().sequence_count_max, std::move(owned_place)));
+  OUTRIDER_RETURN_IF_ERROR(Begin(std::move(owned_pages)));
+  for (uint32_t group = 0; group < pages().layout().group_count(); ++group) {
+    OUTRIDER_RETURN_IF_ERROR(place.Learn(pages().layout().pieces(group)));
   }
   OUTRIDER_ASSIGN_OR_RETURN(
-      transformer_,
-      GpuTransformer::Create(spec_, weights_, pages_->layout(), limits, weights.rope_freqs(),
-                             logit_rows, *queue_, source_.pool));
-  OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));
-  batch_ = std::make_unique<Batch>(std::move(batch));
-  answers_ = std::make_unique<Answers>(info_, logit_rows, source_.pool);
-  largest_.reserve(logit_rows);
-  rows_.resize(rows);
-  std::iota(rows_.begin(), rows_.end(), 0u);
-  dropped_ = std::make_unique<bool[]>(rows);
-  for (uint32_t i = 0; i < info_.sequence_count_max; ++i) {
-    sequences_.Add(std::make_unique<Sequence>(*pages_, limits));
-  }
+      transformer_, GpuTransformer::Create(spec(), weights_, pages().layout(), limits(),
+                                           weights.rope_freqs(), logit_rows_max(), *queue_, pool_));
+  answers_ = std::make_unique<Answers>(info(), logit_rows_max(), pool_);
+  largest_.reserve(logit_rows_max());
   return queue_->Wait();
 }
 
-// --- sequences ---
-
-GpuEngine::Sequence& GpuEngine::At(SequenceId id) const {
-  Sequence* const sequence = sequences_.Find(id);
-  OUTRIDER_CHECK(sequence != nullptr, "a sequence is used between Open() and Close()");
-  return *sequence;
-}
-
-absl::StatusOr<SequenceId> GpuEngine::Open() {
-  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, sequences_.Open());
-  return SequenceId{sequence->id};
-}
-
-absl::StatusOr<SequenceId> GpuEngine::Fork(SequenceId id, uint32_t length) {
-  Sequence& sequence = At(id);
-  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const fork, sequences_.Open());
-  const absl::Status status = fork->memory.ForkFrom(sequence.memory, length);
-  if (!status.ok()) {
-    fork->id = 0;
-    return status;
-  }
-  return SequenceId{fork->id};
-}
-
-void GpuEngine::Close(SequenceId id) {
-  Sequence& sequence = At(id);
-  sequence.id = 0;
-  sequence.memory.Clear();
-}
-
 absl::Status GpuEngine::Hear(SequenceId, std::span<const float>) {
-  return Unimplemented(spec_.name, ": no layer hears an encoder on a GPU");
+  return Unimplemented(spec().name, ": no layer hears an encoder on a GPU");
 }
 
 // --- runs ---
 
-absl::Status GpuEngine::Run(EngineRun& run) {
-  ++run_count_;
-  batch_->Clear();
-  for (const RunPart& part : run.parts) AddPart(part);
-  const absl::Status status = Compute(run);
-  if (!status.ok()) {
-    for (const RunPart& part : run.parts) {
-      SequenceMemory& memory = At(part.sequence).memory;
-      memory.Truncate(memory.length());
-    }
-  }
-  return status;
-}
-
-void GpuEngine::AddPart(const RunPart& part) {
-  Sequence& sequence = At(part.sequence);
-  OUTRIDER_CHECK(sequence.last_run != run_count_, "a run has one part of a sequence");
-  CheckRows(part, spec_);
-  sequence.last_run = run_count_;
-  const uint32_t first_row = batch_->row_count();
-  if (!part.chain.empty()) batch_->AddChain(sequence.memory, part.chain);
-  for (const EngineNode& node : part.nodes) {
-    batch_->AddNode(sequence.memory, node.token, node.parent, node.slot);
-  }
-  for (uint32_t i = 0; i < part.positions.size(); ++i) {
-    batch_->SetPosition(first_row + i, part.positions[i]);
-  }
-  for (uint32_t i = 0; i < part.embeddings.size(); ++i) {
-    batch_->SetEmbedding(first_row + i, part.embeddings[i]);
-  }
-}
-
-absl::Status GpuEngine::Compute(EngineRun& run) {
-  OUTRIDER_RETURN_IF_ERROR(Forward(run));
+absl::Status GpuEngine::Compute(const Batch& batch, EngineRun& run) {
+  OUTRIDER_RETURN_IF_ERROR(Forward(batch, run));
   answers_->Begin(run);
   for (;;) {
     const std::span<const uint32_t> rows = answers_->NextBand();
@@ -222,58 +135,12 @@ absl::StatusOr<bool> GpuEngine::AnswerByLargest() {
   return true;
 }
 
-absl::Status GpuEngine::Forward(const EngineRun& run) {
-  if (exits_ != nullptr) exits_->BeginRun(run.walks);
+absl::Status GpuEngine::Forward(const Batch& batch, const EngineRun& run) {
+  watch_.BeginRun(run);
   const GpuTransformer::Watch watch = {
-      .wants =
-          [&](uint32_t layer) {
-            const auto is_asked = [&](const HiddenAfterLayer& h) { return h.layer == layer; };
-            const bool exits_look = exits_ != nullptr && !run.walks.empty() &&
-                                    layer + 1 < spec_.layer_count() && exits_->StandAfter(layer);
-            return exits_look || std::ranges::any_of(run.hidden, is_asked);
-          },
-      .see = [&](uint32_t layer, std::span<const float> hidden) { Show(run, layer, hidden); }};
-  return transformer_->Forward(*batch_, &watch);
-}
-
-void GpuEngine::Show(const EngineRun& run, uint32_t layer, std::span<const float> hidden) {
-  for (const HiddenAfterLayer& asked : run.hidden) {
-    if (asked.layer == layer) std::ranges::copy(hidden, asked.out.begin());
-  }
-  if (exits_ == nullptr || run.walks.empty() || layer + 1 == spec_.layer_count()) return;
-  const uint32_t width = spec_.embedding_length, row_count = batch_->row_count();
-  const auto rows = std::span<const uint32_t>(rows_).first(row_count);
-  LayerView view(rows, hidden.data(), width, width, {dropped_.get(), row_count});
-  exits_->AfterLayer(layer, view);
-}
-
-// --- exits ---
-
-absl::Status GpuEngine::AttachExits(const TrainedExits& trained, const std::string& path,
-                                    const ExitOptions& options, ExitSink& sink) {
-  if (host_weights_ == nullptr) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model,
-                              ModelFile::Open(source_.path));
-    OUTRIDER_ASSIGN_OR_RETURN(
-        host_weights_, ResidentWeights::Load(*model, spec_, source_.path, source_.pool, nullptr));
-  }
-  OUTRIDER_ASSIGN_OR_RETURN(exits_, ExitHeads::Create(trained, path,
-                                                      {.spec = spec_,
-                                                       .info = info_,
-                                                       .head = host_weights_->head(),
-                                                       .kernels = source_.kernels,
-                                                       .pool = source_.pool},
-                                                      options, sink));
-  return absl::OkStatus();
-}
-
-void GpuEngine::DetachExits() {
-  exits_.reset();
-}
-
-void GpuEngine::SwitchExit(uint32_t exit, bool on) {
-  OUTRIDER_CHECK(exits_ != nullptr, "exits are attached before they are switched");
-  exits_->Switch(exit, on);
+      .wants = [&](uint32_t layer) { return watch_.Wants(layer); },
+      .see = [&](uint32_t layer, std::span<const float> states) { watch_.See(layer, states); }};
+  return transformer_->Forward(batch, &watch);
 }
 
 }  // namespace outrider

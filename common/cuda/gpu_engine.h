@@ -26,95 +26,50 @@
 #include "common/cuda/gpu_transformer.h"
 #include "common/engine/answers.h"
 #include "common/engine/engine.h"
-#include "common/engine/exit_heads.h"
-#include "common/engine/sequence_table.h"
-#include "common/kernels/kernels.h"
+#include "common/engine/host_watch.h"
+#include "common/engine/paged_engine.h"
 #include "common/model/memory/batch.h"
-#include "common/model/memory/page_memory.h"
-#include "common/model/memory/sequence_memory.h"
 #include "common/model/weights/resident_weights.h"
 
 namespace outrider {
 
-class GpuEngine final : public Engine {
+class GpuEngine final : public PagedEngine {
  public:
-  // Where weights came from, for what exits need of them on the host: they are loaded again for
-  // that.
-  struct Source {
-    std::string path;
-    const Kernels& kernels;
-    ThreadPool& pool;
-  };
-
   // `weights` are uploaded and not looked at afterwards. Kernels and pool outlive the engine.
   static absl::StatusOr<std::unique_ptr<GpuEngine>> Create(const ModelSpec& spec,
-                                                           ResidentWeights& weights, Source source,
+                                                           ResidentWeights& weights,
+                                                           HostSource source,
                                                            const EngineOptions& options,
                                                            std::unique_ptr<DeviceQueue> queue);
 
-  const EngineInfo& info() const override { return info_; }
-  const ModelSpec& spec() const override { return spec_; }
-  const Ledger& ledger() const override { return pages_->ledger(); }
-
-  absl::StatusOr<SequenceId> Open() override;
-  absl::StatusOr<SequenceId> Fork(SequenceId sequence, uint32_t length) override;
-  void Close(SequenceId sequence) override;
-  uint32_t Length(SequenceId sequence) const override { return At(sequence).memory.length(); }
-  absl::Status Reserve(SequenceId sequence, uint32_t cell_count, uint32_t node_count) override {
-    return At(sequence).memory.Reserve(cell_count, node_count);
-  }
   absl::Status Hear(SequenceId sequence, std::span<const float> states) override;
-  absl::Status Run(EngineRun& run) override;
-  void Commit(SequenceId sequence, uint32_t chain_count, std::span<const uint32_t> path) override {
-    At(sequence).memory.Commit(chain_count, path);
-  }
-  void DropNodes(SequenceId sequence) override { At(sequence).memory.DropNodes(); }
-  uint32_t Truncate(SequenceId sequence, uint32_t length) override {
-    return At(sequence).memory.Truncate(length);
-  }
   absl::Status AttachExits(const TrainedExits& exits, const std::string& path,
-                           const ExitOptions& options, ExitSink& sink) override;
-  void DetachExits() override;
-  void SwitchExit(uint32_t exit, bool on) override;
+                           const ExitOptions& options, ExitSink& sink) override {
+    return watch_.AttachExits(exits, path, options, sink);
+  }
+  void DetachExits() override { watch_.DetachExits(); }
+  void SwitchExit(uint32_t exit, bool on) override { watch_.SwitchExit(exit, on); }
 
  private:
-  struct Sequence {
-    Sequence(PageMemory& pages, const SequenceLimits& limits) : memory(pages, limits) {}
-
-    uint64_t id = 0;  // 0: nobody's
-    SequenceMemory memory;
-    uint64_t last_run = 0;
-  };
-
-  GpuEngine(const ModelSpec& spec, Source source, EngineInfo info,
+  GpuEngine(const ModelSpec& spec, HostSource source, EngineInfo info,
             std::unique_ptr<DeviceQueue> queue)
-      : spec_(spec), source_(std::move(source)), info_(std::move(info)), queue_(std::move(queue)) {}
+      : PagedEngine(spec, std::move(info)),
+        pool_(source.pool),
+        watch_(this->spec(), this->info(), std::move(source)),
+        queue_(std::move(queue)) {}
   absl::Status TakeMemory(ResidentWeights& weights, uint64_t kv_bytes);
 
-  Sequence& At(SequenceId sequence) const;
-  void AddPart(const RunPart& part);
-  absl::Status Compute(EngineRun& run);
+  absl::Status Compute(const Batch& batch, EngineRun& run) override;
   absl::StatusOr<bool> AnswerByLargest();
-  absl::Status Forward(const EngineRun& run);
-  void Show(const EngineRun& run, uint32_t layer, std::span<const float> hidden);
+  absl::Status Forward(const Batch& batch, const EngineRun& run);
 
-  const ModelSpec spec_;
-  const Source source_;
-  const EngineInfo info_;
-  const std::unique_ptr<DeviceQueue> queue_;  // before all that has memory of it
+  ThreadPool& pool_;
+  HostWatch watch_;
+  const std::shared_ptr<DeviceQueue> queue_;  // before all that has memory of it; pages have it too
   DeviceWeights weights_;
-  std::unique_ptr<PageMemory> pages_;
   std::unique_ptr<GpuTransformer> transformer_;
-  std::unique_ptr<Batch> batch_;
   std::unique_ptr<Answers> answers_;
-  std::vector<TokenId> largest_;                   // by row of a band
-  std::unique_ptr<ResidentWeights> host_weights_;  // once exits have been attached
-  std::unique_ptr<ExitHeads> exits_;               // null: none are attached
-  std::vector<uint32_t> rows_;                     // 0, 1, 2, ...
-  std::unique_ptr<bool[]> dropped_;                // by row: nobody asks for that here
-  SequenceTable<Sequence> sequences_;
-
-  uint64_t run_count_ = 0;
+  std::vector<TokenId> largest_;  // by row of a band
 };
 
 }  // namespace outrider

@@ -7,7 +7,6 @@
 
 #include "common/base/buffer.h"
 #include "common/base/check.h"
-#include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
 
@@ -59,18 +58,7 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
     const ModelSpec& spec, std::shared_ptr<WeightStore> weights, uint64_t content_hash,
     const EngineOptions& options, const Kernels& kernels, ThreadPool& pool) {
   OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
-  EngineInfo info = {.model_name = Harmless(spec.name),
-                     .numerics_id = NumericsId::Of(spec, content_hash, "cpu", "f16"),
-                     .content_hash = content_hash,
-                     .vocabulary_size = spec.vocabulary_size,
-                     .context_length = complete.context_length,
-                     .sequence_count_max = complete.sequence_count_max,
-                     .node_count_max = complete.node_count_max,
-                     .row_count_max = complete.row_count_max,
-                     .encoder_length_max = complete.encoder_length_max,
-                     .batch_invariant = true,
-                     .on_host_processor = true,
-                     .forks_share_pages = true};
+  EngineInfo info = InfoFor(spec, complete, content_hash, "cpu", "f16");
   std::unique_ptr<CpuEngine> engine(
       new CpuEngine(spec, std::move(weights), std::move(info), kernels, pool));
   OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(complete.kv_bytes));
@@ -95,121 +83,48 @@ absl::Status NoRoomFor(const EngineInfo& info, uint64_t page_bytes) {
 
 CpuEngine::CpuEngine(const ModelSpec& spec, std::shared_ptr<WeightStore> weights, EngineInfo info,
                      const Kernels& kernels, ThreadPool& pool)
-    : spec_(spec),
+    : PagedEngine(spec, std::move(info)),
       weights_(std::move(weights)),
-      info_(std::move(info)),
       kernels_(kernels),
       pool_(pool) {}
 
 absl::Status CpuEngine::TakeMemory(uint64_t kv_bytes) {
-  const uint32_t rows = info_.row_count_max;
-  const uint32_t logit_rows = LogitRows(rows, info_.node_count_max);
-  const SequenceLimits limits = {.length_max = info_.context_length,
-                                 .node_count_max = info_.node_count_max,
-                                 .row_count_max = rows};
-  MemoryLayout layout(spec_, info_.encoder_length_max);
+  MemoryLayout layout(spec(), info().encoder_length_max);
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint32_t> page_counts,
-                            DividePages(layout, limits, info_.sequence_count_max, kv_bytes));
+                            DividePages(layout, limits(), info().sequence_count_max, kv_bytes));
   uint64_t page_bytes = 0;
   for (uint32_t i = 0; i < layout.group_count(); ++i) {
     page_bytes += page_counts[i] * layout.page_bytes(i);
   }
   absl::StatusOr<std::unique_ptr<PageMemory>> pages =
-      PageMemory::Create(std::move(layout), page_counts, info_.sequence_count_max);
-  if (absl::IsResourceExhausted(pages.status())) return NoRoomFor(info_, page_bytes);
-  OUTRIDER_ASSIGN_OR_RETURN(pages_, std::move(pages));
-  OUTRIDER_ASSIGN_OR_RETURN(transformer_, Transformer::Create(spec_, *weights_, pages_->layout(),
-                                                              kernels_, pool_, rows, logit_rows));
-  OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));
-  batch_ = std::make_unique<Batch>(std::move(batch));
-  answers_ = std::make_unique<Answers>(info_, logit_rows, pool_);
-  for (uint32_t i = 0; i < info_.sequence_count_max; ++i) {
-    sequences_.Add(std::make_unique<Sequence>(*pages_, limits));
-  }
+      PageMemory::Create(std::move(layout), page_counts, info().sequence_count_max);
+  if (absl::IsResourceExhausted(pages.status())) return NoRoomFor(info(), page_bytes);
+  OUTRIDER_RETURN_IF_ERROR(pages.status());
+  OUTRIDER_RETURN_IF_ERROR(Begin(*std::move(pages)));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      transformer_, Transformer::Create(spec(), *weights_, this->pages().layout(), kernels_, pool_,
+                                        info().row_count_max, logit_rows_max()));
+  answers_ = std::make_unique<Answers>(info(), logit_rows_max(), pool_);
   return absl::OkStatus();
 }
 
-// --- sequences ---
-
-CpuEngine::Sequence& CpuEngine::At(SequenceId id) const {
-  Sequence* const sequence = sequences_.Find(id);
-  OUTRIDER_CHECK(sequence != nullptr, "a sequence is used between Open() and Close()");
-  return *sequence;
-}
-
-absl::StatusOr<SequenceId> CpuEngine::Open() {
-  OUTRIDER_ASSIGN_OR_RETURN(const Sequence* const sequence, sequences_.Open());
-  return SequenceId{sequence->id};
-}
-
-absl::StatusOr<SequenceId> CpuEngine::Fork(SequenceId id, uint32_t length) {
-  Sequence& sequence = At(id);
-  OUTRIDER_ASSIGN_OR_RETURN(Sequence* const fork, sequences_.Open());
-  const absl::Status status = fork->memory.ForkFrom(sequence.memory, length);
-  if (!status.ok()) {
-    fork->id = 0;
-    return status;
-  }
-  return SequenceId{fork->id};
-}
-
-void CpuEngine::Close(SequenceId id) {
-  Sequence& sequence = At(id);
-  sequence.id = 0;
-  sequence.memory.Clear();
-}
-
-uint32_t CpuEngine::Length(SequenceId id) const {
-  return At(id).memory.length();
-}
-
-absl::Status CpuEngine::Reserve(SequenceId id, uint32_t cell_count, uint32_t node_count) {
-  return At(id).memory.Reserve(cell_count, node_count);
-}
-
 absl::Status CpuEngine::Hear(SequenceId id, std::span<const float> states) {
-  SequenceMemory& memory = At(id).memory;
-  OUTRIDER_RETURN_IF_ERROR(memory.ReserveEncoder(CountEncoderRows(states, spec_, info_)));
+  SequenceMemory& memory = At(id);
+  OUTRIDER_RETURN_IF_ERROR(memory.ReserveEncoder(CountEncoderRows(states, spec(), info())));
   const absl::Status status = transformer_->WriteEncoder(states, memory);
   if (!status.ok()) memory.DropEncoder();
   return status;
 }
 
-void CpuEngine::Commit(SequenceId id, uint32_t chain_count, std::span<const uint32_t> path) {
-  At(id).memory.Commit(chain_count, path);
-}
-
-void CpuEngine::DropNodes(SequenceId id) {
-  At(id).memory.DropNodes();
-}
-
-uint32_t CpuEngine::Truncate(SequenceId id, uint32_t length) {
-  return At(id).memory.Truncate(length);
-}
-
 // --- runs ---
 
-absl::Status CpuEngine::Run(EngineRun& run) {
-  ++run_count_;
-  batch_->Clear();
-  for (const RunPart& part : run.parts) AddPart(part);
-  const absl::Status status = Compute(run);
-  if (!status.ok()) {
-    for (const RunPart& part : run.parts) {
-      SequenceMemory& memory = At(part.sequence).memory;
-      memory.Truncate(memory.length());
-    }
-  }
-  return status;
-}
-
-absl::Status CpuEngine::Compute(EngineRun& run) {
-  OUTRIDER_RETURN_IF_ERROR(Forward(run));
+absl::Status CpuEngine::Compute(const Batch& batch, EngineRun& run) {
+  OUTRIDER_RETURN_IF_ERROR(Forward(batch, run));
   for (const HiddenAfterLayer& asked : run.hidden) {
-    if (asked.layer + 1 < spec_.layer_count()) continue;
-    for (uint32_t row = 0; row < batch_->row_count(); ++row) {
+    if (asked.layer + 1 < spec().layer_count()) continue;
+    for (uint32_t row = 0; row < batch.row_count(); ++row) {
       std::ranges::copy(transformer_->hidden(row),
-                        asked.out.begin() + ptrdiff_t{row} * spec_.embedding_length);
+                        asked.out.begin() + ptrdiff_t{row} * spec().embedding_length);
     }
   }
   return Answer(run);
@@ -227,30 +142,12 @@ absl::Status CpuEngine::Answer(EngineRun& run) {
   return absl::OkStatus();
 }
 
-void CpuEngine::AddPart(const RunPart& part) {
-  Sequence& sequence = At(part.sequence);
-  OUTRIDER_CHECK(sequence.last_run != run_count_, "a run has one part of a sequence");
-  CheckRows(part, spec_);
-  sequence.last_run = run_count_;
-  const uint32_t first_row = batch_->row_count();
-  if (!part.chain.empty()) batch_->AddChain(sequence.memory, part.chain);
-  for (const EngineNode& node : part.nodes) {
-    batch_->AddNode(sequence.memory, node.token, node.parent, node.slot);
-  }
-  for (uint32_t i = 0; i < part.positions.size(); ++i) {
-    batch_->SetPosition(first_row + i, part.positions[i]);
-  }
-  for (uint32_t i = 0; i < part.embeddings.size(); ++i) {
-    batch_->SetEmbedding(first_row + i, part.embeddings[i]);
-  }
-}
-
-absl::Status CpuEngine::Forward(const EngineRun& run) {
+absl::Status CpuEngine::Forward(const Batch& batch, const EngineRun& run) {
   ExitHeads* const exits = run.walks.empty() ? nullptr : exits_.get();
   if (exits != nullptr) exits->BeginRun(run.walks);
-  if (exits == nullptr && run.hidden.empty()) return transformer_->Forward(*batch_, nullptr);
+  if (exits == nullptr && run.hidden.empty()) return transformer_->Forward(batch, nullptr);
   RunObserver observer(run.hidden, exits);
-  return transformer_->Forward(*batch_, &observer);
+  return transformer_->Forward(batch, &observer);
 }
 
 // --- exits ---
@@ -262,7 +159,7 @@ absl::Status CpuEngine::AttachExits(const TrainedExits& trained, const std::stri
       std::unique_ptr<ExitHeads> exits,
       ExitHeads::Create(
           trained, path,
-          {.spec = spec_, .info = info_, .head = *head, .kernels = kernels_, .pool = pool_},
+          {.spec = spec(), .info = info(), .head = *head, .kernels = kernels_, .pool = pool_},
           options, sink));
   DetachExits();
   exits_head_.emplace(std::move(head));

@@ -11,7 +11,6 @@
 //         it taken when it is made, resident only as far as used.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,21 +23,18 @@
 #include "common/engine/answers.h"
 #include "common/engine/engine.h"
 #include "common/engine/exit_heads.h"
-#include "common/engine/sequence_table.h"
+#include "common/engine/paged_engine.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/kernels.h"
 #include "common/model/layer_observer.h"
 #include "common/model/memory/batch.h"
-#include "common/model/memory/ledger.h"
-#include "common/model/memory/page_memory.h"
-#include "common/model/memory/sequence_memory.h"
 #include "common/model/transformer.h"
 #include "common/model/weights/resident_weights.h"
 #include "common/model/weights/weight_store.h"
 
 namespace outrider {
 
-class CpuEngine final : public Engine {
+class CpuEngine final : public PagedEngine {
  public:
   // From weights in any store, which engines that take turns may share; `content_hash` is that of
   // their bytes. Kernels and pool outlive the engine. InvalidArgument when the options contradict
@@ -47,26 +43,7 @@ class CpuEngine final : public Engine {
       const ModelSpec& spec, std::shared_ptr<WeightStore> weights, uint64_t content_hash,
       const EngineOptions& options, const Kernels& kernels, ThreadPool& pool);
 
-  // Rows whose logits are kept at once: the largest walk, and a good band of small ones.
-  static uint32_t LogitRows(uint32_t row_count_max, uint32_t node_count_max) {
-    constexpr uint32_t kBand = 64;
-    return std::min(row_count_max, std::max(kBand, node_count_max + 1));
-  }
-
-  const EngineInfo& info() const override { return info_; }
-  const ModelSpec& spec() const override { return spec_; }
-  const Ledger& ledger() const override { return pages_->ledger(); }
-
-  absl::StatusOr<SequenceId> Open() override;
-  absl::StatusOr<SequenceId> Fork(SequenceId sequence, uint32_t length) override;
-  void Close(SequenceId sequence) override;
-  uint32_t Length(SequenceId sequence) const override;
-  absl::Status Reserve(SequenceId sequence, uint32_t cell_count, uint32_t node_count) override;
   absl::Status Hear(SequenceId sequence, std::span<const float> states) override;
-  absl::Status Run(EngineRun& run) override;
-  void Commit(SequenceId sequence, uint32_t chain_count, std::span<const uint32_t> path) override;
-  void DropNodes(SequenceId sequence) override;
-  uint32_t Truncate(SequenceId sequence, uint32_t length) override;
   absl::Status AttachExits(const TrainedExits& exits, const std::string& path,
                            const ExitOptions& options, ExitSink& sink) override;
   void DetachExits() override;
@@ -75,38 +52,21 @@ class CpuEngine final : public Engine {
  private:
   class RunObserver;
 
-  struct Sequence {
-    Sequence(PageMemory& pages, const SequenceLimits& limits) : memory(pages, limits) {}
-
-    uint64_t id = 0;  // 0: nobody's
-    SequenceMemory memory;
-    uint64_t last_run = 0;
-  };
-
   CpuEngine(const ModelSpec& spec, std::shared_ptr<WeightStore> weights, EngineInfo info,
             const Kernels& kernels, ThreadPool& pool);
   absl::Status TakeMemory(uint64_t kv_bytes);
 
-  Sequence& At(SequenceId sequence) const;
-  void AddPart(const RunPart& part);
-  absl::Status Compute(EngineRun& run);
-  absl::Status Forward(const EngineRun& run);
+  absl::Status Compute(const Batch& batch, EngineRun& run) override;
+  absl::Status Forward(const Batch& batch, const EngineRun& run);
   absl::Status Answer(EngineRun& run);
 
-  const ModelSpec spec_;
   const std::shared_ptr<WeightStore> weights_;
-  const EngineInfo info_;
   const Kernels& kernels_;
   ThreadPool& pool_;
-  std::unique_ptr<PageMemory> pages_;
   std::unique_ptr<Transformer> transformer_;
-  std::unique_ptr<Batch> batch_;
   std::unique_ptr<Answers> answers_;
   std::optional<Lease<HeadWeights>> exits_head_;
   std::unique_ptr<ExitHeads> exits_;  // null: none are attached
-  SequenceTable<Sequence> sequences_;
-
-  uint64_t run_count_ = 0;
 };
 
 // `path` starts messages about the model. Kernels and pool outlive the engine.

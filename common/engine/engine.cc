@@ -1,6 +1,7 @@
 #include "common/engine/engine.h"
 
 #include "common/base/check.h"
+#include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/engine/sequence_table.h"
 
@@ -30,6 +31,22 @@ absl::StatusOr<EngineOptions> CheckOptions(const ModelSpec& spec, EngineOptions 
   }
   if (options.context_length == 0) options.context_length = spec.context_length;
   return options;
+}
+
+EngineInfo InfoFor(const ModelSpec& spec, const EngineOptions& options, uint64_t content_hash,
+                   std::string_view backend_class, std::string_view kv_type) {
+  return {.model_name = Harmless(spec.name),
+          .numerics_id = NumericsId::Of(spec, content_hash, backend_class, kv_type),
+          .content_hash = content_hash,
+          .vocabulary_size = spec.vocabulary_size,
+          .context_length = options.context_length,
+          .sequence_count_max = options.sequence_count_max,
+          .node_count_max = options.node_count_max,
+          .row_count_max = options.row_count_max,
+          .encoder_length_max = options.encoder_length_max,
+          .batch_invariant = true,
+          .on_host_processor = true,
+          .forks_share_pages = true};
 }
 
 void CheckRows(const RunPart& part, const ModelSpec& spec) {

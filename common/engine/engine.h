@@ -54,6 +54,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -109,6 +110,12 @@ struct EngineInfo {
   // Whether a fork takes no more pages than it has cells of its own.
   bool forks_share_pages;
 };
+
+// Of an engine made for these options, which CheckOptions() has filled in. It promises what the
+// engine on this machine's processor does; one that promises less, or computes elsewhere, says so
+// in what it gets. Backend class and type of keys and values are the numerics id's.
+EngineInfo InfoFor(const ModelSpec& spec, const EngineOptions& options, uint64_t content_hash,
+                   std::string_view backend_class, std::string_view kv_type);
 
 struct EngineNode {
   static constexpr uint32_t kChain = NodeTree::kChain;  // as a parent: the last cell of the chain

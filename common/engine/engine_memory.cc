@@ -5,7 +5,7 @@
 
 #include "common/base/buffer.h"
 #include "common/base/status.h"
-#include "common/engine/cpu_engine.h"
+#include "common/engine/paged_engine.h"
 #include "common/kernels/attention.h"
 #include "common/kernels/weight_matrix.h"
 #include "common/model/layers/expert_feed_forward.h"
@@ -78,7 +78,8 @@ absl::StatusOr<EngineMemory> CpuEngineMemory(const ModelSpec& spec, const Engine
   // The transformer.
   const RowLengths lengths(spec);
   const uint64_t rows = options.row_count_max;
-  const uint64_t logit_rows = CpuEngine::LogitRows(options.row_count_max, options.node_count_max);
+  const uint64_t logit_rows =
+      PagedEngine::LogitRowsMax(options.row_count_max, options.node_count_max);
   const uint64_t product_rows = std::max<uint64_t>(
       std::max(rows, logit_rows), ExpertFeedForward::ProductRowsMax(spec, options.row_count_max));
   uint64_t& bytes = memory.scratch_bytes;

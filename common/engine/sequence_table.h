@@ -50,6 +50,13 @@ class SequenceTable {
     return sequences_[index].get();
   }
 
+  // Of one that is open.
+  Sequence& At(SequenceId id) const {
+    Sequence* const sequence = Find(id);
+    OUTRIDER_CHECK(sequence != nullptr, "a sequence is used between Open() and Close()");
+    return *sequence;
+  }
+
  private:
   std::vector<std::unique_ptr<Sequence>> sequences_;
   uint64_t opened_ = 0;
