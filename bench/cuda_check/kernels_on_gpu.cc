@@ -146,7 +146,8 @@ TEST(KernelsOnGpu, Norms) {
                                         .out = out,
                                         .which = nullptr,
                                         .length = length,
-                                        .epsilon = 1e-5f},
+                                        .epsilon = 1e-5f,
+                                        .scale = 0.22f},
                           3, 1);
             t.Keep(stream, 3 * length);
             t.Keep(out, 3 * length);
@@ -183,8 +184,8 @@ TEST(KernelsOnGpu, Quants) {
 TEST(KernelsOnGpu, Gates) {
   std::vector<float> x = Outlying(4000, 6);
   for (size_t i = 0; i < 2000; ++i) x[i] = (static_cast<float>(i) - 1000.0f) * 0.1f;
-  for (const gpu::Gate kind :
-       {gpu::Gate::kSiluGated, gpu::Gate::kGeluTanhGated, gpu::Gate::kGeluTanh}) {
+  for (const gpu::Gate kind : {gpu::Gate::kSiluGated, gpu::Gate::kGeluTanhGated,
+                               gpu::Gate::kGeluTanh, gpu::Gate::kClampedSiluGated}) {
     ExpectSame(
         [&](Try& t) {
           float* const up = t.Put(x);
@@ -196,10 +197,100 @@ TEST(KernelsOnGpu, Gates) {
   }
 }
 
+TEST(KernelsOnGpu, Caps) {
+  for (const float soft_cap : {0.0f, 30.0f}) {
+    ExpectSame(
+        [&](Try& t) {
+          float* const logits = t.Put(Outlying(4000, 10));
+          const gpu::CapRows cap = {logits, 2000, 0.25f, soft_cap};
+          t.queue().Run(cap, 2, cap.grid_y());
+          t.Keep(logits, 4000);
+        },
+        "a cap of " + std::to_string(soft_cap));
+  }
+}
+
+// From what a router says of rows to what their experts make of them, each step kept.
+TEST(KernelsOnGpu, Experts) {
+  constexpr uint32_t kExperts = 40, kUsed = 6, kLength = 256;
+  const PanelType& type = TypeNamed("Q8_0");
+  const size_t panel_bytes = type.Size(kLength);
+  constexpr uint32_t kPanels = kLength / kPanelOutputs;
+  Bytes panels = MakePanels(type, kExperts * kPanels, kLength, Weights::kRandom, 11);
+  for (const uint32_t row_count : {1u, 5u, 64u, 300u}) {
+    const uint32_t choices = row_count * kUsed;
+    const auto pass = [&](Try& t) {
+      uint32_t* const chosen = t.Put(std::vector<uint32_t>(choices));
+      float* const weights = t.Room(choices);
+      t.queue().Run(gpu::RouteRows{t.Put(Outlying(size_t{row_count} * kExperts, 12)), chosen,
+                                   weights, kExperts, kUsed, true},
+                    row_count, 1);
+      const uint32_t tile_count = gpu::GroupChoices::TileCount(choices, kExperts);
+      const gpu::GroupChoices group = {.chosen = chosen,
+                                       .place_of = t.Put(std::vector<uint32_t>(choices)),
+                                       .row_at = t.Put(std::vector<uint32_t>(choices)),
+                                       .tiles = t.Put(std::vector<gpu::ExpertTile>(tile_count)),
+                                       .choice_count = choices,
+                                       .used_count = kUsed,
+                                       .expert_count = kExperts,
+                                       .tile_count = tile_count};
+      t.queue().Run(group, 1, 1);
+      float* const asked = t.Room(size_t{choices} * kLength);
+      t.queue().Run(gpu::GatherRows{t.Put(Outlying(size_t{row_count} * kLength, 13)), group.row_at,
+                                    asked, kLength},
+                    choices, 1);
+      int8_t* const quants = t.Put(std::vector<int8_t>(size_t{choices} * kLength));
+      float* const scales = t.Room(choices * (kLength / 32));
+      int16_t* const sums = t.Put(std::vector<int16_t>(size_t{choices} * kLength / 16));
+      const gpu::QuantizeRows quantize = {asked, quants, scales, sums, choices, kLength, 32};
+      t.queue().Run(quantize, choices, quantize.grid_y());
+      float* const answers = t.Room(size_t{choices} * kLength);
+      t.queue().Multiply({.panels = t.Put(panels.data(), panels.size()),
+                          .panel_bytes = panel_bytes,
+                          .outputs = kLength,
+                          .inputs = kLength,
+                          .bias = t.Put(Outlying(size_t{kExperts} * kLength, 14)),
+                          .x = {.row_count = choices,
+                                .inputs = kLength,
+                                .quants = quants,
+                                .quant_stride = kLength,
+                                .scales = scales,
+                                .scale_stride = choices,
+                                .sums = sums,
+                                .sum_stride = kLength / 16},
+                          .out = answers,
+                          .out_stride = kLength,
+                          .tiles = group.tiles,
+                          .tile_count = tile_count,
+                          .expert_bytes = kPanels * panel_bytes},
+                         gpu::PanelKind::kQ8_0);
+      float* const out = t.Room(size_t{row_count} * kLength);
+      const gpu::SumExperts sum = {.answers = answers,
+                                   .place_of = group.place_of,
+                                   .weights = weights,
+                                   .shared = t.Put(Outlying(size_t{row_count} * kLength, 15)),
+                                   .shared_gate = t.Put(Outlying(row_count, 16)),
+                                   .out = out,
+                                   .length = kLength,
+                                   .used_count = kUsed};
+      t.queue().Run(sum, row_count, sum.grid_y());
+      t.Keep(chosen, choices);
+      t.Keep(weights, choices);
+      t.Keep(group.place_of, choices);
+      t.Keep(group.row_at, choices);
+      t.Keep(group.tiles, tile_count);
+      t.Keep(answers, size_t{choices} * kLength);
+      t.Keep(out, size_t{row_count} * kLength);
+    };
+    ExpectSame(pass, std::to_string(row_count) + " rows");
+  }
+}
+
 // Rows of several lengths over pages in no order, grouped heads.
 TEST(KernelsOnGpu, Attention) {
   constexpr uint32_t kHeads = 4, kKvHeads = 2, kPages = 12;
   for (const uint32_t length : {16u, 64u, 128u, 256u}) {
+    const bool has_sinks = length == 64;
     const size_t page_halves = size_t{2} * kKvHeads * kChunk * length;
     std::mt19937 random(length);
     std::vector<uint16_t> pages(kPages * page_halves);
@@ -244,7 +335,9 @@ TEST(KernelsOnGpu, Attention) {
                                         .scale = 0.01f,
                                         .keys_at = 0,
                                         .values_at = size_t{kKvHeads} * kChunk * length,
-                                        .slot_count = kChunk},
+                                        .slot_count = kChunk,
+                                        .soft_cap = length == 128 ? 30.0f : 0.0f,
+                                        .sinks = has_sinks ? t.Put(Outlying(kHeads, 9)) : nullptr},
                         static_cast<uint32_t>(seen.size()), kHeads);
           t.Keep(out, seen.size() * row_floats);
         },

@@ -15,8 +15,9 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadCudaEngine(const ModelFile& model,
                                                        const LoadProgress& progress) {
   // What is refused is refused before a model is loaded.
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<DeviceQueue> queue, OpenCudaQueue(ordinal));
-  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(model, path));
-  OUTRIDER_RETURN_IF_ERROR(CheckOptions(spec, options).status());
+  OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(model, path));
+  OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
+  spec.LimitContext(complete.context_length);
   OUTRIDER_RETURN_IF_ERROR(DeviceWeights::Check(spec));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ResidentWeights> weights,
                             ResidentWeights::Load(model, spec, path, pool, progress));

@@ -58,20 +58,10 @@ class CudaQueue final : public DeviceQueue {
     Copy(to, from, bytes, cudaMemcpyDeviceToHost);
   }
 
-  void Run(const gpu::EmbedRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "embed"); }
-  void Run(const gpu::NormRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "norm"); }
-  void Run(const gpu::QuantizeRows& k, uint32_t x, uint32_t y) override {
-    Start(k, x, y, "quantize");
+  void Run(const gpu::AnyKernel& kernel, uint32_t grid_x, uint32_t grid_y) override {
+    if (!BelongsHere()) return;
+    Note(gpu::Launch(kernel, {grid_x, grid_y}, stream_), gpu::NameOf(kernel));
   }
-  void Run(const gpu::PlaceHeads& k, uint32_t x, uint32_t y) override {
-    Start(k, x, y, "place heads");
-  }
-  void Run(const gpu::AttendRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "attend"); }
-  void Run(const gpu::GateRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "gate"); }
-  void Run(const gpu::CopySlots& k, uint32_t x, uint32_t y) override {
-    Start(k, x, y, "copy slots");
-  }
-  void Run(const gpu::BestOfRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "best"); }
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override {
     if (!BelongsHere()) return;
     Note(gpu::Launch(product, weights, stream_), "product");
@@ -128,11 +118,6 @@ class CudaQueue final : public DeviceQueue {
   void Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     if (BelongsHere()) Note(cudaMemcpyAsync(to, from, bytes, kind, stream_), "copying");
   }
-  template <typename Kernel>
-  void Start(const Kernel& kernel, uint32_t x, uint32_t y, std::string_view what) {
-    if (BelongsHere()) Note(gpu::Launch(kernel, {x, y}, stream_), what);
-  }
-
   const int ordinal_;
   const std::string name_;
   cudaStream_t stream_ = nullptr;

@@ -23,12 +23,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/cuda/kernels/attend_rows.h"
-#include "common/cuda/kernels/best_of_rows.h"
-#include "common/cuda/kernels/norm_rows.h"
+#include "common/cuda/kernels/any_kernel.h"
 #include "common/cuda/kernels/products.h"
-#include "common/cuda/kernels/quantize_rows.h"
-#include "common/cuda/kernels/row_kernels.h"
 
 namespace outrider {
 
@@ -46,14 +42,7 @@ class DeviceQueue {
   virtual void Download(void* to, const std::byte* from, size_t bytes) = 0;
 
   // The grid each kernel wants is said where it is defined.
-  virtual void Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
-  virtual void Run(const gpu::NormRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
-  virtual void Run(const gpu::QuantizeRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
-  virtual void Run(const gpu::PlaceHeads& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
-  virtual void Run(const gpu::AttendRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
-  virtual void Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
-  virtual void Run(const gpu::CopySlots& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
-  virtual void Run(const gpu::BestOfRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::AnyKernel& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   // By the kernel that fits the weights and the number of rows (kernels/product_choice.h).
   virtual void Multiply(const gpu::Product& product, gpu::PanelKind weights) = 0;
 

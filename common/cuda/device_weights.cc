@@ -77,7 +77,10 @@ class DeviceWeights::Packer {
     }
     for (uint32_t i = 0; i < spec_.layer_count(); ++i) {
       OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> lease, weights.Acquire(LayerKey{i}));
-      OUTRIDER_ASSIGN_OR_RETURN(const DeviceLayer layer, Layer(*lease));
+      OUTRIDER_ASSIGN_OR_RETURN(DeviceLayer layer, Layer(*lease));
+      if (spec_.layers[i].feed_forward.router) {
+        OUTRIDER_ASSIGN_OR_RETURN(layer.feed_forward, Experts(weights, i));
+      }
       made.layers_.push_back(layer);
     }
     return made;
@@ -90,11 +93,27 @@ class DeviceWeights::Packer {
     layer.feed_forward_norms = NormsOf(weights.feed_forward_norms);
     layer.query_norm = HeadNormOf(weights.attention.query_norm);
     layer.key_norm = HeadNormOf(weights.attention.key_norm);
+    layer.sinks = Floats(weights.attention.sinks);
+    const FeedForwardWeights& shared = weights.shared.feed_forward;
+    const Linear shared_gate = {.matrix = {.type = TensorType::kF32,
+                                           .layout = WeightLayout::kRows,
+                                           .outputs = 1,
+                                           .inputs = spec_.embedding_length,
+                                           .data = std::as_bytes(weights.shared.gate).data()},
+                                .bias = {}};
     const std::pair<const Linear&, DeviceLinear&> linears[] = {
-        {weights.attention.query, layer.query},  {weights.attention.key, layer.key},
-        {weights.attention.value, layer.value},  {weights.attention.output, layer.output},
-        {weights.feed_forward.gate, layer.gate}, {weights.feed_forward.up, layer.up},
-        {weights.feed_forward.down, layer.down}};
+        {weights.attention.query, layer.query},
+        {weights.attention.key, layer.key},
+        {weights.attention.value, layer.value},
+        {weights.attention.output, layer.output},
+        {weights.feed_forward.gate, layer.feed_forward.gate},
+        {weights.feed_forward.up, layer.feed_forward.up},
+        {weights.feed_forward.down, layer.feed_forward.down},
+        {weights.router, layer.router},
+        {shared.gate, layer.shared.gate},
+        {shared.up, layer.shared.up},
+        {shared.down, layer.shared.down},
+        {shared_gate, layer.shared_gate}};
     for (const auto& [from, to] : linears) {
       OUTRIDER_ASSIGN_OR_RETURN(to.matrix, Matrix(from.matrix));
       to.bias = Floats(from.bias);
@@ -102,7 +121,42 @@ class DeviceWeights::Packer {
     return layer;
   }
 
-  DeviceNorm NormOf(const Norm& norm) { return {Floats(norm.weight), Floats(norm.bias)}; }
+  absl::StatusOr<DeviceFeedForward> Experts(ResidentWeights& weights, uint32_t layer) {
+    std::vector<Lease<FeedForwardWeights>> leases;
+    for (uint32_t e = 0; e < spec_.layers[layer].feed_forward.router->expert_count; ++e) {
+      OUTRIDER_ASSIGN_OR_RETURN(Lease<FeedForwardWeights> lease,
+                                weights.Acquire(ExpertKey{layer, e}));
+      leases.push_back(std::move(lease));
+    }
+    DeviceFeedForward made;
+    OUTRIDER_ASSIGN_OR_RETURN(made.gate, OneOfEach(leases, &FeedForwardWeights::gate));
+    OUTRIDER_ASSIGN_OR_RETURN(made.up, OneOfEach(leases, &FeedForwardWeights::up));
+    OUTRIDER_ASSIGN_OR_RETURN(made.down, OneOfEach(leases, &FeedForwardWeights::down));
+    return made;
+  }
+
+  absl::StatusOr<DeviceLinear> OneOfEach(std::span<const Lease<FeedForwardWeights>> experts,
+                                         Linear FeedForwardWeights::*which) {
+    DeviceLinear made;
+    std::vector<float> biases;
+    for (const Lease<FeedForwardWeights>& expert : experts) {
+      const Linear& linear = (*expert).*which;
+      const size_t before = size_;
+      OUTRIDER_ASSIGN_OR_RETURN(const DeviceMatrix matrix, Matrix(linear.matrix));
+      if (made.matrix.panels == nullptr) made.matrix = matrix;
+      made.matrix.expert_bytes = size_ - before;
+      biases.insert(biases.end(), linear.bias.begin(), linear.bias.end());
+    }
+    made.bias = Floats(biases);
+    return made;
+  }
+
+  // On the device a norm without a bias is an RMS norm.
+  DeviceNorm NormOf(const Norm& norm) {
+    const bool lacks_bias = spec_.norm == NormKind::kLayer && norm.bias.empty();
+    const std::vector<float> zeros(lacks_bias ? norm.weight.size() : 0, 0.0f);
+    return {Floats(norm.weight), Floats(lacks_bias ? zeros : norm.bias)};
+  }
   DevicePartNorms NormsOf(const PartNorms& norms) {
     return {NormOf(norms.before), NormOf(norms.after), NormOf(norms.sum)};
   }
@@ -171,20 +225,11 @@ namespace {
 // What of a model has no kernels on a GPU; null: nothing.
 const char* LackingOf(const LayerSpec& layer) {
   if (layer.attention() == nullptr) return "layers that are no attention";
-  if (layer.attention()->soft_cap) return "soft caps of scores";
-  if (layer.attention()->rope.scaling == RopeScaling::kLongRope) return "turns by longrope";
   if (layer.cross_attention) return "layers that hear an encoder";
-  if (layer.feed_forward.router) return "experts";
-  if (layer.feed_forward.gate == GateKind::kClampedSiluGated) return "clamped gates";
-  if (layer.is_parallel) return "attention and feed-forward part side by side";
   return nullptr;
 }
 
 const char* LackingOf(const ModelSpec& spec) {
-  if (spec.embedding_scale != 1.0f || spec.residual_scale != 1.0f || spec.logit_scale != 1.0f) {
-    return "scales of embeddings, residuals or logits";
-  }
-  if (spec.logit_soft_cap) return "soft caps of logits";
   for (const LayerSpec& layer : spec.layers) {
     if (const char* const lacking = LackingOf(layer); lacking != nullptr) return lacking;
   }

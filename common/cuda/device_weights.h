@@ -5,7 +5,7 @@
 //
 // Matrices stay as they are packed for this machine (kernels/panel_layout.h), since sixteen outputs
 // side by side are what a tile of tensor cores takes too; embeddings and position tables, which
-// this machine keeps in rows, are packed on the way.
+// this machine keeps in rows, are packed on the way. An expert's follow those of the one before.
 //
 // Memory: one piece of the GPU's, as large as the weights and a little padding.
 // Errors: ResourceExhausted with the sizes when the GPU has not so much. Unimplemented, naming it,
@@ -31,6 +31,7 @@ struct DeviceMatrix {
   uint32_t outputs = 0;
   uint32_t inputs = 0;
   size_t panel_bytes = 0;
+  size_t expert_bytes = 0;            // where experts have one each: from one's to the next one's
   const std::byte* panels = nullptr;  // null: there is none
 };
 
@@ -55,13 +56,21 @@ struct DeviceHeadNorm {
   uint32_t length = 0;
 };
 
+struct DeviceFeedForward {
+  DeviceLinear gate, up, down;
+};
+
 struct DeviceLayer {
   DevicePartNorms mixer_norms;
   DeviceLinear query, key, value, output;
   DeviceHeadNorm query_norm, key_norm;
+  const float* sinks = nullptr;  // null: there are none
 
   DevicePartNorms feed_forward_norms;
-  DeviceLinear gate, up, down;
+  DeviceFeedForward feed_forward;  // of all experts, one after another, where there are any
+  DeviceLinear router;
+  DeviceFeedForward shared;
+  DeviceLinear shared_gate;
 };
 
 class DeviceWeights {

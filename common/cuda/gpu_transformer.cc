@@ -10,9 +10,9 @@
 namespace outrider {
 namespace {
 
-// Floats of a row, and elements of the longest that is quantised.
+// Floats of a row.
 struct RowLengths {
-  size_t query = 0, key = 0, value = 0, attended = 0, fed = 0, inputs = 0;
+  size_t query = 0, key = 0, value = 0, attended = 0;
 };
 
 RowLengths LengthsOf(const ModelSpec& spec) {
@@ -23,24 +23,8 @@ RowLengths LengthsOf(const ModelSpec& spec) {
     lengths.key = std::max(lengths.key, size_t{shape.kv_head_count} * shape.key_length);
     lengths.value = std::max(lengths.value, size_t{shape.kv_head_count} * shape.value_length);
     lengths.attended = std::max(lengths.attended, size_t{shape.head_count} * shape.value_length);
-    lengths.fed = std::max(lengths.fed, size_t{layer.feed_forward.length});
   }
-  lengths.inputs = std::max({size_t{spec.embedding_length}, lengths.attended, lengths.fed});
   return lengths;
-}
-
-gpu::Gate GateOf(GateKind kind) {
-  switch (kind) {
-    case GateKind::kSiluGated:
-      return gpu::Gate::kSiluGated;
-    case GateKind::kGeluTanhGated:
-      return gpu::Gate::kGeluTanhGated;
-    case GateKind::kGeluTanh:
-      return gpu::Gate::kGeluTanh;
-    case GateKind::kClampedSiluGated:
-      break;  // DeviceWeights::Check() has refused it
-  }
-  OUTRIDER_CHECK(false, "every gate is one of these");
 }
 
 gpu::PanelTable TableOf(const DeviceMatrix& matrix) {
@@ -73,21 +57,18 @@ absl::Status GpuTransformer::TakeMemory(uint32_t row_count_max) {
       {key_, rows * lengths.key * sizeof(float)},
       {value_, rows * lengths.value * sizeof(float)},
       {attended_, rows * lengths.attended * sizeof(float)},
-      {gate_, rows * lengths.fed * sizeof(float)},
-      {up_, rows * lengths.fed * sizeof(float)},
       {logits_, logits * sizeof(float)},
       {largest_, size_t{logit_row_count_max_} * sizeof(gpu::BestLogit)},
-      {asked_, size_t{logit_row_count_max_} * sizeof(uint32_t)},
-      {per_32_.quants, rows * lengths.inputs},
-      {per_32_.scales, rows * (lengths.inputs / 32 + 1) * sizeof(float)},
-      {per_32_.sums, rows * (lengths.inputs / 16 + 1) * sizeof(int16_t)},
-      {per_256_.quants, rows * lengths.inputs},
-      {per_256_.scales, rows * (lengths.inputs / 256 + 1) * sizeof(float)},
-      {per_256_.sums, rows * (lengths.inputs / 16 + 1) * sizeof(int16_t)}};
+      {asked_, size_t{logit_row_count_max_} * sizeof(uint32_t)}};
+  const std::string what = Concat("the rows of ", spec_.name);
   for (const auto& [buffer, bytes] : buffers) {
-    OUTRIDER_ASSIGN_OR_RETURN(
-        buffer, DeviceBuffer::Create(queue_, bytes, Concat("the rows of ", spec_.name)));
+    OUTRIDER_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Create(queue_, bytes, what));
   }
+  const size_t elements =
+      std::max(rows * lengths.attended, GpuFeedForward::ElementCountMax(spec_, row_count_max));
+  OUTRIDER_ASSIGN_OR_RETURN(math_, GpuRowMath::Create(queue_, elements, what));
+  OUTRIDER_ASSIGN_OR_RETURN(feed_forward_,
+                            GpuFeedForward::Create(spec_, row_count_max, *math_, queue_));
   hidden_here_.resize(rows * width);
   logits_here_.resize(logits);
   largest_here_.resize(logit_row_count_max_);
@@ -116,11 +97,23 @@ absl::Status GpuTransformer::Forward(const Batch& batch, const Watch* watch) {
 }
 
 void GpuTransformer::Layer(uint32_t layer) {
+  if (spec_.layers[layer].is_parallel) return PassParallel(layer);
   const DeviceLayer& weights = weights_.layer(layer);
   Attend(layer, Enter(weights.mixer_norms));
   Leave(weights.mixer_norms);
   FeedForward(layer, Enter(weights.feed_forward_norms));
   Leave(weights.feed_forward_norms);
+}
+
+// Both parts of a layer of the same rows: what attention makes of them is added first.
+void GpuTransformer::PassParallel(uint32_t layer) {
+  const float* const x = Enter(weights_.layer(layer).mixer_norms);
+  OUTRIDER_CHECK(x != hidden_.As<float>(), "a parallel layer has a norm before it");
+  Attend(layer, x);
+  part_is_owed_ = true;
+  AddPart();
+  FeedForward(layer, x);
+  part_is_owed_ = true;
 }
 
 // Rows that come with an embedding of their own.
@@ -143,7 +136,8 @@ void GpuTransformer::Embed() {
                             .token = tables_->tokens(),
                             .position = tables_->positions(),
                             .out = hidden_.As<float>(),
-                            .length = spec_.embedding_length},
+                            .length = spec_.embedding_length,
+                            .scale = spec_.embedding_scale},
              row_count_, 1);
 }
 
@@ -161,7 +155,8 @@ const float* GpuTransformer::Enter(const DevicePartNorms& norms) {
                            .out = normed_.As<float>(),
                            .which = nullptr,
                            .length = spec_.embedding_length,
-                           .epsilon = spec_.norm_epsilon},
+                           .epsilon = spec_.norm_epsilon,
+                           .scale = spec_.residual_scale},
              row_count_, 1);
   part_is_owed_ = false;
   return normed_.As<float>();
@@ -177,7 +172,8 @@ void GpuTransformer::Leave(const DevicePartNorms& norms) {
                         .out = part_.As<float>(),
                         .which = nullptr,
                         .length = spec_.embedding_length,
-                        .epsilon = spec_.norm_epsilon};
+                        .epsilon = spec_.norm_epsilon,
+                        .scale = spec_.residual_scale};
   if (norm.weight != nullptr) queue_.Run(norm, row_count_, 1);
   part_is_owed_ = true;
   if (norms.sum.weight == nullptr) return;
@@ -199,7 +195,8 @@ void GpuTransformer::AddPart() {
                            .out = nullptr,
                            .which = nullptr,
                            .length = spec_.embedding_length,
-                           .epsilon = spec_.norm_epsilon},
+                           .epsilon = spec_.norm_epsilon,
+                           .scale = spec_.residual_scale},
              row_count_, 1);
 }
 
@@ -213,10 +210,10 @@ void GpuTransformer::Attend(uint32_t layer, const float* x) {
   float* const key = key_.As<float>();
   float* const value = value_.As<float>();
   if (shape.cells_of) {
-    Multiply(x, row_count_, spec_.embedding_length, {{weights.query, query}});
+    math_->Multiply(x, row_count_, spec_.embedding_length, {{weights.query, query}});
   } else {
-    Multiply(x, row_count_, spec_.embedding_length,
-             {{weights.query, query}, {weights.key, key}, {weights.value, value}});
+    math_->Multiply(x, row_count_, spec_.embedding_length,
+                    {{weights.query, query}, {weights.key, key}, {weights.value, value}});
     NormHeads(weights.key_norm, key, shape.kv_head_count * shape.key_length);
   }
   NormHeads(weights.query_norm, query, shape.head_count * shape.key_length);
@@ -249,10 +246,12 @@ void GpuTransformer::Attend(uint32_t layer, const float* x) {
                              .scale = shape.scale,
                              .keys_at = cells.keys_at(0),
                              .values_at = cells.values_at(0),
-                             .slot_count = kPageTokens},
+                             .slot_count = kPageTokens,
+                             .soft_cap = shape.soft_cap.value_or(0.0f),
+                             .sinks = weights.sinks},
              row_count_, shape.head_count);
-  Multiply(attended_.As<float>(), row_count_, shape.head_count * shape.value_length,
-           {{weights.output, part_.As<float>()}});
+  math_->Multiply(attended_.As<float>(), row_count_, shape.head_count * shape.value_length,
+                  {{weights.output, part_.As<float>()}});
 }
 
 // A weight as long as one head norms each by itself, one as long as the row all of them together.
@@ -270,70 +269,8 @@ void GpuTransformer::NormHeads(const DeviceHeadNorm& norm, float* heads, uint32_
 }
 
 void GpuTransformer::FeedForward(uint32_t layer, const float* x) {
-  const FeedForwardSpec& shape = spec_.layers[layer].feed_forward;
-  const DeviceLayer& weights = weights_.layer(layer);
-  float* const gate = gate_.As<float>();
-  float* const up = up_.As<float>();
-  if (shape.gate == GateKind::kGeluTanh) {
-    Multiply(x, row_count_, spec_.embedding_length, {{weights.up, up}});
-  } else {
-    Multiply(x, row_count_, spec_.embedding_length, {{weights.gate, gate}, {weights.up, up}});
-  }
-  const gpu::GateRows gated = {gate, up, shape.length, GateOf(shape.gate)};
-  queue_.Run(gated, row_count_, gated.grid_y());
-  Multiply(up, row_count_, shape.length, {{weights.down, part_.As<float>()}});
-}
-
-// Rows are quantised once into whatever forms the matrices ask for.
-void GpuTransformer::Multiply(const float* x, uint32_t row_count, uint32_t inputs,
-                              std::initializer_list<Output> outputs) {
-  for (const ActivationForm form :
-       {ActivationForm::kFloat, ActivationForm::kInt8Per32, ActivationForm::kInt8Per256}) {
-    const auto takes = [&](const Output& output) { return output.linear.matrix.form == form; };
-    if (std::ranges::none_of(outputs, takes)) continue;
-    const ActivationRows rows = Quantize(x, row_count, inputs, form);
-    for (const Output& output : outputs) {
-      if (!takes(output)) continue;
-      const DeviceMatrix& matrix = output.linear.matrix;
-      OUTRIDER_CHECK(matrix.inputs == inputs, "rows are as long as the matrix has inputs");
-      queue_.Multiply({.panels = matrix.panels,
-                       .panel_bytes = matrix.panel_bytes,
-                       .outputs = matrix.outputs,
-                       .inputs = inputs,
-                       .bias = output.linear.bias,
-                       .x = rows,
-                       .out = output.out,
-                       .out_stride = matrix.outputs},
-                      matrix.kind);
-    }
-  }
-}
-
-ActivationRows GpuTransformer::Quantize(const float* x, uint32_t row_count, uint32_t inputs,
-                                        ActivationForm form) {
-  ActivationRows rows = {.row_count = row_count, .inputs = inputs};
-  if (form == ActivationForm::kFloat) {
-    rows.values = x;
-    rows.value_stride = inputs;
-    return rows;
-  }
-  const bool is_per_32 = form == ActivationForm::kInt8Per32;
-  const Quants& to = is_per_32 ? per_32_ : per_256_;
-  const gpu::QuantizeRows quantize = {.x = x,
-                                      .quants = to.quants.As<int8_t>(),
-                                      .scales = to.scales.As<float>(),
-                                      .sums = to.sums.As<int16_t>(),
-                                      .row_count = row_count,
-                                      .inputs = inputs,
-                                      .block_length = is_per_32 ? 32u : 256u};
-  queue_.Run(quantize, row_count, quantize.grid_y());
-  rows.quants = quantize.quants;
-  rows.quant_stride = inputs;
-  rows.scales = quantize.scales;
-  rows.scale_stride = row_count;
-  rows.sums = quantize.sums;
-  rows.sum_stride = inputs / 16;
-  return rows;
+  feed_forward_->Apply(spec_.layers[layer].feed_forward, weights_.layer(layer), x, row_count_,
+                       part_.As<float>());
 }
 
 absl::Status GpuTransformer::Show(uint32_t layer, const Watch& watch) {
@@ -361,7 +298,12 @@ void GpuTransformer::Project(std::span<const uint32_t> rows) {
                            .epsilon = spec_.norm_epsilon},
              count, 1);
   const DeviceLinear head = {.matrix = weights_.head()};
-  Multiply(normed_.As<float>(), count, spec_.embedding_length, {{head, logits_.As<float>()}});
+  math_->Multiply(normed_.As<float>(), count, spec_.embedding_length,
+                  {{head, logits_.As<float>()}});
+  if (spec_.logit_scale == 1.0f && !spec_.logit_soft_cap) return;
+  const gpu::CapRows cap = {logits_.As<float>(), spec_.vocabulary_size, spec_.logit_scale,
+                            spec_.logit_soft_cap.value_or(0.0f)};
+  queue_.Run(cap, count, cap.grid_y());
 }
 
 absl::StatusOr<LogitRows> GpuTransformer::Logits() {

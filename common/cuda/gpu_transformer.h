@@ -17,7 +17,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,6 +25,8 @@
 #include "absl/status/statusor.h"
 #include "common/cuda/device_queue.h"
 #include "common/cuda/device_weights.h"
+#include "common/cuda/gpu_feed_forward.h"
+#include "common/cuda/gpu_row_math.h"
 #include "common/cuda/run_tables.h"
 #include "common/model/memory/batch.h"
 #include "common/model/model_spec.h"
@@ -57,18 +58,6 @@ class GpuTransformer {
   absl::StatusOr<std::span<const gpu::BestLogit>> LargestLogits();
 
  private:
-  // One row of all of them, and what they are multiplied with.
-  struct Output {
-    const DeviceLinear& linear;
-    float* out;
-  };
-  // Rows in one int8 form.
-  struct Quants {
-    DeviceBuffer quants;
-    DeviceBuffer scales;
-    DeviceBuffer sums;
-  };
-
   GpuTransformer(const ModelSpec& spec, const DeviceWeights& weights, const MemoryLayout& layout,
                  uint32_t logit_row_count_max, DeviceQueue& queue)
       : spec_(spec),
@@ -82,14 +71,12 @@ class GpuTransformer {
   void Embed();
   void Layer(uint32_t layer);
   void Attend(uint32_t layer, const float* x);
+  void PassParallel(uint32_t layer);
   void FeedForward(uint32_t layer, const float* x);
   const float* Enter(const DevicePartNorms& norms);
   void Leave(const DevicePartNorms& norms);
   void AddPart();
   void NormHeads(const DeviceHeadNorm& norm, float* heads, uint32_t length);
-  void Multiply(const float* x, uint32_t row_count, uint32_t inputs,
-                std::initializer_list<Output> outputs);
-  ActivationRows Quantize(const float* x, uint32_t row_count, uint32_t inputs, ActivationForm form);
   absl::Status Show(uint32_t layer, const Watch& watch);
 
   const ModelSpec& spec_;
@@ -98,13 +85,14 @@ class GpuTransformer {
   const uint32_t logit_row_count_max_;
   DeviceQueue& queue_;
   std::unique_ptr<RunTables> tables_;
+  std::unique_ptr<GpuRowMath> math_;
+  std::unique_ptr<GpuFeedForward> feed_forward_;
 
   DeviceBuffer hidden_;  // [rows, embedding]: the residual stream
   DeviceBuffer normed_;  // [rows, embedding]: what enters a part of a layer
   DeviceBuffer part_;    // [rows, embedding]: what leaves it
-  DeviceBuffer query_, key_, value_, attended_, gate_, up_;
+  DeviceBuffer query_, key_, value_, attended_;
   DeviceBuffer logits_, largest_, asked_;
-  Quants per_32_, per_256_;
 
   std::vector<float> hidden_here_, logits_here_;
   std::vector<gpu::BestLogit> largest_here_;

@@ -2,6 +2,8 @@
 // a fused multiply-add is one where it is written, as on the host.
 #include "common/cuda/launch.h"
 
+#include <variant>
+
 #include "common/cuda/block/gpu_block.h"
 #include "common/cuda/kernels/product_choice.h"
 
@@ -57,31 +59,24 @@ AttendRows AttendOf7B() {
   return body;
 }
 
+// And of one with 128 experts, of which rows use 8.
+RouteRows RouteOf128() {
+  RouteRows body = {};
+  body.expert_count = 128;
+  body.used_count = 8;
+  return body;
+}
+
+GroupChoices GroupOf128() {
+  GroupChoices body = {};
+  body.expert_count = 128;
+  return body;
+}
+
 }  // namespace
 
-cudaError_t Launch(const EmbedRows& kernel, Grid grid, cudaStream_t stream) {
-  return LaunchBody(kernel, grid, stream);
-}
-cudaError_t Launch(const NormRows& kernel, Grid grid, cudaStream_t stream) {
-  return LaunchBody(kernel, grid, stream);
-}
-cudaError_t Launch(const QuantizeRows& kernel, Grid grid, cudaStream_t stream) {
-  return LaunchBody(kernel, grid, stream);
-}
-cudaError_t Launch(const PlaceHeads& kernel, Grid grid, cudaStream_t stream) {
-  return LaunchBody(kernel, grid, stream);
-}
-cudaError_t Launch(const AttendRows& kernel, Grid grid, cudaStream_t stream) {
-  return LaunchBody(kernel, grid, stream);
-}
-cudaError_t Launch(const GateRows& kernel, Grid grid, cudaStream_t stream) {
-  return LaunchBody(kernel, grid, stream);
-}
-cudaError_t Launch(const CopySlots& kernel, Grid grid, cudaStream_t stream) {
-  return LaunchBody(kernel, grid, stream);
-}
-cudaError_t Launch(const BestOfRows& kernel, Grid grid, cudaStream_t stream) {
-  return LaunchBody(kernel, grid, stream);
+cudaError_t Launch(const AnyKernel& kernel, Grid grid, cudaStream_t stream) {
+  return std::visit([&](const auto& body) { return LaunchBody(body, grid, stream); }, kernel);
 }
 
 cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream) {
@@ -101,31 +96,37 @@ cudaError_t MeasureKernels(std::span<KernelCost> costs) {
   if (costs.size() < kKernelCount) return cudaErrorInvalidValue;
   uint32_t at = 0;
   cudaError_t first = cudaSuccess;
-  const auto measure = [&](const char* name, const auto& body) {
+  const auto measure_as = [&](const char* name, const auto& body) {
     const cudaError_t error = Measure(name, body, costs[at++]);
     if (first == cudaSuccess) first = error;
   };
-  measure("embed", EmbedRows{});
-  measure("norm", NormOf7B());
-  measure("quantize", QuantizeRows{});
-  measure("place heads", PlaceHeads{});
-  measure("attend", AttendOf7B());
-  measure("gate", GateRows{});
-  measure("copy slots", CopySlots{});
-  measure("best", BestOfRows{});
-  measure("F32", FloatProduct<F32Weights>{});
-  measure("F16", FloatProduct<F16Weights>{});
-  measure("BF16", FloatProduct<Bf16Weights>{});
-  measure("Q8_0, few rows", FewRowsProduct<Q8_0Block>{});
-  measure("Q8_0, many rows", ManyRowsProduct<Q8_0Block>{});
-  measure("Q4_0, few rows", FewRowsProduct<Q4_0Block>{});
-  measure("Q4_0, many rows", ManyRowsProduct<Q4_0Block>{});
-  measure("Q4_K, few rows", FewRowsProduct<Q4_KBlock>{});
-  measure("Q4_K, many rows", ManyRowsProduct<Q4_KBlock>{});
-  measure("Q5_K, few rows", FewRowsProduct<Q5_KBlock>{});
-  measure("Q5_K, many rows", ManyRowsProduct<Q5_KBlock>{});
-  measure("Q6_K, few rows", FewRowsProduct<Q6_KBlock>{});
-  measure("Q6_K, many rows", ManyRowsProduct<Q6_KBlock>{});
+  const auto measure = [&](const auto& body) { measure_as(body.kName, body); };
+  measure(EmbedRows{});
+  measure(NormOf7B());
+  measure(QuantizeRows{});
+  measure(PlaceHeads{});
+  measure(AttendOf7B());
+  measure(GateRows{});
+  measure(CopySlots{});
+  measure(BestOfRows{});
+  measure(RouteOf128());
+  measure(GroupOf128());
+  measure(GatherRows{});
+  measure(SumExperts{});
+  measure(CapRows{});
+  measure_as("F32", FloatProduct<F32Weights>{});
+  measure_as("F16", FloatProduct<F16Weights>{});
+  measure_as("BF16", FloatProduct<Bf16Weights>{});
+  measure_as("Q8_0, few rows", FewRowsProduct<Q8_0Block>{});
+  measure_as("Q8_0, many rows", ManyRowsProduct<Q8_0Block>{});
+  measure_as("Q4_0, few rows", FewRowsProduct<Q4_0Block>{});
+  measure_as("Q4_0, many rows", ManyRowsProduct<Q4_0Block>{});
+  measure_as("Q4_K, few rows", FewRowsProduct<Q4_KBlock>{});
+  measure_as("Q4_K, many rows", ManyRowsProduct<Q4_KBlock>{});
+  measure_as("Q5_K, few rows", FewRowsProduct<Q5_KBlock>{});
+  measure_as("Q5_K, many rows", ManyRowsProduct<Q5_KBlock>{});
+  measure_as("Q6_K, few rows", FewRowsProduct<Q6_KBlock>{});
+  measure_as("Q6_K, many rows", ManyRowsProduct<Q6_KBlock>{});
   return first;
 }
 

@@ -7,12 +7,8 @@
 #include <cstdint>
 #include <span>
 
-#include "common/cuda/kernels/attend_rows.h"
-#include "common/cuda/kernels/best_of_rows.h"
-#include "common/cuda/kernels/norm_rows.h"
+#include "common/cuda/kernels/any_kernel.h"
 #include "common/cuda/kernels/products.h"
-#include "common/cuda/kernels/quantize_rows.h"
-#include "common/cuda/kernels/row_kernels.h"
 
 namespace outrider::gpu {
 
@@ -21,14 +17,7 @@ struct Grid {
   uint32_t y;
 };
 
-cudaError_t Launch(const EmbedRows& kernel, Grid grid, cudaStream_t stream);
-cudaError_t Launch(const NormRows& kernel, Grid grid, cudaStream_t stream);
-cudaError_t Launch(const QuantizeRows& kernel, Grid grid, cudaStream_t stream);
-cudaError_t Launch(const PlaceHeads& kernel, Grid grid, cudaStream_t stream);
-cudaError_t Launch(const AttendRows& kernel, Grid grid, cudaStream_t stream);
-cudaError_t Launch(const GateRows& kernel, Grid grid, cudaStream_t stream);
-cudaError_t Launch(const CopySlots& kernel, Grid grid, cudaStream_t stream);
-cudaError_t Launch(const BestOfRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const AnyKernel& kernel, Grid grid, cudaStream_t stream);
 // By the kernel that fits (kernels/product_choice.h).
 cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream);
 
@@ -45,7 +34,7 @@ struct KernelCost {
 // Whether kernels are there for the present device; cudaErrorNoKernelImageForDevice otherwise.
 cudaError_t FindKernels();
 // Of all kernels. `costs` has room for kKernelCount.
-inline constexpr uint32_t kKernelCount = 21;
+inline constexpr uint32_t kKernelCount = 26;
 cudaError_t MeasureKernels(std::span<KernelCost> costs);
 
 }  // namespace outrider::gpu

@@ -37,7 +37,10 @@ absl::Status RunTables::MakeTurns(const ModelSpec& spec, std::span<const float> 
     const auto same = std::ranges::find(turns_, rope, &Turns::rope);
     turns_of_.push_back(static_cast<size_t>(same - turns_.begin()));
     if (same != turns_.end()) continue;
-    absl::StatusOr<RopeTable> table = RopeTable::Create(rope, rope_divisors);
+    const bool divides =
+        rope.scaling == RopeScaling::kLlama3 || rope.scaling == RopeScaling::kLongRope;
+    absl::StatusOr<RopeTable> table =
+        RopeTable::Create(rope, divides ? rope_divisors : std::span<const float>());
     if (!table.ok()) return Annotate(table.status(), spec.name);
     turns_.push_back({.rope = rope, .table = *std::move(table)});
   }

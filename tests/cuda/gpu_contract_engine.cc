@@ -16,7 +16,9 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeGpuEngine(const std::string& path,
                                                       ThreadPool& pool,
                                                       std::unique_ptr<DeviceQueue> queue) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
-  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
+  OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(*model, path));
+  OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
+  spec.LimitContext(complete.context_length);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ResidentWeights> weights,
                             ResidentWeights::Load(*model, spec, path, pool, nullptr));
   return GpuEngine::Create(spec, *weights,

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "common/cuda/device_weights.h"
 #include "common/cuda/testing/emulated_queue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,13 +38,24 @@ TEST_F(GpuEngineErrors, TooLittleMemoryIsToldWithTheSizes) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("100000 are free"));
 }
 
-TEST_F(GpuEngineErrors, TypesAndLayersWithoutKernelsAreNamed) {
-  absl::Status status = Make("llama", TensorType::kQ5_1, kPlenty);
+TEST_F(GpuEngineErrors, TypesWithoutKernelsAreNamed) {
+  const absl::Status status = Make("llama", TensorType::kQ5_1, kPlenty);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()), HasSubstr("type Q5_1"));
-  status = Make("mixtral", TensorType::kQ8_0, kPlenty);
+}
+
+TEST_F(GpuEngineErrors, LayersWithoutKernelsAreNamed) {
+  ModelSpec spec = OrDie(ModelSpec::From(SmallModel("llama"), "model"));
+  EXPECT_TRUE(DeviceWeights::Check(spec).ok());
+  spec.layers.back().cross_attention = {
+      .head_count = 1, .kv_head_count = 1, .key_length = 8, .value_length = 8, .scale = 1.0f};
+  absl::Status status = DeviceWeights::Check(spec);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("experts"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("hear an encoder"));
+  spec.layers.front().mixer = GuestMixer{};
+  status = DeviceWeights::Check(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no attention"));
 }
 
 }  // namespace

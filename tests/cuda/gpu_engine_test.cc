@@ -83,7 +83,10 @@ std::string NameOf(const testing::TestParamInfo<SameAsTheProcessors::ParamType>&
 
 INSTANTIATE_TEST_SUITE_P(Families, SameAsTheProcessors,
                          testing::Combine(testing::Values("llama", "mistral", "qwen2", "qwen3",
-                                                          "gpt2"),
+                                                          "gpt2", "mixtral", "qwen3moe", "olmoe",
+                                                          "gemma2", "gemma3", "cohere2", "exaone4",
+                                                          "phi3", "smollm3", "granite", "olmo2",
+                                                          "stablelm", "qwen2moe", "gptoss"),
                                           testing::Values(TensorType::kQ8_0)),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Types, SameAsTheProcessors,

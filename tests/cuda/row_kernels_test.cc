@@ -1,7 +1,6 @@
 // The row kernels of the GPU, thread after thread, against the scalar references, bit for bit.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -13,37 +12,13 @@
 #include "common/cuda/kernels/norm_rows.h"
 #include "common/cuda/kernels/quantize_rows.h"
 #include "common/cuda/kernels/row_kernels.h"
-#include "common/kernels/isa.h"
-#include "common/kernels/kernels.h"
 #include "common/tokens/maximum.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/rows_and_bits.h"
 #include "tests/kernels/paged_keys.h"
 
 namespace outrider::gpu {
 namespace {
-
-const RowKernels& Reference() {
-  return KernelsFor(Isa::kScalar).rows;
-}
-
-template <typename T>
-void ExpectBits(const std::vector<T>& actual, const std::vector<T>& expected,
-                const std::string& what) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < actual.size(); ++i) {
-    if (actual[i] != actual[i] && expected[i] != expected[i]) continue;
-    ASSERT_EQ(std::memcmp(&actual[i], &expected[i], sizeof(T)), 0)
-        << what << ", " << i << ": " << +actual[i] << " for " << +expected[i];
-  }
-}
-
-// Ordinary numbers with outliers among them.
-std::vector<float> Outlying(size_t count, uint64_t seed) {
-  Numbers numbers(seed);
-  std::vector<float> values = numbers.Gaussians(count, 1.0f);
-  for (size_t i = 0; i < count; i += 37) values[i] *= 1000.0f;
-  return values;
-}
 
 TEST(RowKernels, ExpAndActivationsAreTheContracts) {
   const ScopedIeeeMode ieee;
@@ -58,7 +33,8 @@ TEST(RowKernels, ExpAndActivationsAreTheContracts) {
 
   const auto length = static_cast<uint32_t>(x.size());
   const std::vector<float> up = Outlying(x.size(), 3);
-  for (const Gate kind : {Gate::kSiluGated, Gate::kGeluTanhGated, Gate::kGeluTanh}) {
+  for (const Gate kind :
+       {Gate::kSiluGated, Gate::kGeluTanhGated, Gate::kGeluTanh, Gate::kClampedSiluGated}) {
     actual = kind == Gate::kGeluTanh ? x : up;
     const GateRows body = {x.data(), actual.data(), length, kind};
     Emulate(body, 1, body.grid_y());
@@ -66,10 +42,31 @@ TEST(RowKernels, ExpAndActivationsAreTheContracts) {
       Reference().silu_gate(x.data(), up.data(), length, expected.data());
     } else if (kind == Gate::kGeluTanhGated) {
       Reference().gelu_tanh_gate(x.data(), up.data(), length, expected.data());
+    } else if (kind == Gate::kClampedSiluGated) {
+      Reference().clamped_silu_gate(x.data(), up.data(), length, expected.data());
     } else {
       Reference().gelu_tanh(x.data(), length, expected.data());
     }
     ExpectBits(actual, expected, "gate " + std::to_string(static_cast<int>(kind)));
+  }
+}
+
+// Around the borders of tanh's two formulas, and far beyond them.
+TEST(RowKernels, LogitsAreScaledAndCapped) {
+  const ScopedIeeeMode ieee;
+  std::vector<float> x = {
+      0.0f,  -0.0f,  0.62499994f, 0.625f,      0.62500006f,
+      1e30f, -1e30f, Infinity(),  -Infinity(), std::numeric_limits<float>::quiet_NaN()};
+  for (int i = -2000; i <= 2000; ++i) x.push_back(static_cast<float>(i) * 0.037f);
+  const auto length = static_cast<uint32_t>(x.size());
+  for (const float cap : {0.0f, 1.0f, 30.0f}) {
+    std::vector<float> expected = x, actual = x;
+    const WeightedRow scaled = {expected.data(), 0.6f};
+    Reference().weighted_sum(&scaled, 1, length, expected.data());
+    if (cap > 0.0f) Reference().soft_cap(expected.data(), cap, length, expected.data());
+    const CapRows body = {actual.data(), length, 0.6f, cap};
+    Emulate(body, 1, body.grid_y());
+    ExpectBits(actual, expected, "a cap of " + std::to_string(cap));
   }
 }
 
@@ -84,7 +81,12 @@ TEST(RowKernels, NormsAreTheContractsWithAndWithoutAPart) {
         std::vector<float> expected(3 * length), actual(3 * length), sum = stream;
         for (uint32_t row = 0; row < 3; ++row) {
           float* const x = sum.data() + row * length;
-          if (has_part) Reference().add(x, part.data() + row * length, length);
+          if (has_part) {
+            std::vector<float> scaled(length);
+            const WeightedRow term = {part.data() + row * length, 0.22f};
+            Reference().weighted_sum(&term, 1, length, scaled.data());
+            Reference().add(x, scaled.data(), length);
+          }
           float* const out = expected.data() + row * length;
           if (has_bias) {
             Reference().layer_norm(x, weight.data(), bias.data(), 1e-5f, length, out);
@@ -99,7 +101,8 @@ TEST(RowKernels, NormsAreTheContractsWithAndWithoutAPart) {
                          .out = actual.data(),
                          .which = nullptr,
                          .length = length,
-                         .epsilon = 1e-5f},
+                         .epsilon = 1e-5f,
+                         .scale = 0.22f},
                 3, 1);
         ExpectBits(actual, expected, "norm of " + std::to_string(length));
         ExpectBits(stream, sum, "stream of " + std::to_string(length));
@@ -281,7 +284,9 @@ void ExpectAttention(const AttentionCase& made, const StoredKeys& stored, const 
                      .scale = task.scale,
                      .keys_at = task.keys_at,
                      .values_at = task.values_at,
-                     .slot_count = kChunk},
+                     .slot_count = kChunk,
+                     .soft_cap = task.soft_cap,
+                     .sinks = task.sinks},
           1, made.head_count);
   ExpectBits(actual, expected, what);
 }
@@ -304,6 +309,19 @@ TEST(RowKernels, AttentionIsAMatterOfPositions) {
           made, StoredKeys(made, cut, 3),
           std::to_string(shape.count) + " positions, cut " + std::to_string(static_cast<int>(cut)));
     }
+  }
+}
+
+TEST(RowKernels, AttentionWithCapsAndSinks) {
+  for (const uint32_t count : {1u, 33u, 161u}) {
+    AttentionCase made = MakeAttentionCase(3, 24, 40, 9, count, 31);
+    made.soft_cap = 2.5f;
+    ExpectAttention(made, StoredKeys(made, CutInto::kRandom, 6), "capped scores");
+    // Below all scores, among them, above them.
+    made.sinks = {-50.0f, 0.3f, 40.0f};
+    ExpectAttention(made, StoredKeys(made, CutInto::kRandom, 7), "capped scores and sinks");
+    made.soft_cap = 0.0f;
+    ExpectAttention(made, StoredKeys(made, CutInto::kWholeChunks, 8), "sinks");
   }
 }
 

@@ -105,4 +105,27 @@ OUTRIDER_HD float GeluTanh(float x) {
   return DividedByOnePlusExp(x, x * Fma(x * x, -0x1.2444f2p-4f, -0x1.988454p+0f));
 }
 
+// A gate and what it lets through, both clamped.
+OUTRIDER_HD float ClampedSiluGate(float gate, float up) {
+  constexpr float kMax = 7.0f;
+  const float g = gate > kMax ? kMax : gate;
+  const float u = up > kMax ? kMax : up < -kMax ? -kMax : up;
+  return DividedByOnePlusExp(g, g * -1.702f) * (u + 1.0f);
+}
+
+OUTRIDER_HD float Tanh(float x) {
+  const float s = x * x;
+  if (!(s < 0.390625f)) return 1.0f - 2.0f / (1.0f + Exp(x + x));
+  float p = -0x1.9017fep-8f;
+  p = Fma(p, s, 0x1.581fa6p-6f);
+  p = Fma(p, s, -0x1.b928ep-5f);
+  p = Fma(p, s, 0x1.110e2ep-3f);
+  p = Fma(p, s, -0x1.555552p-2f);
+  return Fma(x * s, p, x);
+}
+
+OUTRIDER_HD float SoftCap(float x, float cap) {
+  return cap * Tanh(x / cap);
+}
+
 }  // namespace outrider::gpu

@@ -19,6 +19,7 @@
 
 #include "common/base/check.h"
 #include "common/cuda/block/matrix_fragments.h"
+#include "common/cuda/block/shared_bytes.h"
 
 namespace outrider::gpu {
 
@@ -96,7 +97,7 @@ class EmulatedBlock {
 
   template <typename T>
   Shared<T> Share(size_t count) {
-    const size_t bytes = (count * sizeof(T) + 15) / 16 * 16;
+    const size_t bytes = SharedBytesOf<T>(count);
     OUTRIDER_CHECK(bytes <= shared_bytes_left_, "a body asks for the shared memory it uses");
     shared_bytes_left_ -= bytes;
     return Shared<T>(count, &epoch_);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/cuda/block/matrix_fragments.h"
+#include "common/cuda/block/shared_bytes.h"
 
 namespace outrider::gpu {
 
@@ -59,7 +60,7 @@ class GpuBlock {
   template <typename T>
   OUTRIDER_HD Shared<T> Share(size_t count) {
     std::byte* const at = shared_;
-    shared_ += (count * sizeof(T) + 15) / 16 * 16;
+    shared_ += SharedBytesOf<T>(count);
     return Shared<T>(reinterpret_cast<T*>(at));
   }
 

@@ -14,6 +14,8 @@
 #include <cstdint>
 
 #include "common/cuda/block/matrix_fragments.h"
+#include "common/cuda/block/shared_bytes.h"
+#include "common/cuda/block/sum_lanes.h"
 #include "common/kernels/attention.h"
 
 namespace outrider::gpu {
@@ -26,6 +28,7 @@ struct SeenRuns {
 };
 
 struct AttendRows {
+  static constexpr const char* kName = "attend";
   static constexpr uint32_t kWarps = 4;
   static constexpr uint32_t kThreads = kWarps * kWarpLanes;
   static constexpr uint32_t kPartsMax = kHeadLengthMax / kThreads;
@@ -43,12 +46,14 @@ struct AttendRows {
   float scale;
   size_t keys_at;  // of slot 0 of the first head, in halves from a page's beginning
   size_t values_at;
-  uint32_t slot_count;  // of a page
+  uint32_t slot_count;           // of a page
+  float soft_cap = 0.0f;         // of scores; 0: none
+  const float* sinks = nullptr;  // [head_count]: scores without values; null: none
 
   OUTRIDER_HD size_t SharedBytes() const {
-    return Rounded(key_length * sizeof(float)) + Rounded(kThreads * sizeof(float)) * 2 +
-           Rounded(kThreads * sizeof(uint64_t)) + Rounded(kWarps * value_length * sizeof(float)) +
-           Rounded(kWarps * sizeof(float)) * 2;
+    return SharedBytesOf<float>(key_length) + 2 * SharedBytesOf<float>(kThreads) +
+           SharedBytesOf<uint64_t>(kThreads) + SharedBytesOf<float>(kWarps * value_length) +
+           2 * SharedBytesOf<float>(kWarps);
   }
 
   template <typename Block>
@@ -74,7 +79,7 @@ struct AttendRows {
     for (uint32_t first = 0; first < here.chunk_count; first += kWarps) {
       block.Each([&](uint32_t t) {
         const Pair<const uint16_t*> cell = CellOf(here, first + t / kWarpLanes, LaneOf(t), head);
-        scores.Set(t, t, cell.first == nullptr ? 0.0f : Score(q, t, cell.first) * scale);
+        scores.Set(t, t, cell.first == nullptr ? 0.0f : Score(q, t, cell.first));
         values.Set(t, t, reinterpret_cast<uint64_t>(cell.second));
       });
       block.Sync();
@@ -105,7 +110,7 @@ struct AttendRows {
       block.Sync();
     }
     block.Each([&](uint32_t t) {
-      const float r = 1.0f / states[t].sum;
+      const float r = sinks == nullptr ? 1.0f / states[t].sum : ShareBeside(sinks[head], states[t]);
       for (uint32_t part = 0; part < kPartsMax; ++part) {
         const uint32_t i = part * kThreads + t;
         if (i >= value_length) continue;
@@ -123,7 +128,12 @@ struct AttendRows {
     float out[kPartsMax];
   };
 
-  static OUTRIDER_HD size_t Rounded(size_t bytes) { return (bytes + 15) / 16 * 16; }
+  // What the keys weigh beside a score that has no value.
+  static OUTRIDER_HD float ShareBeside(float sink, const State& state) {
+    const float larger = sink > state.max ? sink : state.max;
+    const float a = Exp(state.max - larger);
+    return a / Fma(state.sum, a, Exp(sink - larger));
+  }
 
   // Key and value of a chunk's slot, where the row sees one there.
   OUTRIDER_HD Pair<const uint16_t*> CellOf(const SeenRuns& here, uint32_t chunk, uint32_t slot,
@@ -146,33 +156,26 @@ struct AttendRows {
 
   template <typename Shared>
   OUTRIDER_HD float Score(const Shared& q, uint32_t t, const uint16_t* key) const {
-    constexpr uint32_t kLanes = 16;
-    float sums[kLanes] = {};
-    for (uint32_t i = 0; i < key_length; i += kLanes) {
-      for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    float sums[kSumLanes] = {};
+    for (uint32_t i = 0; i < key_length; i += kSumLanes) {
+      for (uint32_t lane = 0; lane < kSumLanes; ++lane) {
         if (i + lane >= key_length) continue;
         sums[lane] = Fma(q.Get(t, i + lane), WidenHalf(key[i + lane]), sums[lane]);
       }
     }
-    for (uint32_t width = kLanes / 2; width > 0; width /= 2) {
-      for (uint32_t lane = 0; lane < width; ++lane) sums[lane] = sums[lane] + sums[lane + width];
-    }
-    return sums[0];
+    const float score = FoldLanes(sums) * scale;
+    return soft_cap == 0.0f ? score : SoftCap(score, soft_cap);
   }
 
   // The sum of a chunk's weights: slots j and j + 16 share a lane.
   template <typename Weights, typename Values>
   static OUTRIDER_HD float Total(const Weights& weights, const Values& values, uint32_t t) {
-    constexpr uint32_t kLanes = 16;
-    float sums[kLanes] = {};
+    float sums[kSumLanes] = {};
     for (uint32_t slot = 0; slot < kWarpLanes; ++slot) {
       if (values.Get(t, t + slot) == 0) continue;
-      sums[slot % kLanes] = sums[slot % kLanes] + weights.Get(t, t + slot);
+      sums[slot % kSumLanes] = sums[slot % kSumLanes] + weights.Get(t, t + slot);
     }
-    for (uint32_t width = kLanes / 2; width > 0; width /= 2) {
-      for (uint32_t lane = 0; lane < width; ++lane) sums[lane] = sums[lane] + sums[lane + width];
-    }
-    return sums[0];
+    return FoldLanes(sums);
   }
 
   // A lane has the elements lane, lane + 32, ... of its warp's chunk; positions ascend.

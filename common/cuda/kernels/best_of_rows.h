@@ -18,6 +18,7 @@ struct BestLogit {
 };
 
 struct BestOfRows {
+  static constexpr const char* kName = "best";
   static constexpr uint32_t kThreads = 256;
 
   const float* logits;  // [rows, length]

@@ -1,6 +1,6 @@
 // Rows join the residual stream and are normed, in one go:
 //
-//   stream = stream + part           where there is a part
+//   stream = stream + scale * part   where there is a part
 //   out    = norm(stream)            where there is a norm
 //
 // NUMERICS.md, sections 2 and 6. A block is a row; sixteen of its threads are the sixteen lanes of
@@ -10,24 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/cuda/block/arithmetic.h"
+#include "common/cuda/block/shared_bytes.h"
+#include "common/cuda/block/sum_lanes.h"
 
 namespace outrider::gpu {
 
-inline constexpr uint32_t kSumLanes = 16;
-
-// Any thread, after a Sync(): what the sixteen lanes come to.
-template <typename Shared>
-OUTRIDER_HD float FoldLanes(const Shared& lanes, uint32_t thread) {
-  float sums[kSumLanes];
-  for (uint32_t lane = 0; lane < kSumLanes; ++lane) sums[lane] = lanes.Get(thread, lane);
-  for (uint32_t width = kSumLanes / 2; width > 0; width /= 2) {
-    for (uint32_t lane = 0; lane < width; ++lane) sums[lane] = sums[lane] + sums[lane + width];
-  }
-  return sums[0];
-}
-
 struct NormRows {
+  static constexpr const char* kName = "norm";
   static constexpr uint32_t kThreads = 256;
 
   float* stream;          // [any, length]: written to where there is a part
@@ -38,9 +27,10 @@ struct NormRows {
   const uint32_t* which;  // [rows]: row i is row which[i] of the stream; null: row i
   uint32_t length;
   float epsilon;
+  float scale = 1.0f;  // of the part
 
   OUTRIDER_HD size_t SharedBytes() const {
-    return (length * sizeof(float) + 15) / 16 * 16 + kSumLanes * sizeof(float);
+    return SharedBytesOf<float>(length) + SharedBytesOf<float>(kSumLanes);
   }
 
   template <typename Block>
@@ -53,7 +43,7 @@ struct NormRows {
       for (uint32_t i = t; i < length; i += kThreads) {
         float value = from[i];
         if (part != nullptr) {
-          value = value + part[row * length + i];
+          value = value + scale * part[row * length + i];
           from[i] = value;
         }
         x.Set(t, i, value);
@@ -79,7 +69,7 @@ struct NormRows {
     });
     block.Sync();
     block.Each([&](uint32_t t) {
-      const float mean = FoldLanes(lanes, t) / static_cast<float>(length);
+      const float mean = FoldShared(lanes, t) / static_cast<float>(length);
       const float r = 1.0f / sqrtf(mean + epsilon);
       for (uint32_t i = t; i < length; i += kThreads) to[i] = (x.Get(t, i) * r) * weight[i];
     });
@@ -95,7 +85,7 @@ struct NormRows {
       lanes.Set(t, t, sum);
     });
     block.Sync();
-    block.Each([&](uint32_t t) { means[t] = FoldLanes(lanes, t) / static_cast<float>(length); });
+    block.Each([&](uint32_t t) { means[t] = FoldShared(lanes, t) / static_cast<float>(length); });
     block.Sync();
     block.Each([&](uint32_t t) {
       if (t >= kSumLanes) return;
@@ -108,7 +98,7 @@ struct NormRows {
     });
     block.Sync();
     block.Each([&](uint32_t t) {
-      const float variance = FoldLanes(lanes, t) / static_cast<float>(length);
+      const float variance = FoldShared(lanes, t) / static_cast<float>(length);
       const float r = 1.0f / sqrtf(variance + epsilon);
       for (uint32_t i = t; i < length; i += kThreads) {
         to[i] = Fma((x.Get(t, i) - means[t]) * r, weight[i], bias[i]);

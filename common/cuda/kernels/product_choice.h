@@ -10,19 +10,21 @@
 namespace outrider::gpu {
 
 // Up to two tiles of rows, panels are read twice, the second time from the cache, and every warp of
-// the GPU has something to do. With more, reading them once is sooner.
+// the GPU has something to do. With more, reading them once is sooner. Experts have few rows each,
+// even where a run has many.
 inline constexpr uint32_t kFewRows = 16;
 
 // use(body, grid_x, grid_y)
 template <typename Body, typename Use>
 void UseBody(const Product& product, const Use& use) {
+  const uint32_t row_tiles = (product.x.row_count + Body::kRows - 1) / Body::kRows;
   use(Body{product}, (product.outputs + kTileOutputs - 1) / kTileOutputs,
-      (product.x.row_count + Body::kRows - 1) / Body::kRows);
+      product.tiles == nullptr ? row_tiles : product.tile_count);
 }
 
 template <typename Type, typename Use>
 void UseQuantProduct(const Product& product, const Use& use) {
-  if (product.x.row_count <= kFewRows) {
+  if (product.x.row_count <= kFewRows || product.tiles != nullptr) {
     UseBody<FewRowsProduct<Type>>(product, use);
   } else {
     UseBody<ManyRowsProduct<Type>>(product, use);

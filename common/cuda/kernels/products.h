@@ -11,7 +11,7 @@
 // So the bits depend neither on how many rows there are, nor on which of these ran. Each reads a
 // panel once for so many rows: 8, 64 and 8.
 //
-//   grid: panels, rows / kRows rounded up
+//   grid: panels, rows / kRows rounded up; or tiles, where experts have rows of their own
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,17 @@
 
 namespace outrider::gpu {
 
+// Rows [first_row, end_row), eight at the most, that have chosen one expert; or none.
+struct ExpertTile {
+  uint32_t expert;
+  uint32_t first_row;
+  uint32_t end_row;
+};
+
 // out[r, n] = sum over k of weights[n, k] * x[r, k], + bias[n]
+//
+// Where experts share the rows out, `panels` and `bias` are the first expert's, those of the others
+// follow, and every row is in one of the tiles.
 struct Product {
   const std::byte* panels;
   size_t panel_bytes;
@@ -32,13 +42,29 @@ struct Product {
   ActivationRows x;   // in the form the weights' type asks for; values and quants on 16 bytes
   float* out;         // [rows, out_stride]
   size_t out_stride;
+  const ExpertTile* tiles = nullptr;  // null: all rows are multiplied with the same
+  uint32_t tile_count = 0;
+  size_t expert_bytes = 0;  // from one expert's panels to the next one's
 
-  OUTRIDER_HD const std::byte* PanelAt(uint32_t panel) const {
-    return panels + panel * panel_bytes;
+  // What a block of threads computes: so many rows of sixteen outputs.
+  struct Part {
+    const std::byte* panel;
+    const float* bias;  // of output 0; null: none
+    uint32_t first_row;
+    uint32_t end_row;
+  };
+  OUTRIDER_HD Part PartAt(uint32_t panel, uint32_t tile, uint32_t tile_rows) const {
+    if (tiles == nullptr) {
+      return {panels + panel * panel_bytes, bias, tile * tile_rows, x.row_count};
+    }
+    const ExpertTile& of = tiles[tile];
+    return {panels + of.expert * expert_bytes + panel * panel_bytes,
+            bias == nullptr ? nullptr : bias + size_t{of.expert} * outputs, of.first_row,
+            of.end_row};
   }
-  OUTRIDER_HD void Store(uint32_t row, uint32_t output, float y) const {
-    if (row >= x.row_count || output >= outputs) return;
-    out[row * out_stride + output] = bias == nullptr ? y : y + bias[output];
+  OUTRIDER_HD void Store(const Part& part, uint32_t row, uint32_t output, float y) const {
+    if (row >= part.end_row || output >= outputs) return;
+    out[row * out_stride + output] = part.bias == nullptr ? y : y + part.bias[output];
   }
 };
 
@@ -114,8 +140,10 @@ struct FewRowsProduct {
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
-    const std::byte* const panel = product.PanelAt(block.x());
-    const uint32_t first_row = block.y() * kRows;
+    const Product::Part part = product.PartAt(block.x(), block.y(), kRows);
+    if (part.first_row >= part.end_row) return;
+    const std::byte* const panel = part.panel;
+    const uint32_t first_row = part.first_row;
     const uint32_t block_count = product.inputs / Type::kBlock;
     const auto terms = block.template Share<int32_t>(kKinds * kRoundBlocks * kBlockStride);
     auto sums = block.template Private<float>();
@@ -125,7 +153,7 @@ struct FewRowsProduct {
       block.Each([&](uint32_t t) {
         if (t >= kTileRows * kTileOutputs) return;
         const uint32_t r = t / kTileOutputs, n = t % kTileOutputs;
-        if (first_row + r >= product.x.row_count) return;
+        if (first_row + r >= part.end_row) return;
         for (uint32_t i = 0; i < kRoundBlocks && first + i < block_count; ++i) {
           const uint32_t at = i * kBlockStride + r * kRowStride + n;
           BlockTerm term;
@@ -139,8 +167,8 @@ struct FewRowsProduct {
     }
     block.Each([&](uint32_t t) {
       if (t >= kTileRows * kTileOutputs) return;
-      product.Store(first_row + t / kTileOutputs, block.x() * kTileOutputs + t % kTileOutputs,
-                    sums[t]);
+      product.Store(part, part.first_row + t / kTileOutputs,
+                    block.x() * kTileOutputs + t % kTileOutputs, sums[t]);
     });
   }
 
@@ -207,15 +235,15 @@ struct ManyRowsProduct {
     struct Sums {
       float y[kWarpTiles][4];
     };
-    const std::byte* const panel = product.PanelAt(block.x());
+    const Product::Part part = product.PartAt(block.x(), block.y(), kRows);
     auto sums = block.template Private<Sums>();
     for (uint32_t b = 0; b < product.inputs / Type::kBlock; ++b) {
-      AddBlockOf(block, BlockOf<Type>(panel, product.inputs, b), b, sums);
+      AddBlockOf(block, BlockOf<Type>(part.panel, product.inputs, b), b, sums);
     }
     block.Each([&](uint32_t t) {
       for (uint32_t tile = 0; tile < kWarpTiles; ++tile) {
         for (uint32_t i = 0; i < 4; ++i) {
-          product.Store(FirstRow(block.y(), t, tile) + RowOfSum(t, i),
+          product.Store(part, FirstRow(block.y(), t, tile) + RowOfSum(t, i),
                         block.x() * kTileOutputs + OutputOfSum(t, i), sums[t].y[tile][i]);
         }
       }
@@ -302,7 +330,8 @@ struct FloatProduct {
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
-    const uint32_t first_row = block.y() * kRows;
+    const Product::Part part = product.PartAt(block.x(), block.y(), kRows);
+    if (part.first_row >= part.end_row) return;
     const uint32_t segment_count = (product.inputs + kSegment - 1) / kSegment;
     const auto parts = block.template Share<float>(kRoundSegments * kSegmentStride);
     auto sums = block.template Private<float>();
@@ -310,7 +339,7 @@ struct FloatProduct {
       block.Each([&](uint32_t t) {
         if (first + t / kPairs >= segment_count) return;
         Parts made = {};
-        Multiply(product.PanelAt(block.x()), first_row, first + t / kPairs, t % kPairs, made);
+        Multiply(part, first + t / kPairs, t % kPairs, made);
         for (uint32_t r = 0; r < kRows; ++r) {
           const uint32_t at = t / kPairs * kSegmentStride + r * kTileOutputs + 2 * (t % kPairs);
           parts.Set(t, at, made.first[r]);
@@ -328,8 +357,8 @@ struct FloatProduct {
     }
     block.Each([&](uint32_t t) {
       if (t >= kRows * kTileOutputs) return;
-      product.Store(first_row + t / kTileOutputs, block.x() * kTileOutputs + t % kTileOutputs,
-                    sums[t]);
+      product.Store(part, part.first_row + t / kTileOutputs,
+                    block.x() * kTileOutputs + t % kTileOutputs, sums[t]);
     });
   }
 
@@ -343,19 +372,19 @@ struct FloatProduct {
     float at[4];
   };
 
-  OUTRIDER_HD void Multiply(const std::byte* panel, uint32_t first_row, uint32_t segment,
-                            uint32_t pair, Parts& parts) const {
+  OUTRIDER_HD void Multiply(const Product::Part& part, uint32_t segment, uint32_t pair,
+                            Parts& parts) const {
     const uint32_t begin = segment * kSegment;
     const uint32_t end = begin + kSegment < product.inputs ? begin + kSegment : product.inputs;
     for (uint32_t k = begin; k < end; k += 4) {
       Pair<float> w[4];
       for (uint32_t i = 0; i < 4; ++i) {
-        w[i] = Weights::At(panel, size_t{k + i} * kTileOutputs + 2 * pair);
+        w[i] = Weights::At(part.panel, size_t{k + i} * kTileOutputs + 2 * pair);
       }
       for (uint32_t r = 0; r < kRows; ++r) {
-        if (first_row + r >= product.x.row_count) continue;
-        const Four x = *reinterpret_cast<const Four*>(product.x.values +
-                                                      (first_row + r) * product.x.value_stride + k);
+        if (part.first_row + r >= part.end_row) continue;
+        const Four x = *reinterpret_cast<const Four*>(
+            product.x.values + (part.first_row + r) * product.x.value_stride + k);
         for (uint32_t i = 0; i < 4; ++i) {
           parts.first[r] = Fma(w[i].first, x.at[i], parts.first[r]);
           parts.second[r] = Fma(w[i].second, x.at[i], parts.second[r]);

@@ -106,50 +106,45 @@ struct PackedScales {
   }
 };
 
-struct Q4_KBlock : PackedScales {
-  static constexpr uint32_t kBlock = 256, kLines = 35, kHalves = 2, kTileStep = 32;
+// Super-blocks of eight sub-blocks of 32. `Quants` says of a block which four quants stand at
+// elements 32 * step + 4 * line ..+3 of output n.
+template <typename Quants>
+struct ScaledSubBlocks : PackedScales {
+  static constexpr uint32_t kBlock = 256, kHalves = 2, kTileStep = 32;
   static constexpr bool kHasMinimum = true;
 
   static OUTRIDER_HD WeightFragment Tile(const PanelBlock& b, uint32_t t, uint32_t step) {
     const uint32_t g = GroupOf(t), line = PlaceOf(t);
-    return {{Quants(b, g, line, step), Quants(b, g + 8, line, step), Quants(b, g, line + 4, step),
-             Quants(b, g + 8, line + 4, step)}};
+    return {{Quants::At(b, g, line, step), Quants::At(b, g + 8, line, step),
+             Quants::At(b, g, line + 4, step), Quants::At(b, g + 8, line + 4, step)}};
   }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
-    const uint32_t dword = Quants(b, n, k % 32 / 4, k / 32);
+    const uint32_t dword = Quants::At(b, n, k % 32 / 4, k / 32);
     return PackedScales::Element(b, n, k / 32, dword >> 8 * (k % 4) & 255);
   }
+};
 
- private:
-  // Elements 32 * step + 4 * line ..+3.
-  static OUTRIDER_HD uint32_t Quants(const PanelBlock& b, uint32_t n, uint32_t line,
-                                     uint32_t step) {
+struct Q4_KQuants {
+  static OUTRIDER_HD uint32_t At(const PanelBlock& b, uint32_t n, uint32_t line, uint32_t step) {
     return b.Dword(kQ4_KNibbleLine + 8 * (step / 2) + line, n) >> 4 * (step % 2) & 0x0f0f0f0fu;
   }
 };
 
-struct Q5_KBlock : PackedScales {
-  static constexpr uint32_t kBlock = 256, kLines = 43, kHalves = 2, kTileStep = 32;
-  static constexpr bool kHasMinimum = true;
-
-  static OUTRIDER_HD WeightFragment Tile(const PanelBlock& b, uint32_t t, uint32_t step) {
-    const uint32_t g = GroupOf(t), line = PlaceOf(t);
-    return {{Quants(b, g, line, step), Quants(b, g + 8, line, step), Quants(b, g, line + 4, step),
-             Quants(b, g + 8, line + 4, step)}};
-  }
-  static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
-    const uint32_t dword = Quants(b, n, k % 32 / 4, k / 32);
-    return PackedScales::Element(b, n, k / 32, dword >> 8 * (k % 4) & 255);
-  }
-
- private:
-  static OUTRIDER_HD uint32_t Quants(const PanelBlock& b, uint32_t n, uint32_t line,
-                                     uint32_t step) {
+struct Q5_KQuants {
+  static OUTRIDER_HD uint32_t At(const PanelBlock& b, uint32_t n, uint32_t line, uint32_t step) {
     const uint32_t nibbles =
         b.Dword(kQ5_KNibbleLine + 8 * (step / 2) + line, n) >> 4 * (step % 2) & 0x0f0f0f0fu;
     const uint32_t fifth = b.Dword(kQ5_KFifthLine + line, n) >> step & 0x01010101u;
     return nibbles | fifth << 4;
   }
+};
+
+struct Q4_KBlock : ScaledSubBlocks<Q4_KQuants> {
+  static constexpr uint32_t kLines = 35;
+};
+
+struct Q5_KBlock : ScaledSubBlocks<Q5_KQuants> {
+  static constexpr uint32_t kLines = 43;
 };
 
 // Sub-blocks of 16: a tile is half full.

@@ -12,6 +12,7 @@
 namespace outrider::gpu {
 
 struct QuantizeRows {
+  static constexpr const char* kName = "quantize";
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kWarps = kThreads / kWarpLanes;
   static constexpr uint32_t kBlockMax = 256;

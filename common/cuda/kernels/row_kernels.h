@@ -50,6 +50,7 @@ struct PanelTable {
 
 // What enters the first layer. grid: rows
 struct EmbedRows {
+  static constexpr const char* kName = "embed";
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kGiven = UINT32_MAX;  // as a token: the row is in `out` already
 
@@ -59,6 +60,7 @@ struct EmbedRows {
   const uint32_t* position;  // [rows]
   float* out;                // [rows, length]
   uint32_t length;
+  float scale = 1.0f;  // of what is looked up by token
 
   OUTRIDER_HD size_t SharedBytes() const { return 0; }
 
@@ -68,17 +70,18 @@ struct EmbedRows {
     block.Each([&](uint32_t t) {
       for (uint32_t k = t; k < length; k += kThreads) {
         float& to = out[row * length + k];
-        if (token[row] != kGiven) to = tokens.At(token[row], length, k);
+        if (token[row] != kGiven) to = scale * tokens.At(token[row], length, k);
         if (positions.panels != nullptr) to = to + positions.At(position[row], length, k);
       }
     });
   }
 };
 
-enum class Gate : uint32_t { kSiluGated, kGeluTanhGated, kGeluTanh };
+enum class Gate : uint32_t { kSiluGated, kGeluTanhGated, kGeluTanh, kClampedSiluGated };
 
 // up = activation(gate) * up, or activation(up). grid: rows, length / 256 rounded up
 struct GateRows {
+  static constexpr const char* kName = "gate";
   static constexpr uint32_t kThreads = 256;
 
   const float* gate;  // [rows, length]; not looked at by kGeluTanh
@@ -95,12 +98,38 @@ struct GateRows {
       const uint32_t i = block.y() * kThreads + t;
       if (i >= length) return;
       const size_t at = size_t{block.x()} * length + i;
-      if (kind == Gate::kGeluTanh) {
-        up[at] = GeluTanh(up[at]);
-      } else {
-        const float g = kind == Gate::kSiluGated ? Silu(gate[at]) : GeluTanh(gate[at]);
-        up[at] = g * up[at];
-      }
+      up[at] = kind == Gate::kGeluTanh ? GeluTanh(up[at]) : Gated(gate[at], up[at]);
+    });
+  }
+
+ private:
+  OUTRIDER_HD float Gated(float g, float u) const {
+    if (kind == Gate::kClampedSiluGated) return ClampedSiluGate(g, u);
+    return (kind == Gate::kSiluGated ? Silu(g) : GeluTanh(g)) * u;
+  }
+};
+
+// Logits are scaled and capped. grid: rows, length / 256 rounded up
+struct CapRows {
+  static constexpr const char* kName = "cap";
+  static constexpr uint32_t kThreads = 256;
+
+  float* logits;  // [rows, length]
+  uint32_t length;
+  float scale;
+  float soft_cap;  // 0: none
+
+  OUTRIDER_HD uint32_t grid_y() const { return (length + kThreads - 1) / kThreads; }
+  OUTRIDER_HD size_t SharedBytes() const { return 0; }
+
+  template <typename Block>
+  OUTRIDER_HD void operator()(Block& block) const {
+    block.Each([&](uint32_t t) {
+      const uint32_t i = block.y() * kThreads + t;
+      if (i >= length) return;
+      float& logit = logits[size_t{block.x()} * length + i];
+      const float scaled = scale * logit;
+      logit = soft_cap == 0.0f ? scaled : SoftCap(scaled, soft_cap);
     });
   }
 };
@@ -114,6 +143,7 @@ struct CellPlace {
 // Queries and keys turn by their row's position, and keys and values are kept as halves, in the
 // cells the rows have. grid: rows, head_count + 2 * kv_head_count
 struct PlaceHeads {
+  static constexpr const char* kName = "place heads";
   static constexpr uint32_t kThreads = 64;
 
   float* query;          // [rows, head_count, key_length]
@@ -206,6 +236,7 @@ struct SlotPiece {
 
 // Slots of one page to another, all pieces of them. grid: pieces
 struct CopySlots {
+  static constexpr const char* kName = "copy slots";
   static constexpr uint32_t kThreads = 128;
 
   const SlotPiece* pieces;

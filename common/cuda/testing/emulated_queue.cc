@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+#include <variant>
 
 #include "common/base/check.h"
 #include "common/base/ieee_mode.h"
@@ -49,29 +50,8 @@ void EmulatedQueue::Download(void* to, const std::byte* from, size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-void EmulatedQueue::Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) {
-  Do([=] { RunHere(kernel, grid_x, grid_y); });
-}
-void EmulatedQueue::Run(const gpu::NormRows& kernel, uint32_t grid_x, uint32_t grid_y) {
-  Do([=] { RunHere(kernel, grid_x, grid_y); });
-}
-void EmulatedQueue::Run(const gpu::QuantizeRows& kernel, uint32_t grid_x, uint32_t grid_y) {
-  Do([=] { RunHere(kernel, grid_x, grid_y); });
-}
-void EmulatedQueue::Run(const gpu::PlaceHeads& kernel, uint32_t grid_x, uint32_t grid_y) {
-  Do([=] { RunHere(kernel, grid_x, grid_y); });
-}
-void EmulatedQueue::Run(const gpu::AttendRows& kernel, uint32_t grid_x, uint32_t grid_y) {
-  Do([=] { RunHere(kernel, grid_x, grid_y); });
-}
-void EmulatedQueue::Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) {
-  Do([=] { RunHere(kernel, grid_x, grid_y); });
-}
-void EmulatedQueue::Run(const gpu::CopySlots& kernel, uint32_t grid_x, uint32_t grid_y) {
-  Do([=] { RunHere(kernel, grid_x, grid_y); });
-}
-void EmulatedQueue::Run(const gpu::BestOfRows& kernel, uint32_t grid_x, uint32_t grid_y) {
-  Do([=] { RunHere(kernel, grid_x, grid_y); });
+void EmulatedQueue::Run(const gpu::AnyKernel& kernel, uint32_t grid_x, uint32_t grid_y) {
+  Do([=] { std::visit([&](const auto& body) { RunHere(body, grid_x, grid_y); }, kernel); });
 }
 
 void EmulatedQueue::Multiply(const gpu::Product& product, gpu::PanelKind weights) {

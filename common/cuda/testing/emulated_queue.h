@@ -24,14 +24,7 @@ class EmulatedQueue final : public DeviceQueue {
   void Free(std::byte* memory) override;
   void Upload(std::byte* to, const void* from, size_t bytes) override;
   void Download(void* to, const std::byte* from, size_t bytes) override;
-  void Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
-  void Run(const gpu::NormRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
-  void Run(const gpu::QuantizeRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
-  void Run(const gpu::PlaceHeads& kernel, uint32_t grid_x, uint32_t grid_y) override;
-  void Run(const gpu::AttendRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
-  void Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
-  void Run(const gpu::CopySlots& kernel, uint32_t grid_x, uint32_t grid_y) override;
-  void Run(const gpu::BestOfRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::AnyKernel& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override;
 
   void BeginRecording() override;
