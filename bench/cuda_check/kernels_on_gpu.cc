@@ -1,5 +1,6 @@
 // Every kernel on the GPU and, thread after thread, on this machine: the same bytes. That the
 // latter are right is tests/cuda's to show.
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -284,6 +285,50 @@ TEST(KernelsOnGpu, Experts) {
     };
     ExpectSame(pass, std::to_string(row_count) + " rows");
   }
+}
+
+// Scores of a race are rough, so they are compared as such; lists by them are not.
+TEST(KernelsOnGpu, Shortlists) {
+  constexpr uint32_t kLength = 5003, kRows = 3;
+  const std::vector<float> logits = Outlying(size_t{kRows} * kLength, 17);
+  const gpu::RowWish race = {
+      .count = 64, .races = 1, .temperature = 0.7f, .key = {1, 2}, .sample = 3, .index = 4};
+  std::vector<gpu::RowWish> wishes(kRows, race);
+  wishes[1].races = 0;
+  const auto scores_of = [&](Try& t) {
+    gpu::BestLogit* const best = t.Put(std::vector<gpu::BestLogit>(kRows));
+    const float* const there = t.Put(logits);
+    t.queue().Run(gpu::BestOfRows{there, best, kLength}, kRows, 1);
+    float* const scores = t.Room(size_t{kRows} * kLength);
+    const gpu::RaceRows body = {there, best, t.Put(wishes), scores, kLength};
+    t.queue().Run(body, kRows, body.grid_y());
+    t.Keep(scores, size_t{kRows} * kLength);
+    return t.kept();
+  };
+  EmulatedQueue emulated;
+  const std::unique_ptr<DeviceQueue> queue = OrDie(OpenQueue());
+  Try here(emulated), there(*queue);
+  const std::vector<uint32_t> expected = scores_of(here), actual = scores_of(there);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const float score = gpu::FloatOf(expected[i]);
+    ASSERT_NEAR(gpu::FloatOf(actual[i]), score, 1e-6f * (10 + std::fabs(score))) << i;
+  }
+  ExpectSame(
+      [&](Try& t) {
+        auto* const listed = t.Put(std::vector<gpu::ListedLogit>(size_t{kRows} * 64));
+        float* const last_scores = t.Room(kRows);
+        t.queue().Run(gpu::ShortlistRows{.logits = t.Put(logits),
+                                         .scores = t.Put(Outlying(size_t{kRows} * kLength, 18)),
+                                         .wishes = t.Put(wishes),
+                                         .listed = listed,
+                                         .last_scores = last_scores,
+                                         .length = kLength,
+                                         .list_length = 64},
+                      kRows, 1);
+        t.Keep(listed, size_t{kRows} * 64);
+        t.Keep(last_scores, kRows);
+      },
+      "lists");
 }
 
 // Rows of several lengths over pages in no order, grouped heads.

@@ -1,7 +1,6 @@
 #include "common/cuda/gpu_engine.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "common/base/check.h"
@@ -96,7 +95,6 @@ absl::Status GpuEngine::TakeMemory(ResidentWeights& weights, uint64_t kv_bytes) 
       transformer_, GpuTransformer::Create(spec(), weights_, pages().layout(), limits(),
                                            weights.rope_freqs(), logit_rows_max(), *queue_, pool_));
   answers_ = std::make_unique<Answers>(info(), logit_rows_max(), pool_);
-  largest_.reserve(logit_rows_max());
   return queue_->Wait();
 }
 
@@ -113,26 +111,20 @@ absl::Status GpuEngine::Compute(const Batch& batch, EngineRun& run) {
     const std::span<const uint32_t> rows = answers_->NextBand();
     if (rows.empty()) return queue_->Wait();
     transformer_->Project(rows);
-    if (answers_->TakesLargest()) {
-      OUTRIDER_ASSIGN_OR_RETURN(const bool is_answered, AnswerByLargest());
-      if (is_answered) continue;
-    }
+    OUTRIDER_ASSIGN_OR_RETURN(const bool is_answered, AnswerByLists());
+    if (is_answered) continue;
     OUTRIDER_ASSIGN_OR_RETURN(const LogitRows logits, transformer_->Logits());
     answers_->Answer(logits);
   }
 }
 
-// False where a row has no largest logit: who chooses from all of them says what is wrong.
-absl::StatusOr<bool> GpuEngine::AnswerByLargest() {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::span<const gpu::BestLogit> found,
-                            transformer_->LargestLogits());
-  largest_.clear();
-  for (const gpu::BestLogit& best : found) {
-    if (!best.sound || best.value == -std::numeric_limits<float>::infinity()) return false;
-    largest_.push_back(static_cast<TokenId>(best.token));
-  }
-  answers_->Answer(largest_);
-  return true;
+// False where choosers want all logits, or lists of few do not tell.
+absl::StatusOr<bool> GpuEngine::AnswerByLists() {
+  const std::span<const Wish> wishes = answers_->Wishes();
+  if (wishes.empty()) return false;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::span<const Shortlist> lists,
+                            transformer_->Shortlists(wishes));
+  return !lists.empty() && answers_->Answer(lists);
 }
 
 absl::Status GpuEngine::Forward(const Batch& batch, const EngineRun& run) {

@@ -3,9 +3,9 @@
 // Sequences, trees and pages are what they are on this machine's processor (model/memory); what is
 // in the pages, the weights and the activations lie on the device. Rows are computed by kernels
 // that keep kernels/NUMERICS.md, so what it says depends on nothing but what it is asked, to the
-// bit. Plain greedy choices are made there, and ids come to the host; for all others logits do, and
-// choosing is the same code for every engine (engine/answers.h). So do hidden states where exits
-// stand (engine/exit_heads.h).
+// bit. Where choosers want few logits of a row (engine/shortlist.h), those are found there and come
+// to the host; for all others all logits do. Choosing is the same code for every engine
+// (engine/answers.h). Hidden states come too, where exits stand (engine/exit_heads.h).
 //
 // Memory: weights, activations for `row_count_max` rows and pages of `kv_bytes`, all of it of the
 //         device and taken when it is made.
@@ -60,7 +60,7 @@ class GpuEngine final : public PagedEngine {
   absl::Status TakeMemory(ResidentWeights& weights, uint64_t kv_bytes);
 
   absl::Status Compute(const Batch& batch, EngineRun& run) override;
-  absl::StatusOr<bool> AnswerByLargest();
+  absl::StatusOr<bool> AnswerByLists();
   absl::Status Forward(const Batch& batch, const EngineRun& run);
 
   ThreadPool& pool_;
@@ -69,7 +69,6 @@ class GpuEngine final : public PagedEngine {
   DeviceWeights weights_;
   std::unique_ptr<GpuTransformer> transformer_;
   std::unique_ptr<Answers> answers_;
-  std::vector<TokenId> largest_;  // by row of a band
 };
 
 }  // namespace outrider

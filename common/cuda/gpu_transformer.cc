@@ -58,7 +58,6 @@ absl::Status GpuTransformer::TakeMemory(uint32_t row_count_max) {
       {value_, rows * lengths.value * sizeof(float)},
       {attended_, rows * lengths.attended * sizeof(float)},
       {logits_, logits * sizeof(float)},
-      {largest_, size_t{logit_row_count_max_} * sizeof(gpu::BestLogit)},
       {asked_, size_t{logit_row_count_max_} * sizeof(uint32_t)}};
   const std::string what = Concat("the rows of ", spec_.name);
   for (const auto& [buffer, bytes] : buffers) {
@@ -69,9 +68,10 @@ absl::Status GpuTransformer::TakeMemory(uint32_t row_count_max) {
   OUTRIDER_ASSIGN_OR_RETURN(math_, GpuRowMath::Create(queue_, elements, what));
   OUTRIDER_ASSIGN_OR_RETURN(feed_forward_,
                             GpuFeedForward::Create(spec_, row_count_max, *math_, queue_));
+  OUTRIDER_ASSIGN_OR_RETURN(shortlists_, GpuShortlists::Create(queue_, logit_row_count_max_,
+                                                               spec_.vocabulary_size, what));
   hidden_here_.resize(rows * width);
   logits_here_.resize(logits);
-  largest_here_.resize(logit_row_count_max_);
   return absl::OkStatus();
 }
 
@@ -312,15 +312,6 @@ absl::StatusOr<LogitRows> GpuTransformer::Logits() {
   OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
   return LogitRows{logits_here_.data(), spec_.vocabulary_size, projected_count_,
                    spec_.vocabulary_size};
-}
-
-absl::StatusOr<std::span<const gpu::BestLogit>> GpuTransformer::LargestLogits() {
-  queue_.Run(
-      gpu::BestOfRows{logits_.As<float>(), largest_.As<gpu::BestLogit>(), spec_.vocabulary_size},
-      projected_count_, 1);
-  queue_.Download(largest_here_.data(), largest_.data(), projected_count_ * sizeof(gpu::BestLogit));
-  OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
-  return std::span<const gpu::BestLogit>(largest_here_).first(projected_count_);
 }
 
 }  // namespace outrider

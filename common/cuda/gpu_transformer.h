@@ -27,6 +27,7 @@
 #include "common/cuda/device_weights.h"
 #include "common/cuda/gpu_feed_forward.h"
 #include "common/cuda/gpu_row_math.h"
+#include "common/cuda/gpu_shortlists.h"
 #include "common/cuda/run_tables.h"
 #include "common/model/memory/batch.h"
 #include "common/model/model_spec.h"
@@ -53,9 +54,11 @@ class GpuTransformer {
 
   // Final norm and output matrix for some rows of the last Forward().
   void Project(std::span<const uint32_t> rows);
-  // Of the last Project(): the logits, which stay until the next call; and the largest of each row.
+  // Of the last Project(): the logits, and few of each row. They stay until the next call.
   absl::StatusOr<LogitRows> Logits();
-  absl::StatusOr<std::span<const gpu::BestLogit>> LargestLogits();
+  absl::StatusOr<std::span<const Shortlist>> Shortlists(std::span<const Wish> wishes) {
+    return shortlists_->Find(logits_.As<float>(), wishes);
+  }
 
  private:
   GpuTransformer(const ModelSpec& spec, const DeviceWeights& weights, const MemoryLayout& layout,
@@ -87,15 +90,15 @@ class GpuTransformer {
   std::unique_ptr<RunTables> tables_;
   std::unique_ptr<GpuRowMath> math_;
   std::unique_ptr<GpuFeedForward> feed_forward_;
+  std::unique_ptr<GpuShortlists> shortlists_;
 
   DeviceBuffer hidden_;  // [rows, embedding]: the residual stream
   DeviceBuffer normed_;  // [rows, embedding]: what enters a part of a layer
   DeviceBuffer part_;    // [rows, embedding]: what leaves it
   DeviceBuffer query_, key_, value_, attended_;
-  DeviceBuffer logits_, largest_, asked_;
+  DeviceBuffer logits_, asked_;
 
   std::vector<float> hidden_here_, logits_here_;
-  std::vector<gpu::BestLogit> largest_here_;
   // Of the present or last run.
   uint32_t row_count_ = 0;
   uint32_t projected_count_ = 0;

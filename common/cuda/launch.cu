@@ -114,6 +114,8 @@ cudaError_t MeasureKernels(std::span<KernelCost> costs) {
   measure(GatherRows{});
   measure(SumExperts{});
   measure(CapRows{});
+  measure(RaceRows{});
+  measure(ShortlistRows{});
   measure_as("F32", FloatProduct<F32Weights>{});
   measure_as("F16", FloatProduct<F16Weights>{});
   measure_as("BF16", FloatProduct<Bf16Weights>{});

@@ -34,7 +34,7 @@ struct KernelCost {
 // Whether kernels are there for the present device; cudaErrorNoKernelImageForDevice otherwise.
 cudaError_t FindKernels();
 // Of all kernels. `costs` has room for kKernelCount.
-inline constexpr uint32_t kKernelCount = 26;
+inline constexpr uint32_t kKernelCount = 28;
 cudaError_t MeasureKernels(std::span<KernelCost> costs);
 
 }  // namespace outrider::gpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -44,10 +45,13 @@ Answers::Answers(const EngineInfo& info, uint32_t band_row_count_max, ThreadPool
       pool_(pool),
       places_(info.row_count_max) {
   band_.reserve(band_row_count_max);
+  wishes_.reserve(band_row_count_max);
+  depths_.reserve(band_row_count_max);
   for (uint32_t i = 0; i < pool.thread_count(); ++i) {
     // Not emplace_back(): clang 14 cannot make an aggregate of parentheses.
-    workers_.push_back({ChoosingRoom(info.vocabulary_size), {}});
+    workers_.push_back({ChoosingRoom(info.vocabulary_size), {}, {}});
     workers_.back().path.reserve(info.node_count_max);
+    workers_.back().ranked.reserve(kShortlistMax);
   }
 }
 
@@ -115,24 +119,82 @@ std::span<const float> Answers::LogitsOf(uint32_t row, const LogitRows& logits) 
   return logits.row(places_[row]);
 }
 
-bool Answers::TakesLargest() const {
-  if (rankings_.begin < rankings_.end || logits_.begin < logits_.end) return false;
-  const auto walks = run_->walks.subspan(walks_.begin, walks_.end - walks_.begin);
-  return std::ranges::all_of(walks, [&](const TreeWalk& walk) {
-    const SamplingOptions& options = walk.chooser->options();
-    return options.greedy() && !options.penalizes() && options.logit_bias.empty() &&
-           static_cast<uint32_t>(walk.chooser->vocabulary_size()) >= info_.vocabulary_size;
-  });
+// --- by lists ---
+
+std::span<TreeWalk> Answers::BandWalks() const {
+  return run_->walks.subspan(walks_.begin, walks_.end - walks_.begin);
 }
 
-void Answers::Answer(std::span<const TokenId> largest) {
-  for (size_t i = walks_.begin; i < walks_.end; ++i) {
-    TreeWalk& walk = run_->walks[i];
-    const auto choose = [&](uint32_t row, std::span<const TokenId>) -> absl::StatusOr<TokenId> {
-      return largest[places_[row]];
-    };
-    WalkBy(choose, walk, workers_.front());
+std::span<Ranking> Answers::BandRankings() const {
+  return run_->rankings.subspan(rankings_.begin, rankings_.end - rankings_.begin);
+}
+
+// Walks come by rising row, and so do rankings. Where nobody shares a row, their wishes come in the
+// order of the band.
+std::span<const Wish> Answers::Wishes() {
+  wishes_.clear();
+  const std::span<TreeWalk> walks = BandWalks();
+  const std::span<Ranking> rankings = BandRankings();
+  if (logits_.begin < logits_.end || (!walks.empty() && !rankings.empty())) return {};
+  if (rankings.size() > band_.size()) return {};  // several of one row
+  for (const TreeWalk& walk : walks) {
+    const size_t root = walk.history->size();
+    if (!AddWish(*walk.chooser, 1, root)) return {};
+    depths_.clear();
+    for (const DraftedNode& node : walk.nodes) {
+      depths_.push_back(node.parent == DraftedNode::kRoot ? 1 : depths_[node.parent] + 1);
+      if (!AddWish(*walk.chooser, 1, root + depths_.back())) return {};
+    }
   }
+  for (const Ranking& ranking : rankings) {
+    const NodeHistory history = {*ranking.history, ranking.ancestors};
+    if (!AddWish(*ranking.chooser, ranking.count, history.size())) return {};
+  }
+  return wishes_;
+}
+
+bool Answers::AddWish(const Chooser& chooser, size_t count, size_t index) {
+  const std::optional<Wish> wish =
+      WishOf(chooser, info_.vocabulary_size, count, static_cast<uint32_t>(index));
+  if (!wish) return false;
+  wishes_.push_back(*wish);
+  return true;
+}
+
+bool Answers::Answer(std::span<const Shortlist> lists) {
+  Worker& worker = workers_.front();
+  for (TreeWalk& walk : BandWalks()) {
+    if (!TakeWalkByLists(walk, lists, worker)) return false;
+  }
+  for (Ranking& ranking : BandRankings()) {
+    if (!TakeRankingByList(ranking, lists, worker)) return false;
+  }
+  return true;
+}
+
+// An error is one of what the rows' logits do not tell: whoever looks at all of them tells it.
+bool Answers::TakeWalkByLists(TreeWalk& walk, std::span<const Shortlist> lists,
+                              Worker& worker) const {
+  const auto choose = [&](uint32_t row, std::span<const TokenId> above) -> absl::StatusOr<TokenId> {
+    OUTRIDER_ASSIGN_OR_RETURN(const bool is_told,
+                              RankByList(*walk.chooser, wishes_[places_[row]], lists[places_[row]],
+                                         {*walk.history, above}, 1,
+                                         worker.room.ScratchFor(*walk.chooser), worker.ranked));
+    if (!is_told) return FailedPrecondition("the list does not tell");
+    return worker.ranked.front().token;
+  };
+  WalkBy(choose, walk, worker);
+  return walk.status.ok();
+}
+
+bool Answers::TakeRankingByList(Ranking& ranking, std::span<const Shortlist> lists,
+                                Worker& worker) const {
+  const uint32_t place = places_[ranking.row];
+  const absl::StatusOr<bool> is_told = RankByList(
+      *ranking.chooser, wishes_[place], lists[place], {*ranking.history, ranking.ancestors},
+      ranking.count, worker.room.ScratchFor(*ranking.chooser), *ranking.ranked);
+  ranking.status = is_told.status();
+  return is_told.ok() && *is_told;
 }
 
 // --- choices ---

@@ -26,6 +26,7 @@
 
 #include "common/base/thread_pool.h"
 #include "common/engine/engine.h"
+#include "common/engine/shortlist.h"
 #include "common/model/transformer.h"
 #include "common/tokens/chooser.h"
 
@@ -64,10 +65,11 @@ class Answers {
   // `logits` are those of the band.
   void Answer(const LogitRows& logits);
 
-  // Whether the band is walks by choosers that want no more of a row than its largest logit, of
-  // equal ones the lowest id. Then whoever knows those, all of them numbers, may answer with them.
-  bool TakesLargest() const;
-  void Answer(std::span<const TokenId> largest);
+  // What choosers want to know of each row of the band, where all of them want little
+  // (engine/shortlist.h); otherwise nothing. Then whoever knows that much may answer with it.
+  std::span<const Wish> Wishes();
+  // False: it does not tell all that was asked. The band is still to be answered.
+  bool Answer(std::span<const Shortlist> lists);
 
  private:
   // The part of each of a run's lists that a band is about.
@@ -78,6 +80,7 @@ class Answers {
   struct Worker {
     ChoosingRoom room;
     std::vector<TokenId> path;
+    std::vector<Ranked> ranked;
   };
 
   std::span<const float> LogitsOf(uint32_t row, const LogitRows& logits) const;
@@ -85,6 +88,12 @@ class Answers {
   template <typename Choose>
   void WalkBy(const Choose& choose, TreeWalk& walk, Worker& worker) const;
   void TakeRanking(Ranking& ranking, const LogitRows& logits, Worker& worker) const;
+
+  std::span<TreeWalk> BandWalks() const;
+  std::span<Ranking> BandRankings() const;
+  bool AddWish(const Chooser& chooser, size_t count, size_t index);
+  bool TakeWalkByLists(TreeWalk& walk, std::span<const Shortlist> lists, Worker& worker) const;
+  bool TakeRankingByList(Ranking& ranking, std::span<const Shortlist> lists, Worker& worker) const;
 
   const EngineInfo& info_;
   const uint32_t band_row_count_max_;
@@ -94,6 +103,8 @@ class Answers {
   Range walks_, rankings_, logits_;  // of the band
   std::vector<uint32_t> band_;       // its rows
   std::vector<uint32_t> places_;     // of a row of the run in the band
+  std::vector<Wish> wishes_;         // of each of its rows
+  std::vector<uint32_t> depths_;     // of a walk's nodes
   std::vector<Worker> workers_;
 };
 

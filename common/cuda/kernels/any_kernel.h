@@ -11,12 +11,13 @@
 #include "common/cuda/kernels/norm_rows.h"
 #include "common/cuda/kernels/quantize_rows.h"
 #include "common/cuda/kernels/row_kernels.h"
+#include "common/cuda/kernels/shortlist_rows.h"
 
 namespace outrider::gpu {
 
 using AnyKernel = std::variant<EmbedRows, NormRows, QuantizeRows, PlaceHeads, AttendRows, GateRows,
                                CopySlots, CapRows, BestOfRows, RouteRows, GroupChoices, GatherRows,
-                               SumExperts>;
+                               SumExperts, RaceRows, ShortlistRows>;
 
 inline std::string_view NameOf(const AnyKernel& kernel) {
   return std::visit([](const auto& body) { return body.kName; }, kernel);
