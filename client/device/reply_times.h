@@ -41,10 +41,6 @@ class ReplyTimes {
   }
 
  private:
-  static double Seconds(Duration duration) {
-    return std::chrono::duration<double>(duration).count();
-  }
-
   const MonotonicTime begin_;
   std::optional<MonotonicTime> first_;
   uint64_t first_count_ = 0;

@@ -13,10 +13,6 @@
 namespace outrider {
 namespace {
 
-double Seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 // Trying again cannot help.
 bool IsFinal(absl::StatusCode code) {
   switch (code) {

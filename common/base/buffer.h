@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -21,6 +22,10 @@
 namespace outrider {
 
 inline constexpr size_t kVectorAlignment = 64;  // a cache line, and the widest vector we load
+
+inline uint64_t RoundUp(uint64_t bytes, uint64_t step) {
+  return (bytes + step - 1) / step * step;
+}
 
 namespace buffer_internal {
 

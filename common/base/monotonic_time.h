@@ -9,4 +9,8 @@ namespace outrider {
 using Duration = std::chrono::nanoseconds;
 using MonotonicTime = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
+inline double Seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 }  // namespace outrider

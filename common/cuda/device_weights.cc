@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kAlignment = 256;
+constexpr size_t kTensorAlignment = 256;
 
 std::optional<gpu::PanelKind> KindOf(TensorType type) {
   switch (type) {
@@ -132,7 +132,7 @@ class DeviceWeights::Packer {
   std::byte* Take(size_t bytes) {
     // While bytes are only counted, any address that is not null will do.
     std::byte* const at = memory_ == nullptr ? &counted_ : memory_ + size_;
-    size_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    size_ += (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
     return at;
   }
 

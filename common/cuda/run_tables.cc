@@ -10,11 +10,11 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kAlignment = 256;
+constexpr size_t kTableAlignment = 256;
 static_assert(kPageTokens == kChunk, "kernels take a page's slots for a chunk's");
 
 size_t Rounded(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + kTableAlignment - 1) / kTableAlignment * kTableAlignment;
 }
 
 }  // namespace

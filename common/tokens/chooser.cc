@@ -17,8 +17,6 @@
 namespace outrider {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 // Of the first one that is wrong.
 absl::Status UnsoundLogit(std::span<const float> logits, uint32_t position) {
   const auto bad =

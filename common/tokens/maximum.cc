@@ -9,13 +9,11 @@
 namespace outrider {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 // Independent running maxima, which the compiler keeps in vector registers.
 constexpr size_t kLanes = 16;
 
 // Small enough that looking a block through again costs nothing beside the pass.
-constexpr size_t kBlock = 2048;
+constexpr size_t kBlockLength = 2048;
 
 struct BlockMaximum {
   float value;
@@ -27,7 +25,7 @@ BlockMaximum MaximumOfBlock(const float* x) {
   std::array<int32_t, kLanes> sound;
   best.fill(-kInfinity);
   sound.fill(-1);
-  for (size_t i = 0; i < kBlock; i += kLanes) {
+  for (size_t i = 0; i < kBlockLength; i += kLanes) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
       const float value = x[i + lane];
       best[lane] = value > best[lane] ? value : best[lane];
@@ -56,8 +54,8 @@ BlockMaximum MaximumOfRest(std::span<const float> logits) {
 Maximum FindMaximum(std::span<const float> logits) {
   Maximum maximum = {-kInfinity, 0, true};
   size_t winner = 0;  // where the block begins that first had the maximum
-  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
-    const bool whole = logits.size() - begin >= kBlock;
+  for (size_t begin = 0; begin < logits.size(); begin += kBlockLength) {
+    const bool whole = logits.size() - begin >= kBlockLength;
     const BlockMaximum block =
         whole ? MaximumOfBlock(logits.data() + begin) : MaximumOfRest(logits.subspan(begin));
     maximum.sound &= block.sound;

@@ -1,11 +1,14 @@
 // The largest logit, in one pass that also finds logits no model should give.
 #pragma once
 
+#include <limits>
 #include <span>
 
 #include "common/formats/tokenizers/tokenizer_spec.h"
 
 namespace outrider {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Maximum {
   float value;    // minus infinity when every logit is, or there are none

@@ -23,11 +23,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
-double Seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-double Seconds(const timeval& time) {
+double ProcessorSeconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
@@ -84,7 +80,7 @@ void AddProcess(Families& families) {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   families.Count("process_cpu_seconds_total", "Processor time, of user and system",
-                 Seconds(used.ru_utime) + Seconds(used.ru_stime));
+                 ProcessorSeconds(used.ru_utime) + ProcessorSeconds(used.ru_stime));
   uint64_t all_pages = 0;
   uint64_t pages = 0;
   if (FILE* const file = std::fopen("/proc/self/statm", "r"); file != nullptr) {

@@ -44,7 +44,7 @@ Refusal RefusalOf(VerifierMachine::StreamLimit limit) {
   return Refusal::kStreams;
 }
 
-double Seconds(Duration duration) {
+double RoundedSeconds(Duration duration) {
   using Milliseconds = std::chrono::milliseconds;
   return std::chrono::duration<double>(std::chrono::round<Milliseconds>(duration)).count();
 }
@@ -96,17 +96,18 @@ VerifierDriver::Log Operations::SessionLog() {
               [this](const VerifierMachine::SessionOver& over) {
                 const SessionTally& tally = over.tally;
                 const Duration first = tally.first_token_time().value_or(Duration::zero());
-                log_.Write("session", {{"session", over.session},
-                                       {"key", NameIn(over.key)},
-                                       {"end", NameOf(over.why)},
-                                       {"seconds", Seconds(RealClock().Now() - tally.opened_at())},
-                                       {"first_token_seconds", Seconds(first)},
-                                       {"target_seconds", Seconds(tally.target_time())},
-                                       {"tokens", tally.tokens()},
-                                       {"passes", tally.passes()},
-                                       {"nodes", tally.nodes()},
-                                       {"accepted", tally.accepted()},
-                                       {"attachments", uint64_t{tally.attachments()}}});
+                log_.Write("session",
+                           {{"session", over.session},
+                            {"key", NameIn(over.key)},
+                            {"end", NameOf(over.why)},
+                            {"seconds", RoundedSeconds(RealClock().Now() - tally.opened_at())},
+                            {"first_token_seconds", RoundedSeconds(first)},
+                            {"target_seconds", RoundedSeconds(tally.target_time())},
+                            {"tokens", tally.tokens()},
+                            {"passes", tally.passes()},
+                            {"nodes", tally.nodes()},
+                            {"accepted", tally.accepted()},
+                            {"attachments", uint64_t{tally.attachments()}}});
               }};
 }
 

@@ -13,8 +13,8 @@
 namespace outrider {
 namespace {
 
-constexpr std::string_view kStacked = "_exps.weight";
-constexpr std::string_view kFused = "attn_qkv.";
+constexpr std::string_view kStackedExperts = "_exps.weight";
+constexpr std::string_view kFusedAttention = "attn_qkv.";
 constexpr std::string_view kUp = ".ffn_up.weight";
 constexpr std::string_view kExpertBiases = "_exps.bias";
 
@@ -50,8 +50,8 @@ class PartList {
     if (const auto found = by_name_.find(expected.name); found != by_name_.end()) {
       return Add(*found->second);
     }
-    if (!expected.name.ends_with(kStacked)) return;  // one it can do without
-    const std::string stem = expected.name.substr(0, expected.name.size() - kStacked.size());
+    if (!expected.name.ends_with(kStackedExperts)) return;  // one it can do without
+    const std::string stem = expected.name.substr(0, expected.name.size() - kStackedExperts.size());
     for (uint64_t expert = 0; expert < expected.dims[2]; ++expert) {
       const auto found = by_name_.find(Concat(stem, ".", expert, ".weight"));
       if (found != by_name_.end()) Add(*found->second);
@@ -59,7 +59,7 @@ class PartList {
   }
 
   void Add(const ModelTensor& tensor) {
-    if (tensor.name.find(kFused) != std::string::npos) {
+    if (tensor.name.find(kFusedAttention) != std::string::npos) {
       return AddPieces(tensor, FusedCounts(model_, tensor.name));
     }
     if (const uint64_t length = model_.feed_forward_length;

@@ -21,9 +21,9 @@ constexpr uint64_t kSoftmaxGating = 1;
 constexpr uint64_t kSoftmaxOfChosenGating = 3;
 
 // The keys of one architecture in one file.
-class Section {
+class GgufSection {
  public:
-  Section(const GgufFile& gguf, std::string_view architecture, const std::string& file)
+  GgufSection(const GgufFile& gguf, std::string_view architecture, const std::string& file)
       : gguf_(gguf), prefix_(Concat(architecture, ".")), file_(file) {}
 
   const GgufFile& gguf() const { return gguf_; }
@@ -97,7 +97,7 @@ class Section {
 };
 
 // The matrix's, else what the key says, else one for each token of the tokenizer.
-absl::StatusOr<uint32_t> ReadVocabularySize(const Section& section) {
+absl::StatusOr<uint32_t> ReadVocabularySize(const GgufSection& section) {
   const GgufTensor* embedding = section.gguf().FindTensor("token_embd.weight");
   if (embedding != nullptr && embedding->dims.size() == 2 && embedding->dims[1] <= kMaxVocabulary) {
     return static_cast<uint32_t>(embedding->dims[1]);
@@ -113,7 +113,7 @@ absl::StatusOr<uint32_t> ReadVocabularySize(const Section& section) {
   return static_cast<uint32_t>(array->count);
 }
 
-absl::Status ReadAttention(const Section& section, Hyperparameters& model) {
+absl::Status ReadAttention(const GgufSection& section, Hyperparameters& model) {
   OUTRIDER_ASSIGN_OR_RETURN(
       model.head_count,
       section.CountPerBlock("attention.head_count", model.total_block_count(), kMaxHeadCount));
@@ -143,7 +143,7 @@ absl::Status ReadAttention(const Section& section, Hyperparameters& model) {
 }
 
 // A number n, and every n-th block sees everything, or a flag for every block that has the window.
-absl::Status ReadWindows(const Section& section, Hyperparameters& model) {
+absl::Status ReadWindows(const GgufSection& section, Hyperparameters& model) {
   // Gemma 2's files did not always say it.
   const uint32_t customary = model.architecture == Architecture::kGemma2 ? 4096 : 0;
   OUTRIDER_ASSIGN_OR_RETURN(const uint32_t window,
@@ -171,7 +171,7 @@ absl::Status ReadWindows(const Section& section, Hyperparameters& model) {
 
 // Blocks with a window turn by the same base as the others or by their own, and where the others'
 // context was stretched, theirs was not.
-absl::Status ReadWindowRope(const Section& section, Hyperparameters& model) {
+absl::Status ReadWindowRope(const GgufSection& section, Hyperparameters& model) {
   if (!model.sliding_window || WindowStep(model.architecture) == 0) return absl::OkStatus();
   const bool is_gemma3 = model.architecture == Architecture::kGemma3;
   OUTRIDER_ASSIGN_OR_RETURN(
@@ -186,7 +186,7 @@ absl::Status ReadWindowRope(const Section& section, Hyperparameters& model) {
   return absl::OkStatus();
 }
 
-absl::Status ReadUnturnedBlocks(const Section& section, Hyperparameters& model) {
+absl::Status ReadUnturnedBlocks(const GgufSection& section, Hyperparameters& model) {
   model.unturned_blocks = CustomaryUnturnedBlocks(model);
   constexpr std::string_view kSuffix = "rope.unturned_layers";
   if (!section.Has(kSuffix)) return absl::OkStatus();
@@ -205,7 +205,7 @@ absl::Status ReadUnturnedBlocks(const Section& section, Hyperparameters& model) 
 }
 
 // How much of each frequency is YaRN's: all of it in YaRN, none elsewhere.
-absl::Status CheckYarnMix(const Section& section, RopeScaling scaling) {
+absl::Status CheckYarnMix(const GgufSection& section, RopeScaling scaling) {
   constexpr std::string_view kSuffix = "rope.scaling.yarn_ext_factor";
   if (!section.Has(kSuffix)) return absl::OkStatus();
   OUTRIDER_ASSIGN_OR_RETURN(const double mix, section.gguf().GetFloat(section.Key(kSuffix)));
@@ -216,7 +216,7 @@ absl::Status CheckYarnMix(const Section& section, RopeScaling scaling) {
 }
 
 // Divisors that are tensors, of which files say nothing else.
-absl::Status ReadRopeTensors(const Section& section, std::string_view type, Rope& rope) {
+absl::Status ReadRopeTensors(const GgufSection& section, std::string_view type, Rope& rope) {
   for (const auto& [tensor, scaling] :
        {std::pair{"rope_freqs.weight", RopeScaling::kLlama3},
         std::pair{"rope_factors_long.weight", RopeScaling::kLongRope}}) {
@@ -230,7 +230,7 @@ absl::Status ReadRopeTensors(const Section& section, std::string_view type, Rope
   return absl::OkStatus();
 }
 
-absl::Status ReadRope(const Section& section, Hyperparameters& model) {
+absl::Status ReadRope(const GgufSection& section, Hyperparameters& model) {
   Rope& rope = model.rope;
   if (model.architecture == Architecture::kGranite && section.Has("rope.scaling.finetuned")) {
     OUTRIDER_ASSIGN_OR_RETURN(const bool turns,
@@ -287,7 +287,7 @@ absl::Status ReadRope(const Section& section, Hyperparameters& model) {
   return absl::OkStatus();
 }
 
-absl::Status ReadExpertBlocks(const Section& section, Hyperparameters& model) {
+absl::Status ReadExpertBlocks(const GgufSection& section, Hyperparameters& model) {
   model.experts.blocks.assign(model.total_block_count(), true);
   if (!section.Has("expert_layers")) return absl::OkStatus();
   const std::string key = section.Key("expert_layers");
@@ -303,7 +303,7 @@ absl::Status ReadExpertBlocks(const Section& section, Hyperparameters& model) {
   return absl::OkStatus();
 }
 
-absl::Status ReadExperts(const Section& section, Hyperparameters& model) {
+absl::Status ReadExperts(const GgufSection& section, Hyperparameters& model) {
   Experts& experts = model.experts;
   const Architecture architecture = model.architecture;
   const bool must = architecture == Architecture::kQwen2Moe ||
@@ -354,7 +354,7 @@ absl::Status ReadExperts(const Section& section, Hyperparameters& model) {
   return ReadExpertBlocks(section, model);
 }
 
-absl::Status ReadActivation(const Section& section, Hyperparameters& model) {
+absl::Status ReadActivation(const GgufSection& section, Hyperparameters& model) {
   if (model.architecture == Architecture::kT5 &&
       section.gguf().FindTensor("dec.blk.0.ffn_gate.weight") != nullptr) {
     model.gated = true;
@@ -371,7 +371,7 @@ absl::Status ReadActivation(const Section& section, Hyperparameters& model) {
   return Unimplemented(section.file(), ": ", key, " \"", name, "\" is not supported");
 }
 
-absl::Status ReadEncoderDecoder(const Section& section, Hyperparameters& model) {
+absl::Status ReadEncoderDecoder(const GgufSection& section, Hyperparameters& model) {
   if (model.architecture != Architecture::kBart) {
     OUTRIDER_ASSIGN_OR_RETURN(
         model.relative_buckets,
@@ -388,7 +388,7 @@ absl::Status ReadEncoderDecoder(const Section& section, Hyperparameters& model) 
 
 // T5 scales the decoder's output exactly when it shares its embeddings with it. (llama.cpp does
 // not: the most probable token is the same, the probabilities are not.)
-absl::Status ReadOutput(const Section& section, Hyperparameters& model) {
+absl::Status ReadOutput(const GgufSection& section, Hyperparameters& model) {
   model.tied_embeddings =
       !section.gguf().tensors().empty() && section.gguf().FindTensor("output.weight") == nullptr;
   if (model.architecture == Architecture::kT5 && model.tied_embeddings) {
@@ -404,7 +404,7 @@ absl::Status ReadOutput(const Section& section, Hyperparameters& model) {
   return absl::OkStatus();
 }
 
-absl::Status ReadScales(const Section& section, Hyperparameters& model) {
+absl::Status ReadScales(const GgufSection& section, Hyperparameters& model) {
   model.embedding_scale = CustomaryEmbeddingScale(model);
   if (model.architecture != Architecture::kGranite) return absl::OkStatus();
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> embedding,
@@ -418,7 +418,7 @@ absl::Status ReadScales(const Section& section, Hyperparameters& model) {
 
 // Whether attention and feed-forward part stand beside one another StableLM's files tell by their
 // tensors; their key use_parallel_residual was often written wrong.
-void ReadArrangement(const Section& section, Hyperparameters& model) {
+void ReadArrangement(const GgufSection& section, Hyperparameters& model) {
   if (model.architecture != Architecture::kStableLm) return;
   const GgufFile& gguf = section.gguf();
   model.parallel_blocks =
@@ -430,7 +430,7 @@ bool HasDecoder(Architecture architecture) {
          architecture == Architecture::kSwitch;
 }
 
-absl::StatusOr<Hyperparameters> Read(const Section& section, Architecture architecture) {
+absl::StatusOr<Hyperparameters> Read(const GgufSection& section, Architecture architecture) {
   Hyperparameters model = ArchitectureDefaults(architecture);
   OUTRIDER_ASSIGN_OR_RETURN(model.context_length, section.Count("context_length", kMaxContext));
   OUTRIDER_ASSIGN_OR_RETURN(model.embedding_length, section.Count("embedding_length", kMaxWidth));
@@ -466,7 +466,7 @@ absl::StatusOr<Hyperparameters> HyperparametersFromGguf(const GgufFile& file,
                             file.GetString("general.architecture"));
   OUTRIDER_ASSIGN_OR_RETURN(const Architecture architecture,
                             ArchitectureFromName(architecture_name, name));
-  const Section section(file, architecture_name, name);
+  const GgufSection section(file, architecture_name, name);
   OUTRIDER_RETURN_IF_ERROR(CheckGgufKeys(file, architecture, name));
   OUTRIDER_ASSIGN_OR_RETURN(Hyperparameters model, Read(section, architecture));
   OUTRIDER_RETURN_IF_ERROR(

@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/formats/tensors/block_numbers.h"
 #include "common/formats/tensors/dequantize_grid.h"
 #include "common/formats/tensors/half.h"
 #include "common/formats/tensors/nibble_values.h"
@@ -23,18 +24,6 @@
 
 namespace outrider {
 namespace {
-
-uint16_t U16(const uint8_t* bytes) {
-  return static_cast<uint16_t>(bytes[0] | bytes[1] << 8);
-}
-
-uint32_t U32(const uint8_t* bytes) {
-  return U16(bytes) | uint32_t{U16(bytes + 2)} << 16;
-}
-
-float Half(const uint8_t* bytes) {
-  return HalfToFloat(U16(bytes));
-}
 
 // Blocks of one: a plain array of 16-bit floats.
 

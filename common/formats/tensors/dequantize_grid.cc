@@ -2,25 +2,13 @@
 
 #include <bit>
 
+#include "common/formats/tensors/block_numbers.h"
 #include "common/formats/tensors/grid_vectors.h"
-#include "common/formats/tensors/half.h"
 
 // As in dequantize.cc: `b` is the block, byte offsets are the layout, every product is exact.
 
 namespace outrider {
 namespace {
-
-uint16_t U16(const uint8_t* bytes) {
-  return static_cast<uint16_t>(bytes[0] | bytes[1] << 8);
-}
-
-uint32_t U32(const uint8_t* bytes) {
-  return U16(bytes) | uint32_t{U16(bytes + 2)} << 16;
-}
-
-float Half(const uint8_t* bytes) {
-  return HalfToFloat(U16(bytes));
-}
 
 // A block spells seven of eight signs; the eighth makes their number even.
 uint32_t EightSigns(uint32_t seven) {

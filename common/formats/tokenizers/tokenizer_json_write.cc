@@ -11,10 +11,10 @@
 namespace outrider {
 namespace {
 
-using Json = nlohmann::ordered_json;  // keys stand where readers of such files look for them
+using OrderedJson = nlohmann::ordered_json;  // keys stand where readers of such files look for them
 
-Json AddedTokens(const TokenizerSpec& spec) {
-  Json list = Json::array();
+OrderedJson AddedTokens(const TokenizerSpec& spec) {
+  OrderedJson list = OrderedJson::array();
   for (const TokenizerSpec::AddedToken& token : spec.added_tokens) {
     list.push_back({{"id", token.id},
                     {"content", token.text},
@@ -27,9 +27,9 @@ Json AddedTokens(const TokenizerSpec& spec) {
   return list;
 }
 
-Json Model(const TokenizerSpec& spec) {
-  Json vocabulary = Json::object();
-  Json merges = Json::array();
+OrderedJson ModelToJson(const TokenizerSpec& spec) {
+  OrderedJson vocabulary = OrderedJson::object();
+  OrderedJson merges = OrderedJson::array();
   for (size_t id = 0; id < spec.tokens.size(); ++id) {
     const TokenizerSpec::Token& token = spec.tokens[id];
     const bool normal = token.kind == TokenKind::kNormal;
@@ -52,19 +52,20 @@ Json Model(const TokenizerSpec& spec) {
 }
 
 // "A" between the ends that Encode() adds.
-Json PostProcessor(const TokenizerSpec& spec) {
-  Json single = Json::array();
-  Json pair = Json::array();
-  Json specials = Json::object();
+OrderedJson PostProcessor(const TokenizerSpec& spec) {
+  OrderedJson single = OrderedJson::array();
+  OrderedJson pair = OrderedJson::array();
+  OrderedJson specials = OrderedJson::object();
   const auto add_special = [&](TokenId id, int segment) {
     const std::string& text = spec.tokens[static_cast<size_t>(id)].text;
-    const Json piece = {{"SpecialToken", {{"id", text}, {"type_id", segment}}}};
+    const OrderedJson piece = {{"SpecialToken", {{"id", text}, {"type_id", segment}}}};
     if (segment == 0) single.push_back(piece);
     pair.push_back(piece);
     specials[text] = {{"id", text}, {"ids", {id}}, {"tokens", {text}}};
   };
   for (int segment = 0; segment < 2; ++segment) {
-    const Json text = {{"Sequence", {{"id", segment == 0 ? "A" : "B"}, {"type_id", segment}}}};
+    const OrderedJson text = {
+        {"Sequence", {{"id", segment == 0 ? "A" : "B"}, {"type_id", segment}}}};
     if (spec.add_bos) add_special(*spec.bos, segment);
     if (segment == 0) single.push_back(text);
     pair.push_back(text);
@@ -76,18 +77,18 @@ Json PostProcessor(const TokenizerSpec& spec) {
           {"special_tokens", std::move(specials)}};
 }
 
-Json ByteLevel() {
+OrderedJson ByteLevel() {
   return {{"type", "ByteLevel"},
           {"add_prefix_space", false},
           {"trim_offsets", true},
           {"use_regex", true}};
 }
 
-Json Config(const TokenizerSpec& spec) {
-  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                 {"clean_up_tokenization_spaces", false},
-                 {"add_bos_token", spec.add_bos},
-                 {"add_eos_token", spec.add_eos}};
+OrderedJson Config(const TokenizerSpec& spec) {
+  OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                        {"clean_up_tokenization_spaces", false},
+                        {"add_bos_token", spec.add_bos},
+                        {"add_eos_token", spec.add_eos}};
   const std::pair<const char*, std::optional<TokenId>> roles[] = {{"bos_token", spec.bos},
                                                                   {"eos_token", spec.eos},
                                                                   {"unk_token", spec.unknown},
@@ -107,15 +108,15 @@ absl::StatusOr<TokenizerJson> TokenizerToJson(const TokenizerSpec& spec) {
         "tokenizer.json is written for byte-level BPE with GPT-2's pre-tokeniser alone; write GGUF "
         "instead");
   }
-  const Json json = {{"version", "1.0"},
-                     {"truncation", nullptr},
-                     {"padding", nullptr},
-                     {"added_tokens", AddedTokens(spec)},
-                     {"normalizer", nullptr},
-                     {"pre_tokenizer", ByteLevel()},
-                     {"post_processor", PostProcessor(spec)},
-                     {"decoder", ByteLevel()},
-                     {"model", Model(spec)}};
+  const OrderedJson json = {{"version", "1.0"},
+                            {"truncation", nullptr},
+                            {"padding", nullptr},
+                            {"added_tokens", AddedTokens(spec)},
+                            {"normalizer", nullptr},
+                            {"pre_tokenizer", ByteLevel()},
+                            {"post_processor", PostProcessor(spec)},
+                            {"decoder", ByteLevel()},
+                            {"model", ModelToJson(spec)}};
   return TokenizerJson{json.dump(1) + "\n", Config(spec).dump(1) + "\n"};
 }
 

@@ -8,7 +8,7 @@ namespace outrider {
 namespace {
 
 // An answer is late after so many of its deviations, and a batch.
-constexpr double kDeviations = 2;
+constexpr double kLateDeviations = 2;
 // The next batch, after so much of the time that one takes.
 constexpr double kLateness = 1.5;
 // So many batches after one that answers a dry root tell what a batch takes: at other times a
@@ -77,7 +77,7 @@ void GrowthDue::Settle(MonotonicTime end, double gain) {
 void GrowthDue::AwaitAnswer(MonotonicTime now) {
   if (!delay_.value() || tokens_.empty() || interval_.empty()) return;
   const double worth = PassSeconds() - (1 + promise_) * TokenSeconds();
-  const double lateness = kDeviations * deviation_.value().value_or(0) + BatchSeconds();
+  const double lateness = kLateDeviations * deviation_.value().value_or(0) + BatchSeconds();
   uint32_t first = verdict_ - std::min<uint32_t>(verdict_, roots_.size() - 1);
   if (answered_) first = std::max(first, *answered_ + 1);
   for (uint32_t verdict = first; verdict <= verdict_; ++verdict) {

@@ -11,7 +11,6 @@ namespace outrider::jinja {
 namespace {
 
 constexpr auto kForbidden = MethodEntry::Status::kForbidden;
-constexpr auto kUnsupported = MethodEntry::Status::kUnsupported;
 
 Result Get(Budget& budget, const Value& self, const Arguments& arguments) {
   OUTRIDER_ASSIGN_OR_RETURN(const Bound bound, Bind(arguments, {"", ""}, 1));

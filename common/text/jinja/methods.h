@@ -19,6 +19,8 @@ struct MethodEntry {
   Method::Call call = nullptr;
 };
 
+inline constexpr auto kUnsupported = MethodEntry::Status::kUnsupported;
+
 // Null when the type of `object` has no attribute of that name.
 const MethodEntry* FindMethod(const Value& object, std::string_view name);
 

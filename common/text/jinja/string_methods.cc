@@ -12,7 +12,6 @@ namespace outrider::jinja {
 namespace {
 
 using Entry = MethodEntry;
-constexpr auto kUnsupported = MethodEntry::Status::kUnsupported;
 
 std::string_view Self(const Value& self) {
   return self.text().bytes;

@@ -11,10 +11,6 @@ namespace {
 // takes an eighth longer than it would alone.
 constexpr double kPieceOfRun = 8;
 
-double Seconds(Duration time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 }  // namespace
 
 Scheduler::Scheduler(const Options& options) : options_(options) {

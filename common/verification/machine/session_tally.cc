@@ -5,13 +5,6 @@
 #include <utility>
 
 namespace outrider {
-namespace {
-
-double Seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-}  // namespace
 
 void SessionTally::ReplyBegun(MonotonicTime now) {
   reply_begun_at_ = now;

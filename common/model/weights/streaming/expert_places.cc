@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/buffer.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/kernels/weight_matrix.h"
@@ -14,10 +15,6 @@ constexpr uint32_t kGuessesFilling = 2;
 
 uint32_t ExpertCountOf(const LayerSpec& layer) {
   return layer.feed_forward.router ? layer.feed_forward.router->expert_count : 0;
-}
-
-uint64_t RoundUp(uint64_t bytes, uint64_t step) {
-  return (bytes + step - 1) / step * step;
 }
 
 absl::Status CheckStreamable(const LoadPlan<FeedForwardWeights>& plan, const std::string& path) {

@@ -11,10 +11,6 @@ namespace {
 
 constexpr uint64_t kReadBytes = 1 << 20;
 
-uint64_t RowBytesOf(const MatrixPart& part) {
-  return RowBytes(part.tensor->type, part.tensor->dims[0]);
-}
-
 }  // namespace
 
 uint64_t RowsPerRead(const MatrixPart& part) {

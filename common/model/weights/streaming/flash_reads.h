@@ -28,6 +28,10 @@ struct FlashRead {
   uint64_t row_count;
 };
 
+inline uint64_t RowBytesOf(const MatrixPart& part) {
+  return RowBytes(part.tensor->type, part.tensor->dims[0]);
+}
+
 // Of a part, but for the last one of it.
 uint64_t RowsPerRead(const MatrixPart& part);
 

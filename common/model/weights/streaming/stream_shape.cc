@@ -16,14 +16,6 @@ namespace {
 // No file system here has larger blocks; what is read of one begins and ends with them.
 constexpr uint64_t kBlockBytesMax = 4096;
 
-uint64_t RoundUp(uint64_t bytes, uint64_t step) {
-  return (bytes + step - 1) / step * step;
-}
-
-uint64_t RowBytesOf(const MatrixPart& part) {
-  return RowBytes(part.tensor->type, part.tensor->dims[0]);
-}
-
 template <typename Weights>
 uint64_t FileBytes(const LoadPlan<Weights>& plan) {
   uint64_t bytes = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/base/buffer.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -26,10 +27,6 @@ constexpr uint64_t kExpert = uint64_t{1} << 33;
 // The head comes after the layers.
 constexpr ChromeTrace::Label kRead = {"read", {"layer", "KiB"}};
 constexpr ChromeTrace::Label kWait = {"wait", {"layer"}};
-
-uint64_t RoundUp(uint64_t bytes, uint64_t step) {
-  return (bytes + step - 1) / step * step;
-}
 
 // The floats of a plan's vectors, one after another.
 absl::Status ReadVectors(const ModelFile& model, std::span<const VectorPart> parts,
