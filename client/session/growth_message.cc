@@ -24,8 +24,7 @@ void GrowthWriter::Write(std::span<const Sketch::Node> nodes, const Sketch& sket
     OUTRIDER_CHECK(parent.has_value(), "a node is sent after its parent");
     const NodeId id = ids.Add(node.id);
     if (nodes_.empty()) grow.set_first_id(id);
-    // A step as long as the id leads to the root.
-    const uint32_t step = *parent == parent_before ? 0 : id - *parent;
+    const uint32_t step = StepBetween(parent_before, *parent, id);
     nodes_.push_back({step, EdgeDoubt(node, sketch), static_cast<uint32_t>(node.token)});
     parent_before = *parent;
   }

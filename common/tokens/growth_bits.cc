@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kCountBits = 4;
 constexpr uint32_t kWidthBits = 5;
-constexpr uint32_t kStepBits = 3;
+constexpr uint32_t kStepBits = 1;
 constexpr uint32_t kDoubtBits = 1;
 
 class BitWriter {
@@ -40,6 +40,21 @@ class BitWriter {
 };
 
 }  // namespace
+
+uint32_t ParentAfter(uint32_t parent, uint32_t step, uint32_t id) {
+  if (step == 0) return parent;
+  if (parent == 0) return step < id ? id - step : 0;
+  const uint32_t distance = step / 2 + step % 2;
+  if (step % 2 == 0) return distance < parent ? parent - distance : 0;
+  // The node itself is as wrong as what is further, and is no smaller number.
+  return static_cast<uint32_t>(std::min<uint64_t>(uint64_t{parent} + distance, id));
+}
+
+uint32_t StepBetween(uint32_t parent, uint32_t next_parent, uint32_t id) {
+  if (next_parent == parent) return 0;
+  if (parent == 0) return id - next_parent;
+  return next_parent > parent ? 2 * (next_parent - parent) - 1 : 2 * (parent - next_parent);
+}
 
 void WriteGrowthBits(std::span<const GrownNode> nodes, std::string& bytes) {
   BitWriter out(bytes);

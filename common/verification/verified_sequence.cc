@@ -92,7 +92,7 @@ absl::Status VerifiedSequence::Grow(const v1::Grow& grow) {
   for (uint32_t i = 0; i < reader.node_count(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(const GrownNode node, reader.Next());
     const NodeId id = first_id + i;
-    if (node.step > 0) parent = node.step < id ? id - node.step : Sketch::kRoot;
+    parent = ParentAfter(parent, node.step, id);
     OUTRIDER_ASSIGN_OR_RETURN(const TokenId token,
                               TokenFromWire(node.token, limits_.vocabulary_size));
     OUTRIDER_RETURN_IF_ERROR(GrowNode({id, parent, token, node.doubt}));

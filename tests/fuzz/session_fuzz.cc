@@ -367,7 +367,7 @@ class World {
     OUTRIDER_CHECK(nodes.empty() || grow.first_id() == (growth_follows_ ? 0 : next_id),
                    "ids on the wire rise without gaps, so they may be left out");
     for (uint32_t id = next_id; const GrownNode& node : nodes) {
-      if (node.step > 0) parent = node.step < id ? id - node.step : 0;
+      parent = ParentAfter(parent, node.step, id);
       sent_.push_back({static_cast<TokenId>(node.token), parent});
       ++id;
     }

@@ -25,7 +25,7 @@ def growth(nodes):
     width = max(token for _, _, token in nodes).bit_length() or 1
     bits = golomb(len(nodes), 4) + number(width - 1, 5)
     for step, doubt, token in nodes:
-        bits += golomb(step, 3) + golomb(doubt, 1) + number(token, width)
+        bits += golomb(step, 1) + golomb(doubt, 1) + number(token, width)
     bits += "0" * (-len(bits) % 8)
     return int(bits, 2).to_bytes(len(bits) // 8, "big")
 

@@ -26,10 +26,18 @@ def grow(seen, first_id, nodes, more=""):
     """A message of growth; nodes are (step, doubt, token)."""
     width = max(1, max(token for _, _, token in nodes).bit_length())
     bits = golomb(len(nodes), 4) + f"{width - 1:05b}"
-    bits += "".join(golomb(step, 3) + golomb(doubt, 1) + f"{token:0{width}b}" for step, doubt, token in nodes)
+    bits += "".join(golomb(step, 1) + golomb(doubt, 1) + f"{token:0{width}b}" for step, doubt, token in nodes)
     data = [int(f"{bits[i:i + 8]:0<8}", 2) for i in range(0, len(bits), 8)]
     escaped = "".join(f"\\{byte:03o}" for byte in data)
     return f'grow {{ seen: {seen} first_id: {first_id} nodes: "{escaped}"{more} }}'
+
+
+def step_between(parent, next_parent, node):
+    if next_parent == parent:
+        return 0
+    if parent == 0:
+        return node - next_parent
+    return 2 * (next_parent - parent) - 1 if next_parent > parent else 2 * (parent - next_parent)
 
 
 def ungolomb(bits, at, k):
@@ -45,7 +53,7 @@ def nodes_of(data):
     width, at = int(bits[at:at + 5], 2) + 1, at + 5
     said = []
     for _ in range(count):
-        step, at = ungolomb(bits, at, 3)
+        step, at = ungolomb(bits, at, 1)
         doubt, at = ungolomb(bits, at, 1)
         said.append(f"{step} {doubt} {int(bits[at:at + width], 2)}")
         at += width
@@ -60,7 +68,7 @@ EXAMPLES = [
      "Server", 'opened { session: "0123456789abcdef" token: "secret-of-16-byt" time_to_live_ms: 120000 '
      'pass_nodes: 16 sketch_nodes_max: 256 length_max: 4096 numerics_id: "5d41402abc4b2a76" growth_follows: true }'),
     ("Two children of the root with doubts 1 and 2, two below node 1 with doubts 0 and 3, one below node 3 with doubt 2.",
-     "Client", grow(0, 0, [(0, 1, 278), (0, 2, 931), (2, 0, 6635), (0, 3, 2217), (2, 2, 373)])),
+     "Client", grow(0, 0, [(0, 1, 278), (0, 2, 931), (2, 0, 6635), (0, 3, 2217), (3, 2, 373)])),
     ("An exit has looked at the pass: after node 3 it expects token 373.",
      "Server", 'hint { verdict: 1 exit: 1 leaf: 3 next: 373 probability: 217 }'),
     ("The pass says so too. Its leaf is node 5 + 1 - 3, and 373 below that is node 5, which is the root now.",
@@ -176,14 +184,13 @@ def within(bar_bytes, size, name):
 def growth(rng, vocabulary, count, first_id):
     """A batch of the drafter: nodes chosen among the newest, four children of each, in order."""
     nodes, parents = [], list(range(max(1, first_id - 40), first_id)) or [0]
-    node = first_id
+    node, parent_before = first_id, 0
     while len(nodes) < count:
         parent = parents[-1 - min(int(rng.expovariate(0.15)), len(parents) - 1)]
         for child in range(min(4, count - len(nodes))):
-            step = node - parent if child == 0 else 0
             token = rng.randrange(vocabulary)
-            nodes.append((step, min(15, child + rng.randrange(4)), token))
-            node += 1
+            nodes.append((step_between(parent_before, parent, node), min(15, child + rng.randrange(4)), token))
+            node, parent_before = node + 1, parent
         parents = [p for p in parents if p != parent] + [node - 4]
         parents = [p for p in parents if p < node] or [first_id]
     return grow(0, 0, nodes)

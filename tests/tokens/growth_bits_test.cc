@@ -51,16 +51,39 @@ TEST(GrowthBits, OfNothingAreNoBytes) {
   EXPECT_TRUE(NodesOf("").empty());
 }
 
-// 0 0001: one node; 01000: width 9; 0 000: step 0; 0 0: doubt 0; 100000000: token 256.
-TEST(GrowthBits, AreLaidOutAsTheHeaderSays) {
-  EXPECT_EQ(BytesOf({{0, 0, 256}}), std::string("\x0a\x00\x80\x00", 4));
+TEST(GrowthBits, StepsLeadFromParentToParent) {
+  for (uint32_t id = 1; id < 12; ++id) {
+    for (uint32_t parent = 0; parent < id; ++parent) {
+      for (uint32_t next = 0; next < id; ++next) {
+        const uint32_t step = StepBetween(parent, next, id);
+        EXPECT_EQ(ParentAfter(parent, step, id), next) << parent << " to " << next << " of " << id;
+      }
+    }
+  }
+  EXPECT_EQ(StepBetween(0, 5, 7), 2u);
+  EXPECT_EQ(StepBetween(5, 6, 7), 1u);
+  EXPECT_EQ(StepBetween(5, 4, 7), 2u);
 }
 
-// Of a draft of 4,096 tokens that goes down two ways at once, 21 bits a node.
+// What is no parent: the root, or the node itself, which a sketch refuses.
+TEST(GrowthBits, NoStepLeadsPastTheNodeItself) {
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  EXPECT_EQ(ParentAfter(0, kMost, 9), 0u);
+  EXPECT_EQ(ParentAfter(5, kMost - 1, 9), 0u);
+  EXPECT_EQ(ParentAfter(5, kMost, 9), 9u);
+  EXPECT_EQ(ParentAfter(kMost - 1, kMost, kMost), kMost);
+}
+
+// 0 0001: one node; 01000: width 9; 0 0: step 0; 0 0: doubt 0; 100000000: token 256.
+TEST(GrowthBits, AreLaidOutAsTheHeaderSays) {
+  EXPECT_EQ(BytesOf({{0, 0, 256}}), std::string("\x0a\x02\x00", 3));
+}
+
+// Of a draft of 4,096 tokens whose parents are up to six nodes apart, 20 bits a node.
 TEST(GrowthBits, AreFew) {
   std::vector<GrownNode> nodes;
-  for (uint32_t i = 0; i < 64; ++i) nodes.push_back({6 + i % 12, i % 5, 4095 - i});
-  EXPECT_LE(BytesOf(nodes).size(), 64 * 22 / 8);
+  for (uint32_t i = 0; i < 64; ++i) nodes.push_back({i % 12, i % 5, 4095 - i});
+  EXPECT_LE(BytesOf(nodes).size(), 64 * 21 / 8);
 }
 
 TEST(GrowthBits, ThatEndTooSoonOrTooLateAreRefusedInASentence) {
@@ -79,7 +102,7 @@ TEST(GrowthBits, ThatEndTooSoonOrTooLateAreRefusedInASentence) {
 }
 
 TEST(GrowthBits, ThatAreNoUint32AreRefused) {
-  // One node of width 1, whose step has 30 bits and more: 30 ones, which with k make 33 bits.
+  // One node of width 1, whose step begins with 32 ones and more, which with k make 33 bits.
   const std::string bytes("\x08\x3f\xff\xff\xff\xff\xff\xff", 8);
   EXPECT_FALSE(ErrorOf(bytes).ok());
 }

@@ -101,6 +101,7 @@ class GrowingDevice {
     grow.set_first_id(next_id_);
     std::vector<GrownNode> grown;
     std::vector<TokenId> path;
+    NodeId parent_before = Sketch::kRoot;
     while (count-- > 0 && sketch_.nodes().size() < sketch_.node_count_max()) {
       const size_t place = random() % (sketch_.nodes().size() + 1);
       const NodeId parent = place == 0 ? Sketch::kRoot : sketch_.nodes()[place - 1].id;
@@ -110,8 +111,8 @@ class GrowingDevice {
           right ? ScriptedNext(history_.tokens(), path) : static_cast<TokenId>('a' + random() % 26);
       const auto doubt = static_cast<uint32_t>(random() % 16);
       const NodeId id = next_id_++;
-      const uint32_t step = parent == Sketch::kRoot ? id : id - parent;
-      grown.push_back({step, doubt, static_cast<uint32_t>(token)});
+      grown.push_back({StepBetween(parent_before, parent, id), doubt, static_cast<uint32_t>(token)});
+      parent_before = parent;
       ASSERT_TRUE(sketch_.Grow({id, parent, token, doubt}, sketch_.commit_count()).ok());
     }
     WriteGrowthBits(grown, *grow.mutable_nodes());

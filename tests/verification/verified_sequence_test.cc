@@ -165,14 +165,14 @@ std::vector<std::pair<NodeId, uint32_t>> NodesAndParents(VerifiedSequence& seque
   return nodes;
 }
 
-TEST(VerifiedSequence, AStepIsTheWayUpToTheParent) {
+TEST(VerifiedSequence, AStepLeadsFromTheParentBeforeToTheNext) {
   const auto sequence = Make("once");
-  //   first of a message, without a step: the root; then as the one before it; one up; three up;
-  //   further up than there are ids: the root; as the one before it
-  ASSERT_TRUE(sequence->Grow(GrowOf(0, 1, "abcdef", {0, 0, 16, 3 * 16, 9 * 16, 0})).ok());
+  //   first of a message, without a step: the root; then as the one before it; one above the node
+  //   itself; one before that; two after that; further back than there are ids: the root
+  ASSERT_TRUE(sequence->Grow(GrowOf(0, 1, "abcdef", {0, 0, 16, 2 * 16, 3 * 16, 18 * 16})).ok());
   EXPECT_THAT(NodesAndParents(*sequence),
               ElementsAre(std::pair('a', 0), std::pair('b', 0), std::pair('c', 'b'),
-                          std::pair('d', 'a'), std::pair('e', 0), std::pair('f', 0)));
+                          std::pair('d', 'a'), std::pair('e', 'c'), std::pair('f', 0)));
   // A later message: without a step its first node is below the root too.
   ASSERT_TRUE(sequence->Grow(GrowOf(0, 10, "gh", {0, 16 * 9})).ok());
   EXPECT_THAT(NodesAndParents(*sequence),
@@ -211,6 +211,8 @@ TEST(VerifiedSequence, BadGrowthIsRefusedInASentence) {
   EXPECT_EQ(error_of(grow_of({0, 1, 270})), "token 270 is outside the vocabulary of 0 to 269");
   EXPECT_EQ(error_of(grow_of({0, 16, 'a'})),
             "node 7 has a doubt of 16; that of an edge is at most 15");
+  EXPECT_EQ(error_of(GrowOf(0, 7, "ab", {2 * 16, 9 * 16})),
+            "node 8 has node 8 as its parent, which does not come before it");
   v1::Grow grow = ChainOf(0, 7, "ab");
   grow.mutable_nodes()->pop_back();
   EXPECT_EQ(error_of(grow), "growth of 2 nodes has 4 bytes, which end before its last node");
@@ -249,7 +251,7 @@ TEST(VerifiedSequence, LateGrowthIsNoError) {
   const auto sequence = Make("once");
   RunPass(*sequence, "a");
   RunPass(*sequence, "b");
-  ASSERT_TRUE(sequence->Grow(GrowOf(0, 1, "axbc", {1, 1, 2 * 16, 16})).ok());  // a(b(c)) and x
+  ASSERT_TRUE(sequence->Grow(GrowOf(0, 1, "axbc", {1, 1, 2 * 16, 3 * 16})).ok());  // a(b(c)) and x
   EXPECT_THAT(NodesAndParents(*sequence), ElementsAre(std::pair('c', 0)));
 }
 

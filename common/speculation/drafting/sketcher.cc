@@ -199,7 +199,14 @@ void Sketcher::JoinChosen(MonotonicTime now) {
   if (candidates_.empty()) return;
   chosen_.clear();
   policy_->Join(View(now), chosen_);
-  for (const uint32_t i : chosen_) Join(candidates_[i]);
+  // Parents rise, so that growth is few bytes (growth_bits.h).
+  order_.assign(chosen_.begin(), chosen_.end());
+  std::ranges::sort(order_, [&](uint32_t a, uint32_t b) {
+    const uint32_t x = candidates_[a].parent;
+    const uint32_t y = candidates_[b].parent;
+    return x != y ? x < y : a < b;
+  });
+  for (const uint32_t i : order_) Join(candidates_[i]);
   DropCandidates(chosen_);
   posterior_.Spread(nodes_);
 }
