@@ -124,6 +124,17 @@ TEST(HfModel, PrefixesAndBuffersOfOldCheckpointsDoNotMatter) {
   }
 }
 
+// Of nothing a file can hold any number.
+TEST(HfModel, ExpertsWithoutBytesAreRefusedHoweverManyTheyAre) {
+  const ScratchDir scratch;
+  CopyModel("qwen3_moe", scratch);
+  EditedTensors edited(scratch.path());
+  edited.Add({"model.layers.1.mlp.experts.gate_up_proj", "F32", {uint64_t{1} << 60, 2, 0}, {}});
+  edited.WriteBack();
+  const absl::Status status = ModelFile::Open(scratch.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
 TEST(HfModel, ATensorThatDoesNotFitIsNamed) {
   const ScratchDir scratch;
   CopyModel("llama", scratch);

@@ -199,11 +199,12 @@ class Mapper {
     if (tensor.shape.size() != 3) return WrongRank(tensor, 3);
     const uint64_t experts = tensor.shape[0];
     const uint64_t rows = tensor.shape[1];
-    if (experts == 0 || rows == 0 || rows % 2 != 0) {
+    const std::span<const std::byte> bytes = files_.Bytes(tensor);
+    // Of experts without bytes there may be said to be any number.
+    if (bytes.empty() || rows % 2 != 0) {
       return InvalidArgument(name_, ": tensor ", tensor.name, " is ", FormatDims(tensor.shape),
                              ", its rows are no gate's and as many of an up projection's");
     }
-    const std::span<const std::byte> bytes = files_.Bytes(tensor);
     const uint64_t half = bytes.size() / experts / 2;
     RowSource gate;
     RowSource up;
