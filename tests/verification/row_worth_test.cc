@@ -11,13 +11,22 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 
+// A run of 40 ms, and a millisecond a row.
+constexpr RunTime::Line kRun = {0.040, 0.001};
+
 TEST(RowWorth, ARowIsWorthTheTextThatItDelays) {
   RowWorth worth;
-  EXPECT_EQ(worth.LeastChance(0.001), 0);
   for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 25);  // 500 tokens a second
-  EXPECT_NEAR(worth.LeastChance(0.001), RowWorth::kMargin * 0.5, 1e-9);
-  EXPECT_NEAR(worth.LeastChance(0.0001), RowWorth::kMargin * 0.05, 1e-9);
-  EXPECT_EQ(worth.LeastChance(0), 0);
+  EXPECT_NEAR(worth.LeastChance(kRun, 1), RowWorth::kMargin * 0.5, 1e-9);
+  EXPECT_NEAR(worth.LeastChance({0.040, 0.0001}, 1), RowWorth::kMargin * 0.05, 1e-9);
+}
+
+TEST(RowWorth, WhilePromptsAreReadARowIsWorthTheTextThatIsToCome) {
+  RowWorth worth;
+  EXPECT_NEAR(worth.LeastChance(kRun, 10), RowWorth::kMargin * 0.2, 1e-9);  // 10 tokens in 50 ms
+  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 1);
+  EXPECT_NEAR(worth.LeastChance(kRun, 10), RowWorth::kMargin * 0.2, 1e-9);
+  EXPECT_NEAR(worth.LeastChance(kRun, 40), RowWorth::kMargin * 0.5, 1e-9);
 }
 
 TEST(RowWorth, ANightWithoutAnybodySaysNothingOfTheMorning) {
@@ -25,7 +34,7 @@ TEST(RowWorth, ANightWithoutAnybodySaysNothingOfTheMorning) {
   for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 25);
   worth.Ran(hours(10), 25);
   for (int i = 0; i < 64; ++i) worth.Ran(milliseconds(50), 25);
-  EXPECT_NEAR(worth.LeastChance(0.001), RowWorth::kMargin * 0.5, 0.02);
+  EXPECT_NEAR(worth.LeastChance(kRun, 1), RowWorth::kMargin * 0.5, 0.02);
 }
 
 TEST(DraftRecord, IsBelievedUntilItIsWrong) {

@@ -21,6 +21,7 @@
 #include "common/speculation/costs/moving_average.h"
 #include "common/verification/machine/dry_wait.h"
 #include "common/verification/machine/row_worth.h"
+#include "common/verification/machine/run_time.h"
 #include "common/verification/machine/scheduler.h"
 #include "common/verification/machine/verifier_stats.h"
 #include "common/verification/target_run.h"
@@ -68,11 +69,18 @@ class NextRun {
     if (!pass_seconds_.value()) return std::nullopt;
     return DryWait::PassTime{*pass_seconds_.value(), *pass_cost_.value()};
   }
-  // What a run takes whatever is in it; none: not known yet.
-  std::optional<double> run_seconds() const { return scheduler_.run_seconds(); }
-  // What a drafted node has to promise to be worth its row (row_worth.h).
-  double RowPrice() const { return row_worth_.Price(scheduler_.row_seconds()); }
-  double LeastChance() const { return row_worth_.LeastChance(scheduler_.row_seconds()); }
+  // What a run takes; none: not known yet.
+  std::optional<RunTime::Line> run_line() const { return scheduler_.run_line(); }
+  // What a row costs all others, and what a drafted node has to promise to be worth it (row_worth.h), where so
+  // many sessions are at work; 0 while nothing is known.
+  double RowPrice(uint32_t session_count) const {
+    const std::optional<RunTime::Line> line = run_line();
+    return line ? row_worth_.Price(*line, session_count) : 0;
+  }
+  double LeastChance(uint32_t session_count) const {
+    const std::optional<RunTime::Line> line = run_line();
+    return line ? row_worth_.LeastChance(*line, session_count) : 0;
+  }
   const RunStats& stats() const { return stats_; }
 
  private:

@@ -6,6 +6,10 @@
 //
 //   tokens per second, of all sessions  *  seconds of a row
 //
+// These are the tokens of late, or as many as there would be if nobody drafted and whoever is at work
+// had its root in every run: while prompts are read there is little text, and what rows delay then is the
+// text that is to come.
+//
 // Where rows cost next to nothing that is next to nothing, and so it is where the target mostly
 // waits for its devices. Where it is asked for more than it has, all nodes there are bring text
 // faster than the target would without them, and what would not is left out: who has drafted well gets
@@ -20,9 +24,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include "common/base/monotonic_time.h"
 #include "common/speculation/costs/recent_median.h"
+#include "common/verification/machine/run_time.h"
 
 namespace outrider {
 
@@ -37,12 +43,16 @@ class RowWorth {
     tokens_.Add(tokens);
   }
 
-  // What a row costs all others, in tokens. `row_seconds` is what it takes.
-  double Price(double row_seconds) const {
-    return seconds_.Value() > 0 ? row_seconds * tokens_.Value() / seconds_.Value() : 0;
+  // What a row costs all others, in tokens, where so many sessions are at work.
+  double Price(const RunTime::Line& run, uint32_t session_count) const {
+    const double of_late = seconds_.Value() > 0 ? tokens_.Value() / seconds_.Value() : 0;
+    const double undrafted = session_count / (run.run_seconds + session_count * run.row_seconds);
+    return run.row_seconds * std::max(of_late, undrafted);
   }
   // Of a node.
-  double LeastChance(double row_seconds) const { return kMargin * Price(row_seconds); }
+  double LeastChance(const RunTime::Line& run, uint32_t session_count) const {
+    return kMargin * Price(run, session_count);
+  }
 
  private:
   // A night without anybody says nothing of the morning.

@@ -101,16 +101,8 @@ class Scheduler {
   void Charge(uint64_t session, Duration time);
   // What a run took of so many rows: tokens of prompts, roots and nodes.
   void LearnRunTime(uint32_t rows, Duration time) { run_time_.Learn(rows, time); }
-  // What a row takes; 0: not known yet.
-  double row_seconds() const {
-    const std::optional<RunTime::Line> line = run_time_.line();
-    return line ? line->row_seconds : 0;
-  }
-  // What a run takes whatever is in it; none: not known yet.
-  std::optional<double> run_seconds() const {
-    const std::optional<RunTime::Line> line = run_time_.line();
-    return line ? std::optional(line->run_seconds) : std::nullopt;
-  }
+  // None: not known yet.
+  std::optional<RunTime::Line> run_line() const { return run_time_.line(); }
 
  private:
   // `used` and `served` are time used as compared with others of the kind; no totals.

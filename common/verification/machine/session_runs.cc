@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/verification/machine/gathering.h"
+#include "common/verification/machine/run_time.h"
 #include "common/verification/wire_time.h"
 
 namespace outrider {
@@ -45,6 +46,8 @@ void SessionRuns::Begin() {
 }
 
 void SessionRuns::ConsiderGathered() {
+  const auto ready = static_cast<uint32_t>(gathered_.size()) - beside_count_;
+  at_work_ = ready + state_.sessions.expected_count();
   for (const auto& [number, claim] : std::exchange(gathered_, {})) {
     if (VerifierSession* const session = state_.sessions.Find(number)) Consider(*session);
   }
@@ -68,9 +71,10 @@ void SessionRuns::Gather(VerifierSession& session) {
 // For how long the run is to wait for those who are nearly ready.
 Duration SessionRuns::GatheringTime() const {
   const uint32_t ready = ready_count_;
-  const std::optional<double> seconds = state_.run.run_seconds();
-  if (ready == 0 || !seconds) return Duration::zero();
-  const auto run = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*seconds));
+  const std::optional<RunTime::Line> line = state_.run.run_line();
+  if (ready == 0 || !line) return Duration::zero();
+  const std::chrono::duration<double> seconds(line->run_seconds);
+  const auto run = std::chrono::duration_cast<Duration>(seconds);
   const MonotonicTime now = state_.moment.now;
   auto next = state_.sessions.due().lower_bound({now, 0});
   return GatherFor(ready, run, [&]() -> std::optional<Duration> {
@@ -117,8 +121,9 @@ void SessionRuns::Consider(VerifierSession& session) {
 // Whether one that waits for growth has its root in a run of others.
 bool SessionRuns::Joins(const VerifierSession& session) const {
   const std::optional<DryWait::PassTime> pass = state_.run.pass_time_known();
-  return pass && session.pace.Joins(*session.sequence, {pass->seconds, state_.run.RowPrice()},
-                                    state_.moment.now);
+  return pass &&
+         session.pace.Joins(*session.sequence, {pass->seconds, state_.run.RowPrice(at_work_)},
+                            state_.moment.now);
 }
 
 // One that has a stream and a reply to write, but waits for its device, is idle after a while.
@@ -147,7 +152,7 @@ void SessionRuns::CountNodes(const VerifierSession& session,
                              Scheduler::Candidate& candidate) const {
   const VerifiedSequence& sequence = *session.sequence;
   const double truth = session.record.truth();
-  const double least = state_.sessions.size() == 1 ? 0 : state_.run.LeastChance() / truth;
+  const double least = state_.sessions.size() == 1 ? 0 : state_.run.LeastChance(at_work_) / truth;
   candidate.node_count = sequence.NodesOfChance(least, candidate.by_doubt);
   // What comes true half as often is two halves of a power of two less likely.
   const auto shift = static_cast<size_t>(std::lround(-2 * std::log2(truth)));
