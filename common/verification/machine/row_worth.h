@@ -35,7 +35,7 @@ namespace outrider {
 class RowWorth {
  public:
   // What a node has to promise of what its row costs.
-  static constexpr double kMargin = 1.15;
+  static constexpr double kMargin = 1.25;
 
   // A run begins, so long after the one before it, which has committed so many tokens.
   void Ran(Duration since_before, double tokens) {
