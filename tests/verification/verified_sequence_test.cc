@@ -215,7 +215,7 @@ TEST(VerifiedSequence, BadGrowthIsRefusedInASentence) {
             "node 8 has node 8 as its parent, which does not come before it");
   v1::Grow grow = ChainOf(0, 7, "ab");
   grow.mutable_nodes()->pop_back();
-  EXPECT_EQ(error_of(grow), "growth of 2 nodes has 4 bytes, which end before its last node");
+  EXPECT_EQ(error_of(grow), "growth of 2 nodes has 3 bytes, which end before its last node");
   grow = ChainOf(0, 7, "a");
   grow.mutable_nodes()->append("more");
   EXPECT_EQ(error_of(grow), "growth of 1 nodes ends after 3 of its 7 bytes");
