@@ -42,6 +42,7 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
   void Read() override { StartRead(&up_); }
   void Send(const v1::ServerMessage& message) override { StartWrite(&message); }
   void End(const absl::Status& status, bool at_once) override {
+    if (!status.ok()) connection_->Refuse();
     if (at_once) context_.TryCancel();  // else a reader that has stalled would hold it up
     Finish(ToGrpc(status));
   }
@@ -49,9 +50,11 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
  private:
   void OnReadDone(bool ok) override {
     if (ok) {
+      has_read_ = true;
       connection_->ExplainMessage(up_.ByteSizeLong());
       driver_.Received(number_, up_);
     } else {
+      if (!has_read_) connection_->Refuse();  // reset as soon as it was made, or no message of ours
       driver_.Broken(number_);
     }
   }
@@ -75,6 +78,7 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
   grpc::CallbackServerContext& context_;
   const std::shared_ptr<ConnectionBook::Entry> connection_;
   v1::ClientMessage up_;  // untouched from Read() to OnReadDone()
+  bool has_read_ = false;
 };
 
 }  // namespace

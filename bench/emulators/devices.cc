@@ -270,6 +270,7 @@ absl::Status WriteAll(Flags flags) {
   absl::Status status;
   for (const auto& device : devices) status.Update(device->Join());
   for (const auto& device : devices) device->Print();
+  std::fflush(stdout);  // what went wrong is said after it
   return status;
 }
 

@@ -55,16 +55,16 @@ bool IsHungUp(const FileDescriptor& socket, int wait_ms) {
   return false;
 }
 
-std::string Frame(char type, char flags, char stream, const std::string& content) {
+std::string Frame(char type, char flags, uint32_t stream, const std::string& content) {
   std::string frame = {0,
                        static_cast<char>(content.size() >> 8),
                        static_cast<char>(content.size()),
                        type,
                        flags,
-                       0,
-                       0,
-                       0,
-                       stream};
+                       static_cast<char>(stream >> 24),
+                       static_cast<char>(stream >> 16),
+                       static_cast<char>(stream >> 8),
+                       static_cast<char>(stream)};
   return frame + content;
 }
 
@@ -257,6 +257,26 @@ TEST_F(ConnectionsTest, WhoTriesOneKeyAfterTheOtherIsHungUpOn) {
   }
   EXPECT_GT(tried, 30) << "who has his key wrong is told so";
   EXPECT_TRUE(known->Describe().ok());
+}
+
+// Nor does a call cost more that has no such key, or needs none, and is reset at once.
+TEST_F(ConnectionsTest, WhoResetsHisCallsBeforeTheySaidAnythingIsHungUpOn) {
+  Start({});
+  const FileDescriptor stranger = ConnectTo(server_->port());
+  send(stranger.get(), Preface().data(), Preface().size(), MSG_NOSIGNAL);
+  constexpr char kEndOfHeaders = 4;
+  const std::string cancelled({0, 0, 0, 8});
+  uint32_t calls = 0;
+  while (!IsHungUp(stranger, 5)) {
+    std::string some;
+    for (int i = 0; i < 20; ++i) {
+      const uint32_t stream = 1 + 2 * calls++;
+      some += Frame(1, kEndOfHeaders, stream, HeadersOf("Decode")) + Frame(3, 0, stream, cancelled);
+    }
+    if (send(stranger.get(), some.data(), some.size(), MSG_NOSIGNAL) < 0) break;
+    ASSERT_LT(calls, 2000) << "their bytes alone would be many more calls";
+  }
+  EXPECT_GT(calls, 100) << "who gives up now and then goes on";
 }
 
 // A device sends little besides messages, however many of those.

@@ -16,7 +16,7 @@
 // more of it than who has not, whatever R they ask for.
 //
 // A node that would just pay for itself helps nobody, and may turn out to be worth less: it has to promise
-// a little more. What a device says of its nodes is taken at its word only as far as it has come true
+// a quarter more. What a device says of its nodes is taken at its word only as far as it has come true
 // (DraftRecord).
 //
 // Threads: as a vector.
