@@ -111,7 +111,8 @@ class GrowingDevice {
           right ? ScriptedNext(history_.tokens(), path) : static_cast<TokenId>('a' + random() % 26);
       const auto doubt = static_cast<uint32_t>(random() % 16);
       const NodeId id = next_id_++;
-      grown.push_back({StepBetween(parent_before, parent, id), doubt, static_cast<uint32_t>(token)});
+      grown.push_back(
+          {StepBetween(parent_before, parent, id), doubt, static_cast<uint32_t>(token)});
       parent_before = parent;
       ASSERT_TRUE(sketch_.Grow({id, parent, token, doubt}, sketch_.commit_count()).ok());
     }

@@ -71,8 +71,8 @@ class NextRun {
   }
   // What a run takes; none: not known yet.
   std::optional<RunTime::Line> run_line() const { return scheduler_.run_line(); }
-  // What a row costs all others, and what a drafted node has to promise to be worth it (row_worth.h), where so
-  // many sessions are at work; 0 while nothing is known.
+  // What a row costs all others, and what a drafted node has to promise to be worth it (row_worth.h),
+  // where so many sessions are at work; 0 while nothing is known.
   double RowPrice(uint32_t session_count) const {
     const std::optional<RunTime::Line> line = run_line();
     return line ? row_worth_.Price(*line, session_count) : 0;
