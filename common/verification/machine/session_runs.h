@@ -76,8 +76,8 @@ class SessionRuns {
   std::map<uint64_t, Scheduler::Claim> gathered_;
   uint32_t ready_count_ = 0;   // of those, who have a part in it
   uint32_t beside_count_ = 0;  // who would only join one of others
-  uint32_t at_work_ =
-      0;  // of the run that is put together: who is ready, and who may be at any moment
+  // Of the run that is put together: who is ready, and who may be at any moment.
+  uint32_t at_work_ = 0;
   WritingStats stats_;
   uint64_t hints_sent_ = 0;
   ExitWorth exit_worth_;
