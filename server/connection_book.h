@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "common/base/mutex.h"
 
 namespace outrider {
@@ -35,8 +36,13 @@ class ConnectionBook {
       explained_.fetch_add(static_cast<int64_t>(kBesideMessage + bytes + bytes / 8),
                            std::memory_order_relaxed);
     }
-    // A call of it has been refused, has failed, or was over before it had said anything: looking
-    // at it took longer than its few bytes did.
+    // A call of it has ended. Who is sent away because there is no room, or leaves, has done nothing
+    // wrong.
+    void End(const absl::Status& status) {
+      if (absl::IsInvalidArgument(status) || absl::IsNotFound(status)) Refuse();
+    }
+    // A call of it has been refused, was wrong, or was over before it had said anything: looking at
+    // it took longer than its few bytes did.
     void Refuse() { explained_.fetch_sub(kRefused, std::memory_order_relaxed); }
 
     bool was_let_in() const { return was_let_in_.load(std::memory_order_relaxed); }

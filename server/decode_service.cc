@@ -42,7 +42,7 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
   void Read() override { StartRead(&up_); }
   void Send(const v1::ServerMessage& message) override { StartWrite(&message); }
   void End(const absl::Status& status, bool at_once) override {
-    if (!status.ok()) connection_->Refuse();
+    connection_->End(status);
     if (at_once) context_.TryCancel();  // else a reader that has stalled would hold it up
     Finish(ToGrpc(status));
   }

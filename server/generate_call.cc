@@ -28,7 +28,7 @@ void GenerateCall::Send(const v1::ServerMessage& message) {
 }
 
 void GenerateCall::End(const absl::Status& status, bool at_once) {
-  if (!status.ok()) connection_->Refuse();
+  connection_->End(status);
   if (at_once) context_.TryCancel();  // else a reader that has stalled would hold it up
   Finish({static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
 }

@@ -14,8 +14,8 @@ namespace {
 constexpr double kFullnessStep = 1.25;
 
 // What growth costs, in the user's time: its bytes, on an uplink of 21 kB/s, and an eighth of the
-// drafter's time, which is free but for the energy. (Measured at round trips of 60 and 100 ms: on one of
-// 40 kB/s there are 1.3 times as many bytes, and text comes 0 to 3 % sooner.)
+// drafter's time, which is free but for the energy. (Simulated at round trips of 60 and 100 ms: on one
+// of 26 kB/s there are 1.15 to 1.18 times as many bytes, and text comes 0.7 to 1.8 % sooner.)
 constexpr double kByteMs = 1.0 / 21;
 constexpr double kNodeBytes = 3;
 constexpr double kMessageMs = 3.0 / 8;  // a message, besides its nodes
