@@ -18,7 +18,7 @@
 #include <optional>
 
 #include "common/base/monotonic_time.h"
-#include "common/speculation/costs/recent_median.h"
+#include "common/base/recent_median.h"
 
 namespace outrider {
 

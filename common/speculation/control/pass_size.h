@@ -35,8 +35,8 @@
 #include <optional>
 #include <vector>
 
+#include "common/base/recent_median.h"
 #include "common/speculation/control/controller.h"
-#include "common/speculation/costs/recent_median.h"
 #include "common/speculation/policies/tree_policy.h"
 
 namespace outrider {

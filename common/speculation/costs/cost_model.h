@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "common/base/recent_median.h"
 #include "common/speculation/costs/latency_profile.h"
-#include "common/speculation/costs/recent_median.h"
 #include "common/speculation/costs/row_price.h"
 
 namespace outrider {

@@ -31,8 +31,8 @@
 #include <optional>
 
 #include "common/base/monotonic_time.h"
+#include "common/base/recent_median.h"
 #include "common/speculation/costs/moving_average.h"
-#include "common/speculation/costs/recent_median.h"
 
 namespace outrider {
 

@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/speculation/costs/recent_median.h"
+#include "common/base/recent_median.h"
 
 namespace outrider {
 

@@ -24,8 +24,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/recent_median.h"
 #include "common/speculation/costs/latency_profile.h"
-#include "common/speculation/costs/recent_median.h"
 #include "common/speculation/policies/tree_policy.h"
 
 namespace outrider {

@@ -27,7 +27,7 @@
 #include <cstdint>
 
 #include "common/base/monotonic_time.h"
-#include "common/speculation/costs/recent_median.h"
+#include "common/base/recent_median.h"
 #include "common/verification/machine/run_time.h"
 
 namespace outrider {
