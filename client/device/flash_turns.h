@@ -85,6 +85,7 @@ class TurnTakingWeights final : public WeightStore {
     return weights_->Acquire(key);
   }
   uint32_t expert_leases_max() const override { return weights_->expert_leases_max(); }
+  void BeginRun(bool wants_head) override { weights_->BeginRun(wants_head); }
   void Prefetch(std::span<const WeightKey> keys) override { weights_->Prefetch(keys); }
   void LendWaits(IdleWork work) override { weights_->LendWaits(std::move(work)); }
 

@@ -13,6 +13,14 @@
 
 namespace outrider {
 
+namespace {
+
+bool WantsHead(const EngineRun& run) {
+  return !run.walks.empty() || !run.rankings.empty() || !run.logits.empty();
+}
+
+}  // namespace
+
 // Who looks between layers: states that are asked for are copied, exits guess.
 class CpuEngine::RunObserver final : public LayerObserver {
  public:
@@ -191,6 +199,7 @@ uint32_t CpuEngine::Truncate(SequenceId id, uint32_t length) {
 
 absl::Status CpuEngine::Run(EngineRun& run) {
   ++run_count_;
+  weights_->BeginRun(WantsHead(run));
   batch_->Clear();
   for (const RunPart& part : run.parts) AddPart(part);
   const absl::Status status = Compute(run);

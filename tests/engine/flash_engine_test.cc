@@ -375,14 +375,27 @@ TEST_F(FlashEngineTest, WhoIsRefusedMemoryFailsWithTheSentence) {
   EXPECT_THAT(Message(token.Run(logits)), HasSubstr("too little is left"));
 }
 
-// A run reads what is not pinned once, however many rows it has.
+// A run reads what is not pinned once, however many rows it has, and of the head nothing where
+// nobody asks for logits.
 TEST_F(FlashEngineTest, AChunkOfAPromptIsOnePassOverTheFlash) {
   Write("llama");
-  const FlashEngine flash = Load({.slot_count = 2, .pinned_layer_count = 2});
-  const SequenceId sequence = OrDie(flash.engine->Open());
-  Read(*flash.engine, sequence, RandomTokens(72, 5));
-  EXPECT_EQ(flash.weights->stats().acquired, 3u * (kLayers - 2));
-  EXPECT_EQ(flash.weights->stats().thrown_away, 0u);
+  for (const bool pins_head : {true, false}) {
+    const FlashEngine flash =
+        Load({.slot_count = 2, .pinned_layer_count = 2, .pins_head = pins_head});
+    const SequenceId sequence = OrDie(flash.engine->Open());
+    Read(*flash.engine, sequence, RandomTokens(72, 5));
+    EXPECT_EQ(flash.weights->stats().acquired, 3u * (kLayers - 2));
+    EXPECT_EQ(flash.weights->stats().thrown_away, 0u);
+    // Whoever asks for some after that has them, and the next piece goes on without.
+    OUTRIDER_CHECK_OK(flash.engine->Reserve(sequence, 1, 0));
+    const std::vector<TokenId> next = {7};
+    Bits logits;
+    OUTRIDER_CHECK_OK(Run(*flash.engine, {{.sequence = sequence, .chain = next}}, logits));
+    flash.engine->Commit(sequence, 1, {});
+    Read(*flash.engine, sequence, RandomTokens(24, 6));
+    EXPECT_EQ(flash.weights->stats().acquired, 5u * (kLayers - 2) + (pins_head ? 0 : 1));
+    EXPECT_EQ(flash.weights->stats().thrown_away, 0u);
+  }
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ class WrappedStore : public WeightStore {
     return store_.Acquire(key);
   }
   uint32_t expert_leases_max() const override { return store_.expert_leases_max(); }
+  void BeginRun(bool wants_head) override { store_.BeginRun(wants_head); }
   void Prefetch(std::span<const WeightKey> keys) override { store_.Prefetch(keys); }
   void LendWaits(IdleWork work) override { store_.LendWaits(std::move(work)); }
 

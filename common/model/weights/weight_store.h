@@ -14,9 +14,10 @@
 // asks for rows, which a store may read from wherever they are.
 //
 // Resident weights (resident_weights.h) are always there. A streaming store reads ahead: layers and
-// the head in their order, which it knows, and experts as Prefetch() and Guess() say. Where it must
-// wait all the same, it lends the wait to idle work (drafting). Exits ask for rows of the head between any
-// two layers, and so hold a lease on it for as long as they are attached.
+// the head in their order, which it knows (but no head for a run that said it wants none, as a
+// piece of a prompt does), and experts as Prefetch() and Guess() say. Where it must wait all the
+// same, it lends the wait to idle work (drafting). Exits ask for rows of the head between any two
+// layers, and so hold a lease on it for as long as they are attached.
 //
 // Threads: one at a time; a lease is given back by the thread that took it. A key may be leased more
 //          than once at a time.
@@ -84,6 +85,8 @@ class WeightStore {
   // How many experts of a layer it lends at the same time, beside the layer: at least one.
   virtual uint32_t expert_leases_max() const = 0;
 
+  // A run begins: it will ask for the layers in their order, and then for the head or not. A hint.
+  virtual void BeginRun(bool /*wants_head*/) {}
   // These are wanted next, in this order: a hint.
   virtual void Prefetch(std::span<const WeightKey> keys) = 0;
   // Whether Acquire() would not wait.

@@ -385,6 +385,11 @@ const Linear* StreamingWeights::RouterAhead(uint32_t layer) {
   return unit.is_pinned ? &std::get<LayerWeights>(unit.kept.weights).router : nullptr;
 }
 
+void StreamingWeights::BeginRun(bool wants_head) {
+  MutexLock lock(mu_);
+  wants_head_ = wants_head;
+}
+
 void StreamingWeights::Guess(std::span<const WeightKey> keys) {
   MutexLock lock(mu_);
   experts_->Guess(keys);
@@ -401,6 +406,7 @@ absl::StatusOr<const StreamingWeights::Filled*> StreamingWeights::AcquireUnit(ui
   const MonotonicTime begin = RealClock().Now();
   MutexLock lock(mu_);
   OUTRIDER_RETURN_IF_ERROR(refused_);
+  wants_head_ |= u == HeadUnit();
   ++acquired_;
   if (Slot* const lent = LentSlot(u); lent != nullptr) {
     ++lent->lease_count;
@@ -465,9 +471,12 @@ void StreamingWeights::ReadAhead() {
   for (uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (slot.hand != Hand::kFree) continue;
-    const uint32_t unit = order_[next_];
+    const auto count = static_cast<uint32_t>(order_.size());
+    const bool is_left_out = order_[next_] == HeadUnit() && !wants_head_;
+    const uint32_t place = is_left_out ? (next_ + 1) % count : next_;
+    const uint32_t unit = order_[place];
     if (LentSlot(unit) != nullptr || IsInRing(unit)) return;
-    next_ = (next_ + 1) % static_cast<uint32_t>(order_.size());
+    next_ = (place + 1) % count;
     slot.hand = Hand::kFilling;
     slot.is_wanted = true;
     slot.unit = unit;

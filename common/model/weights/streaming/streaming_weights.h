@@ -12,8 +12,9 @@
 //
 //     free --lane--> filling --> ready --Acquire()--> lent --~Lease()--> free
 //
-// Whoever acquires another key than the next in the ring (a pass whose rows all dropped out half way,
-// a prompt of which no logits are wanted) has what was read ahead thrown away up to there.
+// Whoever acquires another key than the next in the ring (a pass whose rows all dropped out half
+// way) has what was read ahead thrown away up to there. The head is not read ahead for a run that
+// wants none.
 //
 // The bits are those of resident weights: the same panels, packed from the same rows. Rows of embeddings
 // are looked up on flash, a few kilobytes each, unless they are the head and that is pinned. Norms,
@@ -96,6 +97,7 @@ class StreamingWeights final : public WeightStore {
   absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override;
   absl::StatusOr<Lease<FeedForwardWeights>> Acquire(ExpertKey key) override;
   uint32_t expert_leases_max() const override;
+  void BeginRun(bool wants_head) override;
   // Experts of one layer: the order of all else is known.
   void Prefetch(std::span<const WeightKey> keys) override;
   bool IsAtHand(ExpertKey key) override;
@@ -213,6 +215,7 @@ class StreamingWeights final : public WeightStore {
   std::deque<Slot> slots_ ABSL_GUARDED_BY(mu_);
   std::deque<uint32_t> ring_ ABSL_GUARDED_BY(mu_);      // slots filling or ready, the next first
   uint32_t next_ ABSL_GUARDED_BY(mu_) = 0;              // place in order_ of what is read next
+  bool wants_head_ ABSL_GUARDED_BY(mu_) = true;         // the run that is under way
   const Hand* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;  // by idle work
   absl::Status kept_status_ ABSL_GUARDED_BY(mu_);
   uint32_t kept_count_ ABSL_GUARDED_BY(mu_) = 0;  // fills of what stays
