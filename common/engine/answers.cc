@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -42,8 +43,13 @@ Answers::Answers(const EngineInfo& info, uint32_t band_row_count_max, ThreadPool
     : info_(info),
       band_row_count_max_(band_row_count_max),
       pool_(pool),
-      places_(info.row_count_max) {
+      indices_(info.row_count_max),
+      chosen_(info.row_count_max),
+      places_(info.row_count_max, kNoRow) {
+  progress_.reserve(info.row_count_max);
+  band_walks_.reserve(band_row_count_max);
   band_.reserve(band_row_count_max);
+  band_rows_.reserve(band_row_count_max);
   for (uint32_t i = 0; i < pool.thread_count(); ++i) {
     // Not emplace_back(): clang 14 cannot make an aggregate of parentheses.
     workers_.push_back({ChoosingRoom(info.vocabulary_size), {}});
@@ -53,16 +59,53 @@ Answers::Answers(const EngineInfo& info, uint32_t band_row_count_max, ThreadPool
 
 void Answers::Begin(EngineRun& run) {
   run_ = &run;
-  walks_ = rankings_ = logits_ = {};
+  by_path_ = false;
+  std::iota(indices_.begin(), indices_.end(), 0);
+  progress_.assign(run.walks.size(), {});
+  std::ranges::fill(chosen_, std::nullopt);
+  ClearBand();
+  rankings_ = logits_ = {};
+  walks_begun_ = 0;
+}
+
+void Answers::Begin(EngineRun& run, std::span<const uint32_t> rows, bool by_path) {
+  Begin(run);
+  by_path_ = by_path;
+  std::ranges::fill(indices_, kNoRow);
+  for (uint32_t i = 0; i < rows.size(); ++i) indices_[rows[i]] = i;
+}
+
+bool Answers::IsThere(uint32_t row) const {
+  return indices_[row] != kNoRow;
 }
 
 std::span<const uint32_t> Answers::NextBand() {
+  ClearBand();
+  FillWithRows();
+  if (by_path_ && band_.empty()) FillWithPaths();
+  return band_;
+}
+
+void Answers::ClearBand() {
+  for (const uint32_t row : band_rows_) places_[row] = kNoRow;
   band_.clear();
-  for (Range* const range : {&walks_, &rankings_, &logits_}) range->begin = range->end;
+  band_rows_.clear();
+  band_walks_.clear();
+  for (Range* const range : {&rankings_, &logits_}) range->begin = range->end;
+}
+
+void Answers::AddRow(uint32_t row) {
+  places_[row] = static_cast<uint32_t>(band_.size());
+  band_.push_back(indices_[row]);
+  band_rows_.push_back(row);
+}
+
+// Whatever is asked by rising row: copies, rankings, and walks that are in a band as a whole.
+void Answers::FillWithRows() {
   uint32_t end_row = 0;  // of the rows in the band, all that was asked about before it is
   for (;;) {
-    const bool walks_left = walks_.end < run_->walks.size();
-    const uint32_t root = walks_left ? run_->walks[walks_.end].root_row : kNoRow;
+    const bool walks_left = !by_path_ && walks_begun_ < run_->walks.size();
+    const uint32_t root = walks_left ? run_->walks[walks_begun_].root_row : kNoRow;
     uint32_t row = root;
     if (rankings_.end < run_->rankings.size()) {
       row = std::min(row, run_->rankings[rankings_.end].row);
@@ -72,17 +115,17 @@ std::span<const uint32_t> Answers::NextBand() {
     OUTRIDER_CHECK(row >= end_row, "what is asked of rows is given by rising row");
     const bool is_walk = row == root;
     const auto rows =
-        is_walk ? static_cast<uint32_t>(1 + run_->walks[walks_.end].nodes.size()) : 1u;
+        is_walk ? static_cast<uint32_t>(1 + run_->walks[walks_begun_].nodes.size()) : 1u;
     OUTRIDER_CHECK(rows <= band_row_count_max_, "a walk is no larger than an engine's trees");
     if (band_.size() + rows > band_row_count_max_) break;
 
     end_row = row + rows;
     OUTRIDER_CHECK(end_row <= places_.size(), "only rows of the run are asked about");
+    OUTRIDER_CHECK(IsThere(row), "what is asked of a row is asked of one that is there");
     for (; row < end_row; ++row) {
-      places_[row] = static_cast<uint32_t>(band_.size());
-      band_.push_back(row);
+      if (IsThere(row)) AddRow(row);
     }
-    if (is_walk) ++walks_.end;
+    if (is_walk) band_walks_.push_back(walks_begun_++);
     while (rankings_.end < run_->rankings.size() && run_->rankings[rankings_.end].row < end_row) {
       ++rankings_.end;
     }
@@ -90,7 +133,31 @@ std::span<const uint32_t> Answers::NextBand() {
       ++logits_.end;
     }
   }
-  return band_;
+}
+
+// Of every walk that has not come to its end.
+void Answers::FillWithPaths() {
+  for (size_t i = 0; i < progress_.size() && band_.size() < band_row_count_max_; ++i) {
+    if (progress_[i].is_over) continue;
+    band_walks_.push_back(i);
+    AddPath(run_->walks[i], progress_[i].node);
+  }
+}
+
+// The row at which a walk stands, and those of first children from there on.
+void Answers::AddPath(const TreeWalk& walk, uint32_t node) {
+  OUTRIDER_CHECK(IsThere(RowOf(walk, node)), "a walk comes to rows that are there");
+  for (;;) {
+    AddRow(RowOf(walk, node));
+    if (band_.size() == band_row_count_max_) return;
+    uint32_t child = 0;
+    while (child < walk.nodes.size() &&
+           !(walk.nodes[child].parent == node && IsThere(RowOf(walk, child)))) {
+      ++child;
+    }
+    if (child == walk.nodes.size()) return;
+    node = child;
+  }
 }
 
 void Answers::Answer(const LogitRows& logits) {
@@ -98,12 +165,12 @@ void Answers::Answer(const LogitRows& logits) {
     const LogitsOfRow& asked = run_->logits[i];
     std::ranges::copy(LogitsOf(asked.row, logits), asked.out.begin());
   }
-  const size_t walk_count = walks_.end - walks_.begin;
+  const size_t walk_count = band_walks_.size();
   const size_t ranking_count = rankings_.end - rankings_.begin;
   pool_.ParallelRanges(walk_count + ranking_count, [&](size_t begin, size_t end, uint32_t worker) {
     for (size_t i = begin; i < end; ++i) {
       if (i < walk_count) {
-        TakeWalk(run_->walks[walks_.begin + i], logits, workers_[worker]);
+        TakeWalk(band_walks_[i], logits, workers_[worker]);
       } else {
         TakeRanking(run_->rankings[rankings_.begin + i - walk_count], logits, workers_[worker]);
       }
@@ -117,52 +184,66 @@ std::span<const float> Answers::LogitsOf(uint32_t row, const LogitRows& logits) 
 
 bool Answers::TakesLargest() const {
   if (rankings_.begin < rankings_.end || logits_.begin < logits_.end) return false;
-  const auto walks = run_->walks.subspan(walks_.begin, walks_.end - walks_.begin);
-  return std::ranges::all_of(walks, [&](const TreeWalk& walk) {
-    const SamplingOptions& options = walk.chooser->options();
+  return std::ranges::all_of(band_walks_, [&](size_t index) {
+    const Chooser& chooser = *run_->walks[index].chooser;
+    const SamplingOptions& options = chooser.options();
     return options.greedy() && !options.penalizes() && options.logit_bias.empty() &&
-           static_cast<uint32_t>(walk.chooser->vocabulary_size()) >= info_.vocabulary_size;
+           static_cast<uint32_t>(chooser.vocabulary_size()) >= info_.vocabulary_size;
   });
 }
 
 void Answers::Answer(std::span<const TokenId> largest) {
-  for (size_t i = walks_.begin; i < walks_.end; ++i) {
-    TreeWalk& walk = run_->walks[i];
+  for (const size_t index : band_walks_) {
     const auto choose = [&](uint32_t row, std::span<const TokenId>) -> absl::StatusOr<TokenId> {
       return largest[places_[row]];
     };
-    WalkBy(choose, walk, workers_.front());
+    WalkBy(choose, index, workers_.front());
   }
 }
 
 // --- choices ---
 
-// choose(row, above)
+// choose(row, above), for rows in the band. From the root down each time, by what was chosen
+// before.
 template <typename Choose>
-void Answers::WalkBy(const Choose& choose, TreeWalk& walk, Worker& worker) const {
-  const auto choose_at = [&](uint32_t node, std::span<const TokenId> above) {
-    return choose(walk.root_row + (node == DraftedNode::kRoot ? 0 : 1 + node), above);
+void Answers::WalkBy(const Choose& choose, size_t index, Worker& worker) {
+  TreeWalk& walk = run_->walks[index];
+  Progress& progress = progress_[index];
+  progress.is_over = true;
+  const auto choose_at = [&](uint32_t node,
+                             std::span<const TokenId> above) -> absl::StatusOr<TokenId> {
+    const uint32_t row = RowOf(walk, node);
+    if (chosen_[row]) return *chosen_[row];
+    if (places_[row] == kNoRow) {
+      progress = {.is_over = false, .node = node};
+      return absl::CancelledError();
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(chosen_[row], choose(row, above));
+    return *chosen_[row];
   };
-  const absl::StatusOr<Outcome> outcome = WalkDown(walk.nodes, worker.path, choose_at);
+  const auto is_there = [&](uint32_t node) { return IsThere(RowOf(walk, node)); };
+  const absl::StatusOr<Outcome> outcome = WalkDown(walk.nodes, worker.path, choose_at, is_there);
+  if (!progress.is_over) return;  // the next band has what it wants
   walk.status = outcome.status();
   if (outcome.ok()) walk.outcome = *outcome;
 }
 
-void Answers::TakeWalk(TreeWalk& walk, const LogitRows& logits, Worker& worker) const {
+void Answers::TakeWalk(size_t index, const LogitRows& logits, Worker& worker) {
+  const TreeWalk& walk = run_->walks[index];
   const Chooser& chooser = *walk.chooser;
   ChooserScratch& scratch = worker.room.ScratchFor(chooser);
   const auto choose = [&](uint32_t row, std::span<const TokenId> above) -> absl::StatusOr<TokenId> {
     const NodeHistory history = {*walk.history, above};
-    const auto index = static_cast<uint32_t>(history.size());
+    const auto position = static_cast<uint32_t>(history.size());
     absl::StatusOr<TokenId> chosen =
-        chooser.Choose(worker.room.Fit(LogitsOf(row, logits), chooser), index, history, scratch);
+        chooser.Choose(worker.room.Fit(LogitsOf(row, logits), chooser), position, history, scratch);
     if (!chosen.ok()) {
-      return FailedPrecondition(info_.model_name, ": no token can be chosen for position ", index,
-                                ": ", Message(chosen.status()));
+      return FailedPrecondition(info_.model_name, ": no token can be chosen for position ",
+                                position, ": ", Message(chosen.status()));
     }
     return chosen;
   };
-  WalkBy(choose, walk, worker);
+  WalkBy(choose, index, worker);
 }
 
 void Answers::TakeRanking(Ranking& ranking, const LogitRows& logits, Worker& worker) const {

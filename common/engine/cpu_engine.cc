@@ -7,6 +7,7 @@
 
 #include "common/base/buffer.h"
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
@@ -80,7 +81,7 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
                      .on_host_processor = true,
                      .forks_share_pages = true};
   std::unique_ptr<CpuEngine> engine(
-      new CpuEngine(spec, std::move(weights), std::move(info), kernels, pool));
+      new CpuEngine(spec, std::move(weights), std::move(info), options.projection, kernels, pool));
   OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(complete.kv_bytes));
   return engine;
 }
@@ -102,12 +103,13 @@ absl::Status NoRoomFor(const EngineInfo& info, uint64_t page_bytes) {
 }  // namespace
 
 CpuEngine::CpuEngine(const ModelSpec& spec, std::shared_ptr<WeightStore> weights, EngineInfo info,
-                     const Kernels& kernels, ThreadPool& pool)
+                     Projection projection, const Kernels& kernels, ThreadPool& pool)
     : spec_(spec),
       weights_(std::move(weights)),
       info_(std::move(info)),
       kernels_(kernels),
-      pool_(pool) {}
+      pool_(pool),
+      projection_(projection) {}
 
 absl::Status CpuEngine::TakeMemory(uint64_t kv_bytes) {
   const uint32_t rows = info_.row_count_max;
@@ -224,15 +226,25 @@ absl::Status CpuEngine::Compute(EngineRun& run) {
   return Answer(run);
 }
 
-// The head is leased once, for however many bands there are.
+// The head is leased once, for however many bands there are, and not where nobody asks for logits.
+// How long that takes is no part of what the ways to ask it are compared by.
 absl::Status CpuEngine::Answer(EngineRun& run) {
-  answers_->Begin(run);
-  std::span<const uint32_t> rows = answers_->NextBand();
-  if (rows.empty()) return absl::OkStatus();
+  if (!WantsHead(run)) return absl::OkStatus();
   OUTRIDER_ASSIGN_OR_RETURN(const Lease<HeadWeights> head, weights_->Acquire(HeadKey{}));
-  for (; !rows.empty(); rows = answers_->NextBand()) {
+  const MonotonicTime begin = RealClock().Now();
+  uint32_t walked_rows = 0;
+  for (const TreeWalk& walk : run.walks)
+    walked_rows += 1 + static_cast<uint32_t>(walk.nodes.size());
+  // A row for each walk is the same either way.
+  const bool has_trees = walked_rows > run.walks.size();
+  const bool by_path = has_trees && projection_.NextIsByPath(walked_rows);
+  answers_->Begin(run, transformer_->rows(), by_path);
+  for (;;) {
+    const std::span<const uint32_t> rows = answers_->NextBand();
+    if (rows.empty()) break;
     answers_->Answer(transformer_->Project(rows, *head));
   }
+  if (has_trees) projection_.Took(RealClock().Now() - begin);
   return absl::OkStatus();
 }
 

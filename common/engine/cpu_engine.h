@@ -24,6 +24,7 @@
 #include "common/engine/answers.h"
 #include "common/engine/engine.h"
 #include "common/engine/exit_heads.h"
+#include "common/engine/projection_choice.h"
 #include "common/engine/sequence_table.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/kernels.h"
@@ -84,7 +85,7 @@ class CpuEngine final : public Engine {
   };
 
   CpuEngine(const ModelSpec& spec, std::shared_ptr<WeightStore> weights, EngineInfo info,
-            const Kernels& kernels, ThreadPool& pool);
+            Projection projection, const Kernels& kernels, ThreadPool& pool);
   absl::Status TakeMemory(uint64_t kv_bytes);
 
   Sequence& At(SequenceId sequence) const;
@@ -102,6 +103,7 @@ class CpuEngine final : public Engine {
   std::unique_ptr<Transformer> transformer_;
   std::unique_ptr<Batch> batch_;
   std::unique_ptr<Answers> answers_;
+  ProjectionChoice projection_;
   std::optional<Lease<HeadWeights>> exits_head_;
   std::unique_ptr<ExitHeads> exits_;  // null: none are attached
   SequenceTable<Sequence> sequences_;

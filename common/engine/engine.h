@@ -77,6 +77,14 @@ namespace outrider {
 // Never given twice by one engine.
 enum class SequenceId : uint64_t {};
 
+// Which rows of a walk the head is asked about; what is chosen is the same. Engines on the host's
+// processor have the choice, others ask for all.
+enum class Projection : uint8_t {
+  kAuto,  // whichever is sooner, as measured (projection_choice.h)
+  kAll,   // all of them, at once
+  kPath,  // those on the way down, and likely ones below them
+};
+
 // How much an engine is made for.
 struct EngineOptions {
   uint32_t context_length = 0;      // of one sequence; 0: what the model was made for
@@ -85,6 +93,7 @@ struct EngineOptions {
   uint32_t row_count_max = 256;     // of one run
   uint32_t encoder_length_max = 0;  // rows of an encoder that a sequence hears; 0: it hears none
   uint64_t kv_bytes = 0;            // of sequence memory; 0: all sequences at their longest
+  Projection projection = Projection::kAuto;
 };
 
 // As they are, but for what was left open, filled in. InvalidArgument when they contradict the
