@@ -245,6 +245,7 @@ absl::Status CpuEngine::Answer(EngineRun& run) {
     answers_->Answer(transformer_->Project(rows, *head));
   }
   if (has_trees) projection_.Took(RealClock().Now() - begin);
+  if (exits_ != nullptr && !run.walks.empty()) exits_->Conclude(run.walks);
   return absl::OkStatus();
 }
 
@@ -268,6 +269,11 @@ void CpuEngine::AddPart(const RunPart& part) {
 
 absl::Status CpuEngine::Forward(const EngineRun& run) {
   ExitHeads* const exits = run.walks.empty() ? nullptr : exits_.get();
+  OUTRIDER_CHECK(run.hidden.empty() || std::ranges::all_of(run.walks,
+                                                           [](const TreeWalk& walk) {
+                                                             return walk.pruning != Pruning::kOn;
+                                                           }),
+                 "hidden states are asked of runs that keep their rows");
   if (exits != nullptr) exits->BeginRun(run.walks);
   if (exits == nullptr && run.hidden.empty()) return transformer_->Forward(*batch_, nullptr);
   RunObserver observer(run.hidden, exits);

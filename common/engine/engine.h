@@ -59,6 +59,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/monotonic_time.h"
+#include "common/engine/tree_pruning.h"
 #include "common/formats/models/exits_file.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/model/exits/exit_guess.h"
@@ -151,6 +152,21 @@ void CheckRows(const RunPart& part, const ModelSpec& spec);
 uint32_t CountEncoderRows(std::span<const float> states, const ModelSpec& spec,
                           const EngineInfo& info);
 
+// What becomes of nodes whose chances look small to exits (tree_pruning.h).
+enum class Pruning : uint8_t {
+  kOff,    // nothing
+  kWatch,  // nothing, but it is found out what kOn would have come to
+  kOn,     // they are taken out of the layers to come, and count as never drafted
+};
+
+// What came of that, of one walk.
+struct Pruned {
+  uint32_t node_count = 0;  // that were taken out, or would have been
+  // What that spares of the run, or would have: a row in all layers is 1.
+  float rows = 0;
+  uint32_t lost_count = 0;  // nodes on the way to the outcome that would have been taken out
+};
+
 // Rows are counted through the run, part after part.
 //
 // Choosers and histories are given as what they are, plain data: options, vocabulary and noise key;
@@ -167,9 +183,14 @@ struct TreeWalk {
   const TokenHistory* history;               // up to the root and with it
   std::span<const TokenId> candidates = {};  // what exits are to look among besides
   bool is_guessed = true;                    // by the exits that are attached
+  // By the same ones, and an engine on the host's processor; others leave all nodes where they are.
+  // Of a run where nodes may be taken out no hidden states are asked, nor anything else of those
+  // nodes.
+  Pruning pruning = Pruning::kOff;
 
   absl::Status status = {};
   Outcome outcome = {};
+  Pruned pruned = {};
 };
 
 // The first `count` tokens in the chooser's order, after one row.
@@ -222,6 +243,7 @@ struct ExitOptions {
   ExitScope scope = ExitScope::kCandidates;
   // Of TreeWalk::candidates, of all walks of a run together; more are left out.
   uint32_t candidate_count_max = 256;
+  TreePruning::Options pruning = {};
 };
 
 class Engine {
@@ -261,7 +283,8 @@ class Engine {
   // The first `chain_count` rows of the last run's chain are committed, and then the nodes in the
   // slots `path`, from below the chain's end downwards: a path only below the whole chain. Nodes
   // below its last one (or, without a path, below the whole chain) hang below the new end of the
-  // chain from now on; all others are dropped.
+  // chain from now on; all others are dropped. Nodes that were taken out of their run (Pruning) are
+  // in no path, and in no tree that grows from run to run.
   virtual void Commit(SequenceId sequence, uint32_t chain_count,
                       std::span<const uint32_t> path) = 0;
   virtual void DropNodes(SequenceId sequence) = 0;

@@ -213,7 +213,8 @@ void EngineTarget::AddPiece(const Work& work, uint32_t chain_count, bool has_pas
                       .chooser = work.pass->chooser,
                       .history = work.pass->history,
                       .candidates = work.pass->candidates,
-                      .is_guessed = work.pass->is_guessed && sink_ != nullptr});
+                      .is_guessed = work.pass->is_guessed && sink_ != nullptr,
+                      .pruning = work.pass->pruning});
     walk_passes_.push_back(work.pass_index);
   }
   const size_t computed = engine_->Length(sequence.cells);
@@ -254,7 +255,8 @@ void EngineTarget::Conclude(const Piece& piece, const TreeWalk* walk) {
   result.status = walk->status;
   if (!walk->status.ok()) return;
   result.outcome = walk->outcome;
-  TargetRules::Keep(*piece.work->pass, sequence);
+  result.pruned = walk->pruned;
+  TargetRules::Keep(*piece.work->pass, walk->outcome, sequence);
 }
 
 // The run failed: the sequence has the tokens it had before the call.

@@ -96,7 +96,9 @@ class EngineTarget final : public Target, private ExitSink {
   void Undo(const Work& work, const absl::Status& status);
 
   void OnGuess(const ExitGuess& guess) override;
-  void OnExitTime(uint32_t exit, Duration time) override { sink_->OnExitTime(exit, time); }
+  void OnExitTime(uint32_t exit, Duration time) override {
+    if (sink_ != nullptr) sink_->OnExitTime(exit, time);  // else nothing is guessed, but pruned
+  }
 
   const std::unique_ptr<Engine> engine_;
   TargetInfo info_;

@@ -1,18 +1,40 @@
 #include "common/engine/exit_heads.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/portable_math.h"
 #include "common/base/status.h"
 
 namespace outrider {
 namespace {
 
-// Rows scored at once: the largest walk, and a good band of small ones.
-constexpr uint32_t kBandRows = 32;
-
 constexpr uint32_t kGone = UINT32_MAX;
+constexpr uint32_t kNever = UINT32_MAX;
+
+// What part each of some ranked tokens has in what an exit makes of them: p of exit_guess.h.
+class Likelihood {
+ public:
+  Likelihood(std::span<const Ranked> ranked, float kappa) : ranked_(ranked), kappa_(kappa) {
+    for (const Ranked& one : ranked_) total_ += Weight(one);
+  }
+
+  float Of(TokenId token) const {
+    const auto found = std::ranges::find(ranked_, token, &Ranked::token);
+    return found == ranked_.end() ? 0 : static_cast<float>(Weight(*found) / total_);
+  }
+
+ private:
+  double Weight(const Ranked& one) const {
+    return portable::Exp((double{one.score} - double{ranked_[0].score}) / double{kappa_});
+  }
+
+  const std::span<const Ranked> ranked_;
+  const float kappa_;
+  double total_ = 0;
+};
 
 }  // namespace
 
@@ -24,7 +46,7 @@ absl::StatusOr<std::unique_ptr<ExitHeads>> ExitHeads::Create(const TrainedExits&
   const EngineInfo& info = place.info;
   const ExitScorerOptions scorer_options = {
       .scope = options.scope,
-      .row_count_max = std::max(kBandRows, info.node_count_max + 1),
+      .row_count_max = ScoredRows(info.node_count_max),
       .round_token_max = info.row_count_max + options.candidate_count_max};
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<ExitScorer> scorer,
@@ -38,6 +60,7 @@ absl::StatusOr<std::unique_ptr<ExitHeads>> ExitHeads::Create(const TrainedExits&
 ExitHeads::ExitHeads(const TrainedExits& exits, const Place& place,
                      std::unique_ptr<ExitScorer> scorer, const ExitOptions& options, ExitSink& sink)
     : vocabulary_size_(static_cast<int32_t>(place.info.vocabulary_size)),
+      layer_count_(place.spec.layer_count()),
       kernels_(place.kernels.rows),
       pool_(place.pool),
       scorer_(std::move(scorer)),
@@ -59,13 +82,16 @@ void ExitHeads::TakeMemory(const EngineInfo& info) {
   ranked_.resize(rows * ExitEvidence::kRankedMax);
   rankings_.resize(rows);
   places_.resize(rows);
+  gone_after_.resize(rows);
   scored_.resize(rows);
+  chances_.resize(rows);
   hidden_.reserve(scorer_->options().row_count_max);
   const bool full = options_.scope == ExitScope::kFull;
   const size_t scored =
       full ? info.vocabulary_size : scorer_->frequent_tokens().size() + size_t{own_tokens};
   for (uint32_t i = 0; i < pool_.thread_count(); ++i) {
-    Worker& worker = workers_.emplace_back(info.vocabulary_size);
+    Worker& worker =
+        workers_.emplace_back(info.vocabulary_size, options_.pruning, info.node_count_max);
     worker.path.reserve(info.node_count_max);
     worker.ranked.reserve(ExitEvidence::kRankedMax);
     worker.tokens.reserve(full ? 0 : scored);
@@ -85,11 +111,15 @@ void ExitHeads::BeginRun(std::span<const TreeWalk> walks) {
   const MonotonicTime begin = RealClock().Now();
   walks_ = walks;
   watched_.clear();
+  prunes_ = false;
   for (const TreeWalk& walk : walks) {
-    if (!walk.is_guessed) continue;
-    watched_.push_back(
-        {.walk = &walk, .columns = {}, .previous = {}, .guess = {}, .guessed = false});
+    const Watched watched = {
+        .walk = &walk, .columns = {}, .previous = {}, .guess = {}, .guessed = false};
+    if (!walk.is_guessed && !watched.is_pruned()) continue;
+    watched_.push_back(watched);
+    prunes_ |= watched.is_pruned();
   }
+  std::ranges::fill(gone_after_, kNever);
   if (options_.scope == ExitScope::kCandidates && !watched_.empty()) CollectRound();
   preparation_ = RealClock().Now() - begin;
 }
@@ -158,7 +188,7 @@ void ExitHeads::CollectTokens(const TreeWalk& walk, size_t candidate_count_max) 
 
 void ExitHeads::AfterLayer(uint32_t layer, LayerView& view) {
   const auto exit = std::ranges::find(exits_, layer, &Exit::layer);
-  if (exit == exits_.end() || !exit->on || watched_.empty()) return;
+  if (exit == exits_.end() || watched_.empty() || !(exit->on || prunes_)) return;
   const MonotonicTime begin = RealClock().Now();
   const auto index = static_cast<uint32_t>(exit - exits_.begin());
   FindRows(view.rows());
@@ -171,8 +201,8 @@ void ExitHeads::AfterLayer(uint32_t layer, LayerView& view) {
     ScoreBand(index, std::span(watched_).subspan(first, end - first), view);
   }
   // What is done for all exits together is shared out evenly.
-  const auto on = std::ranges::count(exits_, true, &Exit::on);
-  sink_.OnExitTime(index, RealClock().Now() - begin + preparation_ / on);
+  const auto scoring = prunes_ ? std::ssize(exits_) : std::ranges::count(exits_, true, &Exit::on);
+  sink_.OnExitTime(index, RealClock().Now() - begin + preparation_ / scoring);
 }
 
 void ExitHeads::FindRows(std::span<const uint32_t> rows) {
@@ -180,7 +210,7 @@ void ExitHeads::FindRows(std::span<const uint32_t> rows) {
   for (size_t i = 0; i < rows.size(); ++i) places_[rows[i]] = static_cast<uint32_t>(i);
 }
 
-void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, const LayerView& view) {
+void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& view) {
   hidden_.clear();
   for (const Watched& watched : band) {
     const uint32_t root_row = watched.root_row();
@@ -194,22 +224,36 @@ void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, const LayerVie
   if (hidden_.empty()) return;
   const ExitLogits logits = scorer_->Score(exit, hidden_);
   pool_.ParallelRanges(band.size(), [&](size_t begin, size_t end, uint32_t worker) {
-    for (size_t i = begin; i < end; ++i) Guess(exit, band[i], logits, workers_[worker]);
+    for (size_t i = begin; i < end; ++i) {
+      band[i].guessed = false;
+      if (scored_[band[i].root_row()] == kGone) continue;
+      if (exits_[exit].on && band[i].walk->is_guessed) {
+        Guess(exit, band[i], logits, workers_[worker]);
+      }
+      if (band[i].is_pruned()) Prune(exit, band[i], logits, workers_[worker]);
+    }
   });
   for (Watched& watched : band) {
-    if (!watched.guessed) continue;
-    watched.previous = watched.guess.outcome;
-    sink_.OnGuess(watched.guess);
+    if (watched.guessed) {
+      watched.previous = watched.guess.outcome;
+      sink_.OnGuess(watched.guess);
+    }
+    if (watched.walk->pruning != Pruning::kOn) continue;
+    for (uint32_t row = watched.root_row(); row < watched.root_row() + watched.row_count(); ++row) {
+      if (gone_after_[row] == exits_[exit].layer) view.Drop(places_[row]);
+    }
   }
 }
 
+const std::optional<ExitCalibration>& ExitHeads::CalibrationOf(uint32_t exit,
+                                                               const TreeWalk& walk) const {
+  return walk.chooser->options().greedy() ? exits_[exit].greedy : exits_[exit].sampled;
+}
+
 void ExitHeads::Guess(uint32_t exit, Watched& watched, const ExitLogits& logits, Worker& worker) {
-  watched.guessed = false;
   const uint32_t root_row = watched.root_row();
-  if (scored_[root_row] == kGone) return;
   const TreeWalk& walk = *watched.walk;
-  const std::optional<ExitCalibration>& calibration =
-      walk.chooser->options().greedy() ? exits_[exit].greedy : exits_[exit].sampled;
+  const std::optional<ExitCalibration>& calibration = CalibrationOf(exit, walk);
   const float kappa = calibration ? calibration->kappa : 1.0f;
   ExitEvidence evidence;
   size_t ranking_count = 0;
@@ -239,6 +283,74 @@ void ExitHeads::Guess(uint32_t exit, Watched& watched, const ExitLogits& logits,
                    .probability = calibration ? ProbabilityOf(evidence, *calibration)
                                               : UncalibratedProbabilityOf(evidence),
                    .ranked = std::span(rankings_).subspan(root_row, ranking_count)};
+}
+
+// Of the nodes that are there, some are not any more: in gone_after_.
+void ExitHeads::Prune(uint32_t exit, const Watched& watched, const ExitLogits& logits,
+                      Worker& worker) {
+  const std::span<const DraftedNode> nodes = watched.walk->nodes;
+  const uint32_t first_row = watched.root_row() + 1;
+  const auto chances = std::span(chances_).subspan(first_row, nodes.size());
+  size_t there_count = 0;
+  for (uint32_t i = 0; i < nodes.size(); ++i) {
+    const uint32_t row = first_row + i;
+    const bool is_there = scored_[row] != kGone && gone_after_[row] == kNever;
+    chances[i] = is_there ? std::optional(0.0f) : std::nullopt;
+    there_count += is_there ? 1 : 0;
+  }
+  if (there_count <= options_.pruning.node_count_min) return;
+  WeighChildren(exit, watched, DraftedNode::kRoot, logits, worker);
+  for (uint32_t i = 0; i < nodes.size(); ++i) {
+    if (chances[i]) WeighChildren(exit, watched, i, logits, worker);
+  }
+  const std::span<const bool> stays = worker.pruning.Choose(nodes, chances);
+  for (uint32_t i = 0; i < nodes.size(); ++i) {
+    if (chances[i] && !stays[i]) gone_after_[first_row + i] = exits_[exit].layer;
+  }
+}
+
+// The chances of a node's children that are there, each among all candidates. Where logits are no
+// numbers nothing speaks against any of them.
+void ExitHeads::WeighChildren(uint32_t exit, const Watched& watched, uint32_t node,
+                              const ExitLogits& logits, Worker& worker) {
+  const TreeWalk& walk = *watched.walk;
+  const std::span<const DraftedNode> nodes = walk.nodes;
+  const auto chances = std::span(chances_).subspan(watched.root_row() + 1, nodes.size());
+  const auto is_child = [&](uint32_t i) { return nodes[i].parent == node && chances[i]; };
+  uint32_t first = 0;
+  while (first < nodes.size() && !is_child(first)) ++first;
+  if (first == nodes.size()) return;
+  worker.path.clear();
+  for (uint32_t n = node; n != DraftedNode::kRoot; n = nodes[n].parent) {
+    worker.path.push_back(nodes[n].token);
+  }
+  std::ranges::reverse(worker.path);
+  const uint32_t row = watched.root_row() + (node == DraftedNode::kRoot ? 0 : 1 + node);
+  const bool is_ranked =
+      RankRow(watched, logits.row(scored_[row]), {*walk.history, worker.path}, worker).ok();
+  const std::optional<ExitCalibration>& calibration = CalibrationOf(exit, walk);
+  const Likelihood likelihood(worker.ranked, calibration ? calibration->kappa : 1.0f);
+  for (uint32_t i = first; i < nodes.size(); ++i) {
+    if (is_child(i)) chances[i] = is_ranked ? likelihood.Of(nodes[i].token) : 1.0f;
+  }
+}
+
+void ExitHeads::Conclude(std::span<TreeWalk> walks) const {
+  for (const Watched& watched : watched_) {
+    if (!watched.is_pruned()) continue;
+    TreeWalk& walk = walks[static_cast<size_t>(watched.walk - walks_.data())];
+    const uint32_t first_row = walk.root_row + 1;
+    for (uint32_t i = 0; i < walk.nodes.size(); ++i) {
+      const uint32_t layer = gone_after_[first_row + i];
+      if (layer == kNever) continue;
+      ++walk.pruned.node_count;
+      walk.pruned.rows += 1 - static_cast<float>(layer + 1) / static_cast<float>(layer_count_);
+    }
+    if (!walk.status.ok()) continue;
+    for (uint32_t n = walk.outcome.node; n != DraftedNode::kRoot; n = walk.nodes[n].parent) {
+      if (gone_after_[first_row + n] != kNever) ++walk.pruned.lost_count;
+    }
+  }
 }
 
 // Into worker.ranked; the logits scored for this walk into worker.logits.

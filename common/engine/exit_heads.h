@@ -14,11 +14,16 @@
 // wants more than an even share of that has what the others leave, its most probable ones; those who
 // want less have all of theirs. Rows of no walk are left alone.
 //
+// A walk may be pruned, guessed or not: after every layer with an exit the rows are taken out of
+// its nodes that look to be worth no more of it (tree_pruning.h), by what the exit makes of the
+// tokens after each node, with the noise of the position as everywhere. Or it is only watched what
+// that would come to.
+//
 // Rows may be dropped on the way (layer_observer.h): a node that was counts as never drafted, as it
 // does in the end; a walk whose root was, and one whose logits are no numbers, is not guessed.
 //
 // Exits advise. They change no bit of what the engine says, and need not be sure: an exit that does
-// not earn its time is switched off.
+// not earn its time is switched off, and guesses nothing then (pruning is switched walk by walk).
 //
 // All of it is done inline, on the threads that run the layers, and the pass waits for it: 1.3 to
 // 2.5 % of its time (bench/README.md). On a processor that is what it costs anywhere: the scores are
@@ -34,6 +39,7 @@
 //          it, and had better be quick.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +52,7 @@
 #include "common/base/thread_pool.h"
 #include "common/engine/answers.h"
 #include "common/engine/engine.h"
+#include "common/engine/tree_pruning.h"
 #include "common/formats/models/exits_file.h"
 #include "common/kernels/kernels.h"
 #include "common/model/exits/exit_guess.h"
@@ -58,6 +65,14 @@ namespace outrider {
 
 class ExitHeads final : public LayerObserver {
  public:
+  // Rows scored at once: the largest walk, and a good band of small ones.
+  static uint32_t ScoredRows(uint32_t node_count_max) {
+    constexpr uint32_t kBand = 32;
+    return std::max(kBand, node_count_max + 1);
+  }
+  // What is kept by row of a run, but for what is ranked there; at the most.
+  static constexpr uint64_t kRowBytes = 256;
+
   // The engine they are attached to. All of it outlives them.
   struct Place {
     const ModelSpec& spec;
@@ -76,13 +91,16 @@ class ExitHeads final : public LayerObserver {
 
   // Between runs. All are on at first.
   void Switch(uint32_t exit, bool on) { exits_[exit].on = on; }
-  // Whether an exit that is on stands after that layer: nobody else need be told of it.
+  // Whether an exit that is on stands after that layer: nobody else need be told of it, where no
+  // rows can be taken out.
   bool StandAfter(uint32_t layer) const;
 
   // The walks of the run that begins, which stay where they are until it is over. Those that are
-  // not to be guessed are left alone.
+  // neither to be guessed nor to be pruned are left alone.
   void BeginRun(std::span<const TreeWalk> walks);
   void AfterLayer(uint32_t layer, LayerView& view) override;
+  // The run is over, and the same walks have outcomes: what came of pruning them.
+  void Conclude(std::span<TreeWalk> walks) const;
 
  private:
   struct Exit {
@@ -100,15 +118,18 @@ class ExitHeads final : public LayerObserver {
     ExitGuess guess;
     bool guessed;  // at this exit
 
+    bool is_pruned() const { return walk->pruning != Pruning::kOff && !walk->nodes.empty(); }
     uint32_t root_row() const { return walk->root_row; }
     uint32_t row_count() const { return static_cast<uint32_t>(1 + walk->nodes.size()); }
   };
 
   // Working memory of one thread.
   struct Worker {
-    explicit Worker(uint32_t vocabulary_size) : room(vocabulary_size) {}
+    Worker(uint32_t vocabulary_size, const TreePruning::Options& options, uint32_t node_count_max)
+        : room(vocabulary_size), pruning(options, node_count_max) {}
 
     ChoosingRoom room;
+    TreePruning pruning;
     std::vector<TokenId> path;
     std::vector<Ranked> ranked;
     std::vector<TokenId> tokens;  // that have logits
@@ -124,13 +145,18 @@ class ExitHeads final : public LayerObserver {
   size_t EvenShare() const;
   void CollectTokens(const TreeWalk& walk, size_t candidate_count_max);
   void FindRows(std::span<const uint32_t> rows);
-  void ScoreBand(uint32_t exit, std::span<Watched> band, const LayerView& view);
+  void ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& view);
   void Guess(uint32_t exit, Watched& watched, const ExitLogits& logits, Worker& worker);
+  const std::optional<ExitCalibration>& CalibrationOf(uint32_t exit, const TreeWalk& walk) const;
+  void Prune(uint32_t exit, const Watched& watched, const ExitLogits& logits, Worker& worker);
+  void WeighChildren(uint32_t exit, const Watched& watched, uint32_t node, const ExitLogits& logits,
+                     Worker& worker);
   absl::Status RankRow(const Watched& watched, std::span<const float> logits,
                        const NodeHistory& history, Worker& worker) const;
   float LargestSoftmax(Worker& worker) const;
 
   const int32_t vocabulary_size_;
+  const uint32_t layer_count_;
   std::vector<Exit> exits_;
   const RowKernels& kernels_;
   ThreadPool& pool_;
@@ -149,10 +175,13 @@ class ExitHeads final : public LayerObserver {
   // A walk has no more nodes than its rows: by row of the run, those of a walk in a row.
   std::vector<Ranked> ranked_;                     // kRankedMax places for each
   std::vector<std::span<const Ranked>> rankings_;  // what is in them
+  bool prunes_ = false;                            // some walk
+  std::vector<uint32_t> gone_after_;  // by row: the layer after which pruning took it out, or would
 
   // Of the present layer and band, by row of the run.
   std::vector<uint32_t> places_;  // in the layer's view, kGone for those that were dropped
   std::vector<uint32_t> scored_;  // among the rows scored together
+  std::vector<std::optional<float>> chances_;  // of edges, at the row of the node they lead to
   std::vector<const float*> hidden_;
   std::vector<Worker> workers_;
 };

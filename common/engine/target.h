@@ -19,6 +19,9 @@
 // Run() decides nothing for good about a pass: the caller looks at the outcome (a stop string may
 // end the text half way), commits as much of it as it wants, or drops it by running another pass.
 //
+// A pass may be pruned: exits take nodes out of it half-way, and its outcome is where the target's
+// choices leave what is left of the tree.
+//
 // What a pass says is a function of the sequence's tokens, the chooser and the history. It does not
 // depend on the tree, on who else is in the call, or on how the tokens got here (in one prompt,
 // chunk by chunk, drafted and accepted, forked, truncated and read again): to the bit, or to
@@ -63,12 +66,14 @@ struct Pass {
   const TokenHistory* history;  // of the sequence's committed tokens
   // What the draft thought of besides: exits look for the target's choice among these too.
   std::span<const TokenId> candidates = {};
-  bool is_guessed = true;  // by exits, where there are any and somebody hears them
+  bool is_guessed = true;           // by exits, where there are any and somebody hears them
+  Pruning pruning = Pruning::kOff;  // by exits, where there are any
 };
 
 struct PassResult {
   absl::Status status;
   Outcome outcome;  // when the status is OK
+  Pruned pruned = {};
 };
 
 struct TargetInfo {
@@ -128,8 +133,9 @@ class Target {
                    std::span<PassResult> results) = 0;
 
   // The path down to outcome.node joins the committed tokens, and outcome.next becomes the root.
-  // Any node of the sequence's last pass may be committed, and any token. FailedPrecondition when
-  // there was no pass since the last change.
+  // Any node of the sequence's last pass may be committed, and any token; of one that was pruned
+  // only those on the way to its outcome. FailedPrecondition when there was no pass since the last
+  // change.
   virtual absl::Status Commit(SequenceId sequence, const Outcome& outcome) = 0;
 
   // Who hears what exits guess of passes (ExitGuess::walk: which of the call's), on the thread that

@@ -6,6 +6,16 @@
 
 namespace outrider {
 
+namespace {
+
+// Whether the way from the root down to `end` comes by `node`.
+bool IsOnTheWay(std::span<const DraftedNode> nodes, uint32_t node, uint32_t end) {
+  while (end != node && end != DraftedNode::kRoot) end = nodes[end].parent;
+  return end == node;
+}
+
+}  // namespace
+
 TargetRules::TargetRules(const TargetInfo& info) : info_(info) {
   depths_.reserve(info.node_count_max);
   path_.reserve(info.node_count_max);
@@ -119,8 +129,10 @@ void TargetRules::AdmitPass(TargetSequence& sequence) const {
   sequence.last_pass = calls_;
 }
 
-void TargetRules::Keep(const Pass& pass, TargetSequence& sequence) {
+void TargetRules::Keep(const Pass& pass, const Outcome& outcome, TargetSequence& sequence) {
   sequence.drafted.assign(pass.nodes.begin(), pass.nodes.end());
+  sequence.deepest.reset();
+  if (pass.pruning == Pruning::kOn) sequence.deepest = outcome.node;
   sequence.has_pass = true;
 }
 
@@ -135,6 +147,10 @@ absl::StatusOr<std::span<const uint32_t>> TargetRules::Commit(TargetSequence& se
                            " of the last pass");
   }
   OUTRIDER_RETURN_IF_ERROR(CheckTokens(info_, {&outcome.next, 1}));
+  if (sequence.deepest && !IsOnTheWay(drafted, outcome.node, *sequence.deepest)) {
+    return InvalidArgument("node ", outcome.node,
+                           " is not on the way to the outcome of the last pass, which was pruned");
+  }
 
   path_.clear();
   for (uint32_t node = outcome.node; node != DraftedNode::kRoot; node = drafted[node].parent) {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct TargetSequence {
   std::vector<TokenId> tokens;
   bool has_pass = false;             // which may be committed
   std::vector<DraftedNode> drafted;  // the nodes of that pass
+  std::optional<uint32_t> deepest;   // of them, if it was pruned: its outcome's
   uint64_t last_reading = 0;         // by call of Run()
   uint64_t last_pass = 0;
 };
@@ -59,7 +61,7 @@ class TargetRules {
   absl::StatusOr<uint32_t> CheckPass(const Pass& pass, const TargetSequence& sequence);
   void AdmitPass(TargetSequence& sequence) const;
   // The pass has an outcome, and may be committed.
-  static void Keep(const Pass& pass, TargetSequence& sequence);
+  static void Keep(const Pass& pass, const Outcome& outcome, TargetSequence& sequence);
 
   // The sequence gets the tokens down to the outcome. Returns the nodes on the way, from the root
   // down. They stay until the next call.
