@@ -40,17 +40,19 @@ void TargetRunner::Execute(TargetRun& run) {
                          .chooser = work.chooser,
                          .history = work.history,
                          .candidates = work.candidates,
-                         .is_guessed = work.is_guessed});
+                         .is_guessed = work.is_guessed,
+                         .pruning = run.pruning});
       passing_.push_back(&work);
     }
   }
-  results_.resize(passes_.size());
+  results_.assign(passes_.size(), {});
   const MonotonicTime begin = clock_.Now();
   if (!readings_.empty() || !passes_.empty()) target_.Run(readings_, passes_, results_);
   ShareOut(clock_.Now() - begin, run);
   for (size_t i = 0; i < passing_.size(); ++i) {
     passing_[i]->status = results_[i].status;
     passing_[i]->outcome = results_[i].outcome;
+    passing_[i]->pruned = results_[i].pruned;
   }
   for (size_t i = 0; i < reading_.size(); ++i) {
     if (!readings_[i].status.ok()) reading_[i]->status = readings_[i].status;

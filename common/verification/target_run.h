@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/base/monotonic_time.h"
+#include "common/engine/engine.h"
 #include "common/engine/target.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/tokens/chooser.h"
@@ -46,13 +47,15 @@ struct TargetWork {
   // Results.
   absl::Status status;
   Outcome outcome{};  // of the pass, when the status is OK
+  Pruned pruned{};    // of it
   Duration cost{};    // its part of the run's time, once that is over
 };
 
 struct TargetRun {
   std::vector<SequenceId> closed;  // before anything else, and right after they were forked
   std::vector<TargetWork> works;
-  std::vector<bool> exits_on;  // by exit; those that are not here are on
+  std::vector<bool> exits_on;       // by exit; those that are not here are on
+  Pruning pruning = Pruning::kOff;  // of all passes
 
   // Results.
   // All of it goes through the target together; these are its share of the time by rows.

@@ -16,7 +16,9 @@ constexpr RunTime::Line kRun = {0.040, 0.001};
 
 TEST(RowWorth, ARowIsWorthTheTextThatItDelays) {
   RowWorth worth;
-  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 25);  // 500 tokens a second
+  // 500 tokens a second.
+  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), milliseconds(40), 25);
+  EXPECT_NEAR(worth.SecondPrice(kRun, 1), 500, 1e-6);
   EXPECT_NEAR(worth.LeastChance(kRun, 1), RowWorth::kMargin * 0.5, 1e-9);
   EXPECT_NEAR(worth.LeastChance({0.040, 0.0001}, 1), RowWorth::kMargin * 0.05, 1e-9);
 }
@@ -24,17 +26,24 @@ TEST(RowWorth, ARowIsWorthTheTextThatItDelays) {
 TEST(RowWorth, WhilePromptsAreReadARowIsWorthTheTextThatIsToCome) {
   RowWorth worth;
   EXPECT_NEAR(worth.LeastChance(kRun, 10), RowWorth::kMargin * 0.2, 1e-9);  // 10 tokens in 50 ms
-  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 1);
+  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), milliseconds(40), 1);
   EXPECT_NEAR(worth.LeastChance(kRun, 10), RowWorth::kMargin * 0.2, 1e-9);
   EXPECT_NEAR(worth.LeastChance(kRun, 40), RowWorth::kMargin * 0.5, 1e-9);
 }
 
 TEST(RowWorth, ANightWithoutAnybodySaysNothingOfTheMorning) {
   RowWorth worth;
-  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), 25);
-  worth.Ran(hours(10), 25);
-  for (int i = 0; i < 64; ++i) worth.Ran(milliseconds(50), 25);
+  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), milliseconds(40), 25);
+  worth.Ran(hours(10), milliseconds(40), 25);
+  for (int i = 0; i < 64; ++i) worth.Ran(milliseconds(50), milliseconds(40), 25);
   EXPECT_NEAR(worth.LeastChance(kRun, 1), RowWorth::kMargin * 0.5, 0.02);
+}
+
+// A run that waits for flash takes longer than any pause that is believed.
+TEST(RowWorth, ALongRunIsNoPause) {
+  RowWorth worth;
+  for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(4000), milliseconds(3900), 2);
+  EXPECT_NEAR(worth.SecondPrice({3.8, 0.001}, 1), 0.5, 1e-9);
 }
 
 TEST(DraftRecord, IsBelievedUntilItIsWrong) {

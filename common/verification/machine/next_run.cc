@@ -1,6 +1,10 @@
 #include "common/verification/machine/next_run.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "common/base/check.h"
@@ -27,7 +31,13 @@ TargetRun* NextRun::Begin(MonotonicTime now) {
   run_.closed.clear();
   run_.closed.swap(to_close_);
   running_ = true;
-  if (stats_.runs > 0) row_worth_.Ran(now - begun_at_, std::exchange(committed_, 0));
+  if (stats_.runs > 0) {
+    const Duration run_time = run_.prompt_time + run_.pass_time;
+    row_worth_.Ran(now - begun_at_, run_time, std::exchange(committed_, 0));
+  }
+  const bool has_nodes = std::ranges::any_of(
+      run_.works, [](const TargetWork& work) { return work.has_pass && !work.nodes.empty(); });
+  run_.pruning = has_nodes ? pruning_.Next() : Pruning::kOff;
   begun_at_ = now;
   ++stats_.runs;
   return &run_;
@@ -45,9 +55,13 @@ std::span<TargetWork> NextRun::End() {
     prompt_tokens += static_cast<uint32_t>(work.prompt.size());
   }
   Charge(rows, prompt_tokens);
+  const Pruned pruned = SumOfPruned();
+  LearnOfPruning(pruned, passes);
   if (rows + prompt_tokens > 0) {
     const Duration time = run_.prompt_time + run_.pass_time;
-    scheduler_.LearnRunTime(rows + prompt_tokens, time);
+    const auto spared = static_cast<uint32_t>(std::lround(pruned.rows));
+    const bool is_spared = run_.pruning == Pruning::kOn;
+    scheduler_.LearnRunTime(rows + prompt_tokens - (is_spared ? spared : 0), time);
     stats_.run_time.Add(std::chrono::duration<double>(time).count());
     stats_.run_rows.Add(rows + prompt_tokens);
   }
@@ -58,6 +72,31 @@ std::span<TargetWork> NextRun::End() {
   }
   stats_.prompt_tokens += prompt_tokens;
   return run_.works;
+}
+
+Pruned NextRun::SumOfPruned() const {
+  Pruned sum;
+  for (const TargetWork& work : run_.works) {
+    sum.node_count += work.pruned.node_count;
+    sum.rows += work.pruned.rows;
+    sum.lost_count += work.pruned.lost_count;
+  }
+  return sum;
+}
+
+// What is spared and lost is weighed for those whose passes these were.
+void NextRun::LearnOfPruning(const Pruned& pruned, uint32_t pass_count) {
+  if (run_.pruning == Pruning::kOff) return;
+  if (run_.pruning == Pruning::kOn) {
+    ++stats_.pruned_runs;
+    stats_.nodes_pruned += pruned.node_count;
+  } else {
+    pruning_.Watched(
+        pruned, std::accumulate(run_.exit_time.begin(), run_.exit_time.end(), Duration::zero()));
+  }
+  if (const std::optional<RunTime::Line> line = run_line()) {
+    pruning_.Judge(row_worth_.Price(*line, pass_count), row_worth_.SecondPrice(*line, pass_count));
+  }
 }
 
 // Everybody pays for its rows and its prompt's tokens.

@@ -20,6 +20,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/speculation/costs/moving_average.h"
 #include "common/verification/machine/dry_wait.h"
+#include "common/verification/machine/pruning_worth.h"
 #include "common/verification/machine/row_worth.h"
 #include "common/verification/machine/run_time.h"
 #include "common/verification/machine/scheduler.h"
@@ -30,7 +31,8 @@ namespace outrider {
 
 class NextRun {
  public:
-  explicit NextRun(const Scheduler::Options& options) : scheduler_(options) {}
+  NextRun(const Scheduler::Options& options, PruningWay pruning)
+      : scheduler_(options), pruning_(pruning) {}
 
   // Sessions have an account while they are here.
   void OpenAccount(uint64_t session, uint64_t caller, uint32_t share) {
@@ -64,6 +66,8 @@ class NextRun {
   // Of the run that has ended.
   Duration pass_time() const { return run_.pass_time; }
   std::span<const Duration> exit_time() const { return run_.exit_time; }
+  bool may_prune() const { return !pruning_.is_off(); }
+  Pruning pruning() const { return run_.pruning; }  // of the run that has begun, or ended
   // What passes take; none: not known yet.
   std::optional<DryWait::PassTime> pass_time_known() const {
     if (!pass_seconds_.value()) return std::nullopt;
@@ -84,6 +88,8 @@ class NextRun {
   const RunStats& stats() const { return stats_; }
 
  private:
+  Pruned SumOfPruned() const;
+  void LearnOfPruning(const Pruned& pruned, uint32_t pass_count);
   void Charge(uint32_t rows, uint32_t prompt_tokens);
 
   Scheduler scheduler_;
@@ -94,6 +100,7 @@ class NextRun {
   MovingAverage pass_seconds_;
   MovingAverage pass_cost_;
   RowWorth row_worth_;
+  PruningWorth pruning_;
   uint32_t committed_ = 0;  // since the newest run began
   RunStats stats_;
   // Of the run that is being put together.

@@ -37,17 +37,22 @@ class RowWorth {
   // What a node has to promise of what its row costs.
   static constexpr double kMargin = 1.25;
 
-  // A run begins, so long after the one before it, which has committed so many tokens.
-  void Ran(Duration since_before, double tokens) {
-    seconds_.Add(std::chrono::duration<double>(std::min(since_before, kPauseMax)).count());
+  // A run begins, so long after the one before it, which took `run_time` and has committed so many
+  // tokens.
+  void Ran(Duration since_before, Duration run_time, double tokens) {
+    seconds_.Add(Seconds(std::min(since_before, run_time + kPauseMax)));
     tokens_.Add(tokens);
   }
 
-  // What a row costs all others, in tokens, where so many sessions are at work.
-  double Price(const RunTime::Line& run, uint32_t session_count) const {
+  // What a second costs all others, in tokens, where so many sessions are at work.
+  double SecondPrice(const RunTime::Line& run, uint32_t session_count) const {
     const double of_late = seconds_.Value() > 0 ? tokens_.Value() / seconds_.Value() : 0;
     const double undrafted = session_count / (run.run_seconds + session_count * run.row_seconds);
-    return run.row_seconds * std::max(of_late, undrafted);
+    return std::max(of_late, undrafted);
+  }
+  // And what a row does.
+  double Price(const RunTime::Line& run, uint32_t session_count) const {
+    return run.row_seconds * SecondPrice(run, session_count);
   }
   // Of a node.
   double LeastChance(const RunTime::Line& run, uint32_t session_count) const {

@@ -177,7 +177,7 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   session.pace.Begins(sequence);
   session.promised = sequence.Promise(share.node_count);
   work.nodes = sequence.BeginPass(share.node_count);
-  if (work.is_guessed) work.candidates = sequence.TokensBeside();
+  if (work.is_guessed || state_.run.may_prune()) work.candidates = sequence.TokensBeside();
   work.chooser = &sequence.chooser();
   work.history = &sequence.history();
   session.seen_at.reset();
@@ -201,7 +201,10 @@ void SessionRuns::BeginFork(VerifierSession& session) {
 
 void SessionRuns::End() {
   const std::span<TargetWork> works = state_.run.End();
-  exit_worth_.Spent(state_.run.exit_time(), works.size());
+  // Where nodes are pruned, exits score anyway.
+  if (state_.run.pruning() == Pruning::kOff) {
+    exit_worth_.Spent(state_.run.exit_time(), works.size());
+  }
   for (TargetWork& work : works) EndWork(work);
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/engine/target.h"
 #include "common/text/tokenizer.h"
+#include "common/verification/machine/pruning_worth.h"
 #include "common/verification/machine/scheduler.h"
 
 namespace outrider {
@@ -32,6 +33,7 @@ struct VerifierConfig {
   uint32_t pass_nodes_max = 63;
   std::vector<uint32_t> exit_depths;
   HintOrder hint_order = HintOrder::kProbability;
+  PruningWay pruning = PruningWay::kOff;  // where there are exits
 
   uint32_t sketch_nodes_max = 256;
   // What of the target's is lent out: sequences, and pages of what its layers keep of them, where

@@ -35,7 +35,7 @@ struct VerifierState {
                   .time_to_live = config.time_to_live,
                   .shares_processor = config.shares_processor},
                  random_bits, moment),
-        run(config.scheduler),
+        run(config.scheduler, config.exit_depths.empty() ? PruningWay::kOff : config.pruning),
         memory({.groups = config.page_groups,
                 .sequence_count = config.sequence_count_max,
                 .row_count_max = config.row_count_max},

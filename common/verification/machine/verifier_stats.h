@@ -40,6 +40,8 @@ struct WritingStats {
 struct RunStats {
   uint64_t runs = 0;
   uint64_t prompt_tokens = 0;  // read, of Opens, Appends and refills
+  uint64_t pruned_runs = 0;    // out of whose passes nodes could be taken
+  uint64_t nodes_pruned = 0;   // that were
   Histogram run_time = {.001, .002, .005, .01, .02, .03, .05, .075, .1, .15, .2, .3, .5, 1, 2, 5};
   Histogram run_rows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 };

@@ -1,0 +1,88 @@
+// Which runs are pruned, and what is learned of those that are.
+#include "common/verification/machine/next_run.h"
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+class PrunedRuns : public testing::Test {
+ protected:
+  static constexpr double kRowMs = 3;
+
+  // A pass over so many nodes, of which pruning spares `rows`; each takes kRowMs, all 10 ms more.
+  static Pruning Run(NextRun& run, uint32_t node_count, Pruned pruned, MonotonicTime& now) {
+    const std::vector<DraftedNode> nodes(node_count, {1, DraftedNode::kRoot});
+    run.Choose(0);
+    TargetWork& work = run.Add(1);
+    work.has_pass = true;
+    work.nodes = nodes;
+    TargetRun* const asked = run.Begin(now);
+    work.pruned = asked->pruning == Pruning::kOff ? Pruned{} : pruned;
+    double rows = 1 + node_count;
+    if (asked->pruning == Pruning::kOn) {
+      rows -= static_cast<double>(pruned.rows);
+      work.pruned.lost_count = 0;
+    }
+    asked->pass_time = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double, std::milli>(10 + kRowMs * rows));
+    asked->prompt_time = {};
+    const Pruning pruning = asked->pruning;
+    now += asked->pass_time;
+    run.End();
+    run.Committed(3);
+    return pruning;
+  }
+
+  MonotonicTime now_{};
+};
+
+TEST_F(PrunedRuns, NothingIsTakenOutOfARoot) {
+  NextRun run({}, PruningWay::kOn);
+  run.OpenAccount(1, 1, 1);
+  EXPECT_EQ(Run(run, 0, {}, now_), Pruning::kOff);
+  EXPECT_EQ(Run(run, 9, {.node_count = 4, .rows = 2}, now_), Pruning::kOn);
+  EXPECT_EQ(run.stats().pruned_runs, 1u);
+  EXPECT_EQ(run.stats().nodes_pruned, 4u);
+}
+
+// Passes of two sizes tell what a row costs; six rows of 3 ms, of 40 to 50 a pass of three tokens.
+TEST_F(PrunedRuns, AreThoseWhereRowsAreWorthMoreThanTokens) {
+  for (const uint32_t lost : {0u, 3u}) {
+    NextRun run({}, PruningWay::kAuto);
+    run.OpenAccount(1, 1, 1);
+    uint32_t watched = 0, pruned = 0;
+    for (uint32_t i = 0; i < 200; ++i) {
+      const Pruned found = {.node_count = 9, .rows = 6, .lost_count = lost};
+      const Pruning pruning = Run(run, i % 2 == 0 ? 10 : 14, found, now_);
+      watched += pruning == Pruning::kWatch ? 1 : 0;
+      pruned += pruning == Pruning::kOn ? 1 : 0;
+      if (i < PruningWorth::kTrial) {
+        ASSERT_EQ(pruning, Pruning::kWatch);
+      }
+    }
+    EXPECT_GT(watched, PruningWorth::kTrial);
+    EXPECT_EQ(pruned > 150, lost == 0) << lost << " lost a pass";
+    EXPECT_EQ(run.stats().nodes_pruned, 9 * pruned);
+  }
+}
+
+// A run with rows taken out of it took the time of the others.
+TEST_F(PrunedRuns, DoNotMakeRowsLookCheap) {
+  NextRun run({}, PruningWay::kOn);
+  run.OpenAccount(1, 1, 1);
+  for (uint32_t i = 0; i < 200; ++i) {
+    const bool large = i % 2 == 0;
+    Run(run, large ? 20 : 8, {.node_count = large ? 12u : 0u, .rows = large ? 9.0f : 0.0f}, now_);
+  }
+  ASSERT_TRUE(run.run_line().has_value());
+  EXPECT_NEAR(run.run_line()->run_seconds, 0.010, 0.001);
+  EXPECT_NEAR(run.run_line()->row_seconds, kRowMs / 1000, 0.0003);
+}
+
+}  // namespace
+}  // namespace outrider
