@@ -1,8 +1,6 @@
 #include "server/exits.h"
 
-#include <filesystem>
 #include <map>
-#include <string_view>
 
 #include "CLI/CLI.hpp"
 #include "common/base/status.h"
@@ -12,26 +10,12 @@
 namespace outrider {
 namespace {
 
-constexpr std::string_view kNone = "none";
-
 const std::map<std::string, ExitScope> kScopes = {{"candidates", ExitScope::kCandidates},
                                                   {"full", ExitScope::kFull}};
 const std::map<std::string, HintOrder> kOrders = {{"probability", HintOrder::kProbability},
                                                   {"softmax", HintOrder::kSoftmax},
                                                   {"arrival", HintOrder::kArrival},
                                                   {"random", HintOrder::kRandom}};
-
-// Empty: there is none.
-std::string FindBeside(const std::string& model) {
-  std::error_code ignored;
-  std::filesystem::path path = model;
-  if (std::filesystem::is_directory(path, ignored)) {
-    path /= "exits.gguf";
-  } else {
-    path.replace_extension(".exits.gguf");
-  }
-  return std::filesystem::exists(path, ignored) ? path.string() : std::string();
-}
 
 }  // namespace
 
@@ -52,12 +36,11 @@ void AddExitFlags(CLI::App& app, ExitFlags& flags) {
 }
 
 absl::Status AttachExits(const ExitFlags& flags, const std::string& model, EngineTarget& target) {
-  if (flags.file == kNone) return absl::OkStatus();
-  const std::string path = flags.file.empty() ? FindBeside(model) : flags.file;
-  if (path.empty()) return absl::OkStatus();
-  OUTRIDER_ASSIGN_OR_RETURN(const TrainedExits exits, ReadExits(path));
-  const absl::Status status = target.AttachExits(exits, path, {.scope = flags.scope});
-  if (status.ok() || !flags.file.empty()) return status;
+  const ExitsChoice choice = ChooseExits(flags.file, model);
+  if (choice.path.empty()) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const TrainedExits exits, ReadExits(choice.path));
+  const absl::Status status = target.AttachExits(exits, choice.path, {.scope = flags.scope});
+  if (status.ok() || choice.was_asked) return status;
   return InvalidArgument(Message(status), ", or serve without: --exits none");
 }
 

@@ -14,9 +14,7 @@ class App;
 namespace outrider {
 
 struct ExitFlags {
-  // Empty: that beside the model, if there is one (target.exits.gguf beside target.gguf, exits.gguf
-  // in a directory); "none": none.
-  std::string file;
+  std::string file;  // as ChooseExits() is asked (formats/models/exits_file.h)
   ExitScope scope = ExitScope::kCandidates;
   HintOrder order = HintOrder::kProbability;
 };

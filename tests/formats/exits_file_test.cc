@@ -2,6 +2,7 @@
 #include "common/formats/models/exits_file.h"
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <span>
@@ -94,6 +95,23 @@ class ExitsFileTest : public testing::Test {
 void ExpectRefusal(const absl::Status& status, const std::string& part) {
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(Message(status)), HasSubstr(part));
+}
+
+TEST_F(ExitsFileTest, AModelHasThoseBesideItUnlessOthersOrNoneAreAskedFor) {
+  const std::string model = dir_.File("tiny.gguf");
+  EXPECT_EQ(ChooseExits("", model).path, "") << "none lie there";
+  OUTRIDER_CHECK_OK(WriteExits(SomeExits(), path_));
+  EXPECT_EQ(ChooseExits("", model).path, path_);
+  EXPECT_FALSE(ChooseExits("", model).was_asked);
+  EXPECT_EQ(ChooseExits("none", model).path, "");
+  EXPECT_EQ(ChooseExits("others.gguf", model).path, "others.gguf");
+  EXPECT_TRUE(ChooseExits("others.gguf", model).was_asked);
+
+  const std::string folder = dir_.File("folder");
+  std::filesystem::create_directory(folder);
+  EXPECT_EQ(ChooseExits("", folder).path, "");
+  OUTRIDER_CHECK_OK(WriteExits(SomeExits(), folder + "/exits.gguf"));
+  EXPECT_EQ(ChooseExits("", folder).path, folder + "/exits.gguf");
 }
 
 TEST_F(ExitsFileTest, WhatIsWrittenIsRead) {

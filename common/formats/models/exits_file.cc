@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <string_view>
@@ -396,6 +397,20 @@ absl::Status WriteMatrix(TensorType type, const std::vector<float>& values, Gguf
 }
 
 }  // namespace
+
+ExitsChoice ChooseExits(const std::string& asked, const std::string& model) {
+  if (asked == "none") return {};
+  if (!asked.empty()) return {.path = asked, .was_asked = true};
+  std::error_code ignored;
+  std::filesystem::path path = model;
+  if (std::filesystem::is_directory(path, ignored)) {
+    path /= "exits.gguf";
+  } else {
+    path.replace_extension(".exits.gguf");
+  }
+  if (!std::filesystem::exists(path, ignored)) return {};
+  return {.path = path.string()};
+}
 
 absl::StatusOr<TrainedExits> ReadExits(const std::string& path) {
   OUTRIDER_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));

@@ -84,6 +84,16 @@ struct TrainedExits {
   bool operator==(const TrainedExits&) const = default;
 };
 
+// Which file has the exits that a model is to have.
+struct ExitsChoice {
+  std::string path = {};   // empty: it has none
+  bool was_asked = false;  // for this very file
+};
+
+// `asked` is a path, "none", or empty: that beside the model then, if there is one
+// (target.exits.gguf beside target.gguf, exits.gguf in a directory).
+ExitsChoice ChooseExits(const std::string& asked, const std::string& model);
+
 absl::StatusOr<TrainedExits> ReadExits(const std::string& path);
 // The same of bytes in memory; `name` stands in for the path.
 absl::StatusOr<TrainedExits> ParseExits(std::span<const std::byte> bytes, const std::string& name);
