@@ -60,6 +60,7 @@ void PrintMemory(const MemoryPlan& plan) {
   }
   PrintLine("the target's keys and values", needs.target.kv_bytes);
   PrintLine("its scratch", needs.target.scratch_bytes);
+  if (needs.exits_bytes > 0) PrintLine("its exits", needs.exits_bytes);
   PrintLine("its weights", plan.weight_bytes, PinnedText(plan));
   PrintLine("left over", plan.budget_bytes - plan.planned_bytes);
   // Rounded up: a budget of so much is to be taken.

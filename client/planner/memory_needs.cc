@@ -14,6 +14,10 @@ absl::StatusOr<MemoryNeeds> NeedsOf(const PlannedModel& target, const PlannedMod
   OUTRIDER_ASSIGN_OR_RETURN(needs.target,
                             CpuEngineMemory(spec, target.options, target.thread_count));
   needs.weights = ShapeOf(target.model, spec);
+  if (target.exits != nullptr) {
+    needs.exits_bytes = ExitsMemory(*target.exits, spec, target.options, needs.weights.head_bytes,
+                                    target.thread_count);
+  }
   if (draft != nullptr) {
     OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec drafts, ModelSpec::From(draft->model, draft->path));
     OUTRIDER_ASSIGN_OR_RETURN(needs.draft,

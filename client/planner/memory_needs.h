@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/planner/memory_plan.h"
 #include "common/engine/engine.h"
+#include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
 
 namespace outrider {
@@ -18,6 +19,7 @@ struct PlannedModel {
   const std::string& path;
   EngineOptions options;
   uint32_t thread_count;
+  const TrainedExits* exits = nullptr;  // null: it has none
 };
 
 // After tokenizers have been opened, which are most of what the process has by then; what it will

@@ -1,9 +1,12 @@
 #include "client/planner/memory_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "common/base/status.h"
 
@@ -11,6 +14,15 @@ namespace outrider {
 namespace {
 
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+
+// Rounded up.
+uint64_t Mebibytes(uint64_t bytes) {
+  return (bytes + kMebibyte - 1) / kMebibyte;
+}
+
+std::string ExitsText(const MemoryNeeds& needs) {
+  return needs.exits_bytes == 0 ? "" : Concat(", its exits ", Mebibytes(needs.exits_bytes));
+}
 
 StreamOptions Least(const StreamShape& weights, bool pins_head) {
   return {
@@ -39,9 +51,15 @@ std::optional<StreamOptions> Fit(const StreamShape& weights, bool pins_head,
   return options;
 }
 
+// Whether the head is pinned: what there is to choose from.
+std::span<const bool> HeadChoices(const MemoryNeeds& needs) {
+  static constexpr std::array<bool, 2> kChoices = {true, false};
+  return std::span(kChoices).first(needs.exits_bytes > 0 ? 1 : 2);
+}
+
 uint64_t LeastBytes(const MemoryNeeds& needs) {
   uint64_t least = UINT64_MAX;
-  for (const bool pins_head : {true, false}) {
+  for (const bool pins_head : HeadChoices(needs)) {
     least = std::min(least, MemoryBytes(needs.weights, Least(needs.weights, pins_head)));
   }
   return needs.FixedBytes() + least;
@@ -53,18 +71,17 @@ absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_
   const uint64_t fixed = needs.FixedBytes();
   const uint64_t least = LeastBytes(needs);
   if (budget_bytes < least) {
-    const auto mebibytes = [](uint64_t bytes) { return (bytes + kMebibyte - 1) / kMebibyte; };
     return InvalidArgument(
         "--memory: a budget of ", budget_bytes / kMebibyte,
-        " MiB is too small; the least that works is ", mebibytes(least), "MiB (the program ",
-        mebibytes(needs.process_bytes), ", the draft ",
-        mebibytes(needs.draft_weight_bytes + needs.draft.kv_bytes + needs.draft.scratch_bytes),
-        ", the target's keys and values ", mebibytes(needs.target.kv_bytes), ", its scratch ",
-        mebibytes(needs.target.scratch_bytes), ", and of its weights ", mebibytes(least - fixed),
-        "); a smaller --context takes less");
+        " MiB is too small; the least that works is ", Mebibytes(least), "MiB (the program ",
+        Mebibytes(needs.process_bytes), ", the draft ",
+        Mebibytes(needs.draft_weight_bytes + needs.draft.kv_bytes + needs.draft.scratch_bytes),
+        ", the target's keys and values ", Mebibytes(needs.target.kv_bytes), ", its scratch ",
+        Mebibytes(needs.target.scratch_bytes), ExitsText(needs), ", and of its weights ",
+        Mebibytes(least - fixed), "); a smaller --context takes less");
   }
   std::optional<StreamOptions> best;
-  for (const bool pins_head : {true, false}) {
+  for (const bool pins_head : HeadChoices(needs)) {
     const std::optional<StreamOptions> options =
         Fit(needs.weights, pins_head, budget_bytes - fixed);
     if (!options) continue;

@@ -7,12 +7,12 @@
 //   budget   | process | draft | keys, values | scratch | kept | slots | pinned ........ | left |
 //
 // All but the last two is needed whatever the budget is. There are two slots: one is read while the
-// other is computed, so that a read never waits for more than what is computed. A third would hold what
-// is read while nothing is computed (while the draft runs), once a pass at the most, and a layer that
-// is pinned in its place is not read at all.
-// What is left pins layers, and the head before them or not, whichever leaves least to be read; and of
-// a model with experts what is left then is for more of them: a layer is read by every pass, an expert
-// by those that choose it.
+// other is computed, so that a read never waits for more than what is computed. A third would hold
+// what is read while nothing is computed (while the draft runs), once a pass at the most, and a
+// layer that is pinned in its place is not read at all. What is left pins layers, and the head
+// before them or not, whichever leaves least to be read (exits look into the head between any two
+// layers, so with those it stays); and of a model with experts what is left then is for more of
+// them: a layer is read by every pass, an expert by those that choose it.
 //
 // A pure function of numbers: the same here, in `outrider plan` and in a test.
 //
@@ -33,12 +33,13 @@ struct MemoryNeeds {
   uint64_t draft_weight_bytes = 0;  // none of a draft's: no model drafts
   EngineMemory draft = {};
   EngineMemory target = {};
+  uint64_t exits_bytes = 0;  // of the target's exits, which look into its head; none: it has none
   StreamShape weights = {};  // the target's
 
   // Whatever the budget is, without the target's weights.
   uint64_t FixedBytes() const {
     return process_bytes + draft_weight_bytes + draft.kv_bytes + draft.scratch_bytes +
-           target.kv_bytes + target.scratch_bytes;
+           target.kv_bytes + target.scratch_bytes + exits_bytes;
   }
 };
 

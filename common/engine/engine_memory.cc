@@ -6,6 +6,7 @@
 #include "common/base/buffer.h"
 #include "common/base/status.h"
 #include "common/engine/cpu_engine.h"
+#include "common/engine/exit_heads.h"
 #include "common/kernels/attention.h"
 #include "common/kernels/weight_matrix.h"
 #include "common/model/layers/expert_feed_forward.h"
@@ -58,6 +59,19 @@ uint64_t RowsBytes(uint64_t row_count, uint64_t length) {
   return row_count * (length * sizeof(float) + kVectorAlignment);
 }
 
+// Rows as products want them, in either form: quants, scales and sums are less than two bytes of an
+// element; and a panel for each thread.
+uint64_t ProductBytes(uint64_t row_count, uint64_t inputs, uint32_t thread_count) {
+  return 2 * row_count * (2 * inputs + kVectorAlignment) +
+         thread_count * (kPanelOutputs + 2) * inputs * sizeof(float);
+}
+
+// What those who choose take for it.
+uint64_t ChoosingBytes(uint64_t vocabulary_size, uint32_t thread_count) {
+  constexpr uint64_t kTokenBytes = 40;  // a logit, a count, two candidates
+  return thread_count * vocabulary_size * kTokenBytes;
+}
+
 }  // namespace
 
 absl::StatusOr<EngineMemory> CpuEngineMemory(const ModelSpec& spec, const EngineOptions& asked,
@@ -95,18 +109,39 @@ absl::StatusOr<EngineMemory> CpuEngineMemory(const ModelSpec& spec, const Engine
     bytes += RowsBytes(rows * lengths.experts_used, spec.embedding_length);
     bytes += 2 * RowsBytes(product_rows, lengths.expert_length);
   }
-  // Rows as products want them, in either form: quants, scales and sums are less than two bytes of
-  // an element; and a panel for each thread.
-  bytes += 2 * product_rows * (2 * lengths.inputs + kVectorAlignment);
-  bytes += thread_count * (kPanelOutputs + 2) * lengths.inputs * sizeof(float);
+  bytes += ProductBytes(product_rows, lengths.inputs, thread_count);
 
-  // Where rows find their keys, and what those who choose take for it.
+  // Where rows find their keys.
   const uint64_t runs_per_row = layout.cell_group_count() * (PagesFor(options.context_length) + 2 +
                                                              uint64_t{options.node_count_max});
   bytes += rows * runs_per_row * sizeof(KeyRun);
-  constexpr uint64_t kChoosingBytes = 40;  // of a token: a logit, a count, two candidates
-  bytes += uint64_t{thread_count} * spec.vocabulary_size * kChoosingBytes;
+  bytes += ChoosingBytes(spec.vocabulary_size, thread_count);
   return memory;
+}
+
+uint64_t ExitsMemory(const TrainedExits& exits, const ModelSpec& spec, const EngineOptions& options,
+                     uint64_t head_bytes, uint32_t thread_count) {
+  const uint64_t width = spec.embedding_length;
+  const uint64_t row_count = options.row_count_max;
+  const uint64_t scored_rows = ExitHeads::ScoredRows(options.node_count_max);
+  const uint64_t round_tokens = row_count + ExitOptions().candidate_count_max;
+  const uint64_t frequent = exits.frequent_tokens.size();
+  const uint64_t columns = frequent + round_tokens;
+  uint64_t bytes = 0;
+  uint64_t inputs = width;
+  for (const TrainedExit& exit : exits.exits) {
+    // In panels, and as floats while they are packed.
+    bytes += 2 * kPanelOutputs * width * sizeof(float) + 2 * exit.rank * width * 2 * sizeof(float);
+    inputs = std::max<uint64_t>(inputs, exit.rank);
+  }
+  // Rows of the head for the tokens that are scored, in whole panels of each kind.
+  bytes += (columns + 2 * kPanelOutputs) * (head_bytes / spec.vocabulary_size + 1);
+  bytes += RowsBytes(3 * scored_rows + 1, inputs) + RowsBytes(scored_rows, columns);
+  bytes += ProductBytes(scored_rows, RowLengths(spec).inputs, thread_count);
+  bytes += ChoosingBytes(spec.vocabulary_size, thread_count) + ChoosingBytes(columns, thread_count);
+  bytes += row_count * ExitEvidence::kRankedMax * sizeof(Ranked);
+  bytes += row_count * ExitHeads::kRowBytes;
+  return bytes;
 }
 
 }  // namespace outrider

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/engine/engine.h"
+#include "common/formats/models/exits_file.h"
 #include "common/model/model_spec.h"
 
 namespace outrider {
@@ -18,5 +19,10 @@ struct EngineMemory {
 // As CpuEngine::Create() with these options, and a pool of so many threads. Its errors.
 absl::StatusOr<EngineMemory> CpuEngineMemory(const ModelSpec& spec, const EngineOptions& options,
                                              uint32_t thread_count);
+
+// As Engine::AttachExits() of such an engine, scoring candidates, and until the exits themselves
+// are let go of. `head_bytes` is what the model's head takes.
+uint64_t ExitsMemory(const TrainedExits& exits, const ModelSpec& spec, const EngineOptions& options,
+                     uint64_t head_bytes, uint32_t thread_count);
 
 }  // namespace outrider

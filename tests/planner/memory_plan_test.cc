@@ -91,6 +91,23 @@ TEST(MemoryPlan, TheHeadIsStreamedWhereItMustBe) {
   EXPECT_TRUE(PlanMemory(needs, least.least_bytes + 61 * kMiB)->stream.pins_head);
 }
 
+// Exits look into it between any two layers.
+TEST(MemoryPlan, TheHeadStaysWhereThereAreExits) {
+  MemoryNeeds needs = Needs(60 * kMiB);
+  const uint64_t without = PlanMemory(needs, 4096 * kMiB)->least_bytes;
+  needs.exits_bytes = 7 * kMiB;
+  const absl::Status refused = PlanMemory(needs, without).status();
+  EXPECT_THAT(Message(refused), HasSubstr("its exits 7,"));
+  // Two slots for layers and the head, in place of two slots for either.
+  const uint64_t least = PlanMemory(needs, 4096 * kMiB)->least_bytes;
+  EXPECT_EQ(least, without + (7 + 60 - 2 * 10) * kMiB);
+  for (uint64_t budget = least; budget < 2000 * kMiB; budget += 13 * kMiB) {
+    const MemoryPlan plan = *PlanMemory(needs, budget);
+    ASSERT_TRUE(plan.stream.pins_head);
+    ASSERT_LE(Planned(needs, plan.stream), budget);
+  }
+}
+
 // Of 640 experts a row uses 80. Layers are read by every pass and come first; then as many experts as fit.
 TEST(MemoryPlan, ReadsMostUntilHalfOfTheLayersStay) {
   const MemoryNeeds needs = Needs(10 * kMiB);
