@@ -201,7 +201,7 @@ absl::Status Write(const RunFlags& flags, const Device& device, Conversation& co
   PrintSummary(conversation.stats());
   if (flags.verbose) {
     PrintAnswers(conversation.stats().answers);
-    use.Print(conversation.stats(), device.flash_use());
+    use.Print(conversation.stats(), device.flash_use(), device.pruning_use());
   }
   if (ending != Ending::kContextFull) return absl::OkStatus();
   const uint32_t context = conversation.context_length();

@@ -44,6 +44,18 @@ const std::map<std::string, HintBelief>& HintBeliefs() {
   return beliefs;
 }
 
+const std::map<std::string, PruningWay>& PruningWays() {
+  static const auto& ways = *new std::map<std::string, PruningWay>{
+      {"auto", PruningWay::kAuto}, {"on", PruningWay::kOn}, {"off", PruningWay::kOff}};
+  return ways;
+}
+
+const std::map<std::string, Projection>& Projections() {
+  static const auto& projections = *new std::map<std::string, Projection>{
+      {"auto", Projection::kAuto}, {"all", Projection::kAll}, {"path", Projection::kPath}};
+  return projections;
+}
+
 std::string CheckPolicy(const std::string& name) {
   const auto kind = ParsePolicyKind(name);
   return kind.ok() ? std::string() : std::string(Message(kind.status()));
@@ -114,12 +126,37 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
       ->envname("OUTRIDER_SPEC_OBJECTIVE");
   command
       .add_option("--spec-hint-order", flags.hint_order,
-                  "Which of the hints that a server's exits give of a pass is drafted for first: "
+                  "Which of the hints that the target's exits give of a pass is drafted for first: "
                   "newest, that of the deepest exit; probability, the most probable as the server "
                   "has it; arrival; random")
       ->check(CLI::IsMember({"newest", "probability", "arrival", "random"}))
       ->capture_default_str()
       ->envname("OUTRIDER_SPEC_HINT_ORDER");
+  command
+      .add_option(
+          "--exits", flags.exits,
+          "Exit heads of a target on this machine, which guess half-way through a pass what "
+          "it is coming to; none: without (default: model.exits.gguf beside model.gguf, if "
+          "it is there)")
+      ->envname("OUTRIDER_EXITS");
+  command
+      .add_option(
+          "--spec-prune", flags.pruning,
+          "Whether exits of a target on this machine take drafted tokens that look wrong out "
+          "of the rest of a pass: on, off, or auto, where that is sooner; the text does not "
+          "depend on it")
+      ->check(CLI::IsMember(PruningWays()))
+      ->capture_default_str()
+      ->envname("OUTRIDER_SPEC_PRUNE");
+  command
+      .add_option(
+          "--spec-projection", flags.projection,
+          "Which rows of a pass of a target on this machine its output matrix is asked for: "
+          "all, those on the accepted path, or auto, whichever is sooner; the text does not "
+          "depend on it")
+      ->check(CLI::IsMember(Projections()))
+      ->capture_default_str()
+      ->envname("OUTRIDER_SPEC_PROJECTION");
 }
 
 absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
@@ -131,7 +168,10 @@ absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
                       .sketch_nodes = flags.sketch_nodes,
                       .dry = DryPolicies().at(flags.dry),
                       .objective = Objectives().at(flags.objective),
-                      .hint_belief = HintBeliefs().at(flags.hint_order)};
+                      .hint_belief = HintBeliefs().at(flags.hint_order),
+                      .exits = flags.exits,
+                      .pruning = PruningWays().at(flags.pruning),
+                      .projection = Projections().at(flags.projection)};
 }
 
 }  // namespace outrider

@@ -26,6 +26,9 @@ struct SpeculationFlags {
   std::string dry = "adaptive";
   std::string objective = "time";
   std::string hint_order = "newest";
+  std::string exits;
+  std::string pruning = "auto";
+  std::string projection = "auto";
 };
 
 // Of the devices that engines compute on (torch/load_engine.h).

@@ -23,8 +23,10 @@ std::string Counted(const std::optional<uint64_t>& before, const std::optional<u
 
 }  // namespace
 
-void UseReport::Print(const ConversationStats& stats, const std::optional<FlashUse>& flash) {
+void UseReport::Print(const ConversationStats& stats, const std::optional<FlashUse>& flash,
+                      const std::optional<PruningUse>& pruning) {
   PrintPasses(stats);
+  if (pruning) PrintPruning(*pruning, stats);
   if (flash) PrintFlash(*flash, stats);
   PrintDisk();
   PrintEnergy(stats);
@@ -44,6 +46,12 @@ void UseReport::PrintPasses(const ConversationStats& stats) const {
       Fixed(100 * times.missed_ms / times.pass_ms, 0).c_str(),
       Fixed(static_cast<double>(stats.session->nodes_accepted) / passes, 2).c_str(),
       Fixed(static_cast<double>(stats.session->nodes_passed) / passes, 1).c_str());
+}
+
+void UseReport::PrintPruning(const PruningUse& use, const ConversationStats& stats) {
+  std::fprintf(stderr, "pruned: %s drafted tokens a token, in %llu passes\n",
+               Fixed(static_cast<double>(use.nodes) / Tokens(stats), 2).c_str(),
+               static_cast<unsigned long long>(use.runs));
 }
 
 void UseReport::PrintFlash(const FlashUse& use, const ConversationStats& stats) const {

@@ -3,7 +3,7 @@
 //   UseReport report;                      // counting begins
 //   TerminalScreen screen(report.energy());    // sampled while the text is written
 //   ...
-//   report.Print(conversation->stats(), device->flash_use());
+//   report.Print(conversation->stats(), device->flash_use(), device->pruning_use());
 //
 // Threads: that which waits for the text.
 #pragma once
@@ -23,10 +23,12 @@ class UseReport {
 
   EnergyMeter& energy() { return energy_; }
   // On standard error.
-  void Print(const ConversationStats& stats, const std::optional<FlashUse>& flash);
+  void Print(const ConversationStats& stats, const std::optional<FlashUse>& flash,
+             const std::optional<PruningUse>& pruning);
 
  private:
   void PrintPasses(const ConversationStats& stats) const;
+  static void PrintPruning(const PruningUse& use, const ConversationStats& stats);
   void PrintFlash(const FlashUse& use, const ConversationStats& stats) const;
   void PrintDisk() const;
   void PrintEnergy(const ConversationStats& stats);

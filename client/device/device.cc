@@ -58,6 +58,21 @@ absl::Status CheckDry(const DraftOptions& draft) {
                          "always in one; take --policy ours, or --spec-dry wait");
 }
 
+// What only a target on the host's processor does.
+absl::Status CheckPassWays(const DeviceOptions& options) {
+  if (options.engine == "cpu") return absl::OkStatus();
+  if (options.draft.pruning == PruningWay::kOn) {
+    return InvalidArgument("--spec-prune on: ", options.engine,
+                           " keeps all rows of a pass; take --device cpu, or leave it out");
+  }
+  if (options.draft.projection == Projection::kPath) {
+    return InvalidArgument(
+        "--spec-projection path: ", options.engine,
+        " asks its head for all rows at once; take --device cpu, or leave it out");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFamily(const DraftOptions& draft, const Tokenizer& target) {
   if (!draft.is_model()) return absl::OkStatus();
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(draft.model));
@@ -96,6 +111,7 @@ class LocalDevice final : public Device {
 
   const MemoryPlan* plan() const override { return target_->plan(); }
   std::optional<FlashUse> flash_use() const override { return target_->flash_use(); }
+  std::optional<PruningUse> pruning_use() const override { return target_->pruning_use(); }
 
   absl::StatusOr<std::unique_ptr<Conversation>> Converse(
       const ConversationOptions& asked) override {
@@ -215,6 +231,9 @@ class RemoteDevice final : public Device {
   std::optional<FlashUse> flash_use() const override {
     return fallback_ ? fallback_->flash_use() : std::nullopt;
   }
+  std::optional<PruningUse> pruning_use() const override {
+    return fallback_ ? fallback_->pruning_use() : std::nullopt;
+  }
 
   // A connection each: a verifier counts the streams of one session.
   absl::StatusOr<std::unique_ptr<Conversation>> Converse(
@@ -314,6 +333,10 @@ absl::Status CheckPlacement(const DeviceOptions& options) {
         "--memory: with --server there is no target here whose memory could be planned; give "
         "--fallback, or leave it out");
   }
+  if (!options.draft.exits.empty() && options.draft.exits != "none" && options.fallback.empty()) {
+    return InvalidArgument("--exits ", options.draft.exits,
+                           ": the target is at a server, which has its own; leave it out");
+  }
   if (options.tokenizer.empty() && !options.draft.is_model()) {
     return InvalidArgument(
         drafts_here ? Concat("--draft ", options.draft.model) : Concat("--place ", name),
@@ -331,6 +354,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(DeviceOptions options) {
   }
   OUTRIDER_RETURN_IF_ERROR(CheckDry(options.draft));
   OUTRIDER_RETURN_IF_ERROR(CheckObjective(options.draft));
+  OUTRIDER_RETURN_IF_ERROR(CheckPassWays(options));
   if (options.model.empty()) OUTRIDER_RETURN_IF_ERROR(CheckPlacement(options));
   if (options.server.empty() && !options.fallback.empty()) {
     return InvalidArgument("--fallback ", options.fallback,
@@ -400,6 +424,9 @@ absl::StatusOr<SessionOptions> Device::SessionFor(const ConversationOptions& ask
   session.sketch.hint_belief = options_.draft.hint_belief;
   session.sketch.pass_node_count_max = options_.draft.pass_nodes;
   session.sketch.takes_turns = draft.on_host_processor() && verifier.Forecast({}).shares_processor;
+  // Nothing is drafted while a pass runs then, so a hint of it comes when nobody can make use of
+  // it.
+  session.hints = !session.sketch.takes_turns;
   return session;
 }
 
@@ -481,10 +508,12 @@ uint64_t Device::PriceKey(const Draft& draft, bool target_is_here,
                           const std::string& numerics_id) const {
   std::array<char, HOST_NAME_MAX + 1> host = {};
   gethostname(host.data(), host.size() - 1);
-  const std::string text = Concat(
-      host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine, "\n",
-      target_is_here ? options_.memory_bytes : 0, "\n", options_.draft.engine, "\n", target_is_here,
-      "\n", numerics_id, "\n", draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind));
+  const std::string text =
+      Concat(host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine,
+             "\n", target_is_here ? options_.memory_bytes : 0, "\n", options_.draft.engine, "\n",
+             target_is_here, "\n", numerics_id, "\n", draft.content_hash(), "\n",
+             PolicyName(options_.draft.policy.kind), "\n", options_.draft.exits == "none",
+             static_cast<int>(options_.draft.pruning), static_cast<int>(options_.draft.projection));
   return HashBytes(std::as_bytes(std::span(text)), /*seed=*/0);
 }
 

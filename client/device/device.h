@@ -39,11 +39,13 @@
 #include "client/verifier/verifier.h"
 #include "common/base/chrome_trace.h"
 #include "common/base/monotonic_time.h"
+#include "common/engine/engine.h"
 #include "common/kernels/isa.h"
 #include "common/model/weights/resident_weights.h"
 #include "common/speculation/control/controller.h"
 #include "common/speculation/policies/policies.h"
 #include "common/text/tokenizer.h"
+#include "common/verification/machine/pruning_worth.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
@@ -59,6 +61,11 @@ struct DraftOptions {
   v1::DryPolicy dry = v1::DRY_POLICY_ADAPTIVE;
   Objective objective = Objective::kTime;  // of policy auto
   HintBelief hint_belief = HintBelief::kNewest;
+  // Of a target here: its exits, as ChooseExits() is asked (formats/models/exits_file.h), whether
+  // they take nodes out of its passes, and what rows its head is asked for.
+  std::string exits = {};
+  PruningWay pruning = PruningWay::kAuto;
+  Projection projection = Projection::kAuto;
 
   bool is_model() const { return !model.empty() && model != kNgramDraft; }
 };
@@ -117,6 +124,12 @@ struct FlashUse {
   std::vector<std::string> refusals = {};  // and why in no better way (base/direct_file.h)
 };
 
+// Of passes of a target here that exits have taken nodes out of (engine/tree_pruning.h).
+struct PruningUse {
+  uint64_t runs = 0;
+  uint64_t nodes = 0;
+};
+
 class Device {
  public:
   // InvalidArgument for options that make no sense together; FailedPrecondition for a draft that
@@ -141,6 +154,8 @@ class Device {
   virtual const MemoryPlan* plan() const { return nullptr; }
   // Of such a target, once it is loaded.
   virtual std::optional<FlashUse> flash_use() const { return std::nullopt; }
+  // Of a target here that has exits, once it is loaded.
+  virtual std::optional<PruningUse> pruning_use() const { return std::nullopt; }
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const DeviceInfo& info() const { return info_; }

@@ -24,6 +24,9 @@ namespace {
 constexpr uint64_t kTellingBytes = uint64_t{16} << 20;
 constexpr double kBytesPerSecond = 1e9;  // of one that nothing is known of
 
+// For which a machine in this process is waited for.
+constexpr Duration kAnswerMax = std::chrono::seconds(5);
+
 // Whether all that takes memory can be counted before.
 absl::Status CheckBudgeted(const DeviceOptions& options) {
   for (const std::string& engine : {options.engine, options.draft.engine}) {
@@ -41,7 +44,8 @@ EngineOptions OptionsOf(const DeviceOptions& options, const ModelFile& model) {
       .context_length = options.context.value_or(std::min(trained, DeviceOptions::kContextDefault)),
       .sequence_count_max = options.conversation_count_max,
       .node_count_max = options.draft.model.empty() ? 0 : options.draft.pass_nodes,
-      .kv_bytes = options.kv_bytes};
+      .kv_bytes = options.kv_bytes,
+      .projection = options.draft.projection};
 }
 
 }  // namespace
@@ -60,6 +64,7 @@ absl::StatusOr<std::unique_ptr<LocalTarget>> LocalTarget::Open(const DeviceOptio
       new LocalTarget(options, std::move(setup), std::move(model), std::move(pool)));
   target->model_name_ = spec.name;
   target->vocabulary_size_ = spec.vocabulary_size;
+  OUTRIDER_RETURN_IF_ERROR(target->ReadExits());
   OUTRIDER_RETURN_IF_ERROR(target->Plan());
   return target;
 }
@@ -72,11 +77,36 @@ LocalTarget::LocalTarget(const DeviceOptions& options, Setup setup,
       engine_options_(OptionsOf(options, *model_)),
       pool_(std::move(pool)) {}
 
+// They guess what comes of drafts.
+absl::Status LocalTarget::ReadExits() {
+  if (options_.draft.model.empty()) return absl::OkStatus();
+  exits_choice_ = ChooseExits(options_.draft.exits, setup_.path);
+  if (exits_choice_.path.empty()) {
+    if (options_.draft.pruning != PruningWay::kOn) return absl::OkStatus();
+    return InvalidArgument("--spec-prune on: ", setup_.path,
+                           " has no exits beside it, by which passes are pruned; give --exits");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(exits_, outrider::ReadExits(exits_choice_.path));
+  return absl::OkStatus();
+}
+
 // What goes where of a budget, if there is one.
 absl::Status LocalTarget::Plan() {
   if (options_.memory_bytes == 0) return absl::OkStatus();
   OUTRIDER_RETURN_IF_ERROR(CheckBudgeted(options_));
-  const PlannedModel target = {*model_, setup_.path, engine_options_, options_.threads};
+  absl::StatusOr<MemoryPlan> plan = PlanWith(exits_ ? &*exits_ : nullptr);
+  const bool needs_exits = exits_choice_.was_asked || options_.draft.pruning == PruningWay::kOn;
+  if (!plan.ok() && exits_ && !needs_exits) {
+    exits_.reset();
+    plan = PlanWith(nullptr);
+  }
+  OUTRIDER_RETURN_IF_ERROR(plan.status());
+  plan_ = *std::move(plan);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MemoryPlan> LocalTarget::PlanWith(const TrainedExits* exits) const {
+  const PlannedModel target = {*model_, setup_.path, engine_options_, options_.threads, exits};
   std::unique_ptr<ModelFile> drafts;
   std::optional<PlannedModel> draft;
   if (options_.draft.is_model()) {
@@ -89,8 +119,7 @@ absl::Status LocalTarget::Plan() {
   const uint64_t trace_bytes = options_.trace_file.empty() ? 0 : ChromeTrace::kBytesMax;
   OUTRIDER_ASSIGN_OR_RETURN(const MemoryNeeds needs, NeedsOf(target, draft ? &*draft : nullptr,
                                                              setup_.growth_bytes + trace_bytes));
-  OUTRIDER_ASSIGN_OR_RETURN(plan_, PlanMemory(needs, options_.memory_bytes));
-  return absl::OkStatus();
+  return PlanMemory(needs, options_.memory_bytes);
 }
 
 absl::Status LocalTarget::Load(ChromeTrace* trace, const LoadProgress& progress) {
@@ -98,11 +127,20 @@ absl::Status LocalTarget::Load(ChromeTrace* trace, const LoadProgress& progress)
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, LoadTarget(trace, progress));
   OUTRIDER_ASSIGN_OR_RETURN(target_, EngineTarget::Create(std::move(engine)));
   model_.reset();  // what is still to be read of it is the engine's
+  OUTRIDER_RETURN_IF_ERROR(AttachExits());
   Forecast(RealClock().Now() - begin);
   if (turns_) turn_taking_.emplace(*target_, *turns_);
   Target& runs = turn_taking_ ? static_cast<Target&>(*turn_taking_) : *target_;
   if (trace != nullptr) traced_.emplace(runs, *trace);
   return absl::OkStatus();
+}
+
+absl::Status LocalTarget::AttachExits() {
+  if (!exits_) return absl::OkStatus();
+  const absl::Status status = target_->AttachExits(*exits_, exits_choice_.path, {});
+  exits_.reset();
+  if (status.ok() || exits_choice_.was_asked) return status;
+  return InvalidArgument(Message(status), ", or go on without: --exits none");
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> LocalTarget::LoadTarget(ChromeTrace* trace,
@@ -141,6 +179,7 @@ void LocalTarget::Serve(const Tokenizer& tokenizer) {
   VerifierConfig config = ConfigFor(info(), tokenizer);
   config.sketch_nodes_max = options_.draft.sketch_nodes;
   config.shares_processor = info().on_host_processor;
+  config.pruning = options_.engine == "cpu" ? options_.draft.pruning : PruningWay::kOff;
   machine_ = std::make_unique<VerifierMachine>(std::move(config),
                                                VerifierMachine::Parts{tokenizer, RandomBits});
   driver_ = std::make_unique<VerifierDriver>(*machine_, target());
@@ -164,6 +203,14 @@ std::optional<FlashUse> LocalTarget::flash_use() const {
                   .stalled = now.stalled - loaded_.stalled,
                   .backend = streamed_->backend(),
                   .refusals = streamed_->refusals()};
+}
+
+std::optional<PruningUse> LocalTarget::pruning_use() const {
+  if (driver_ == nullptr || info().exit_depths.empty()) return std::nullopt;
+  const auto stats = driver_->AskStats(RealClock().Now() + kAnswerMax);
+  if (!stats) return std::nullopt;
+  return PruningUse{.runs = stats->machine.running.pruned_runs,
+                    .nodes = stats->machine.running.nodes_pruned};
 }
 
 }  // namespace outrider

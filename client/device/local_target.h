@@ -7,7 +7,11 @@
 //   target->Serve(tokenizer);
 //   ... a session over target->NewVerifier() ...
 //
-// Open() reads headers and plans; Load() takes the time and the memory.
+// Open() reads headers and exits, and plans; Load() takes the time and the memory.
+//
+// Exits guess while a pass runs, as a server's do, where something is drafted: those that were
+// asked for, or those that lie beside the model. The latter stay away where a budget has no room
+// for them.
 //
 // Threads: one, but for what verifiers and targets say of theirs.
 // Errors:  a sentence that begins with the file.
@@ -30,6 +34,7 @@
 #include "common/base/thread_pool.h"
 #include "common/engine/engine_target.h"
 #include "common/engine/traced_target.h"
+#include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
 #include "common/model/weights/streaming/streaming_weights.h"
 #include "common/text/tokenizer.h"
@@ -70,6 +75,8 @@ class LocalTarget {
   const MemoryPlan* plan() const { return plan_ ? &*plan_ : nullptr; }
   bool reads_flash() const { return plan_ && plan_->bytes_per_pass > 0; }
   std::optional<FlashUse> flash_use() const;
+  // Nothing: there are no exits, or nothing is served.
+  std::optional<PruningUse> pruning_use() const;
   // What a pass will take, as far as loading has told.
   Duration pass_forecast() const { return pass_forecast_; }
 
@@ -77,7 +84,10 @@ class LocalTarget {
   LocalTarget(const DeviceOptions& options, Setup setup, std::shared_ptr<const ModelFile> model,
               std::unique_ptr<ThreadPool> pool);
 
+  absl::Status ReadExits();
   absl::Status Plan();
+  absl::StatusOr<MemoryPlan> PlanWith(const TrainedExits* exits) const;
+  absl::Status AttachExits();
   absl::StatusOr<std::unique_ptr<Engine>> LoadTarget(ChromeTrace* trace,
                                                      const LoadProgress& progress);
   void Forecast(Duration loading);
@@ -88,6 +98,8 @@ class LocalTarget {
   const EngineOptions engine_options_;
   std::string model_name_;
   uint32_t vocabulary_size_ = 0;
+  ExitsChoice exits_choice_;
+  std::optional<TrainedExits> exits_;           // until they are attached
   std::optional<MemoryPlan> plan_;              // nothing: the target stays in memory
   std::shared_ptr<StreamingWeights> streamed_;  // by that plan
   StreamStats loaded_;                          // of those, when they were loaded

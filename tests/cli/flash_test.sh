@@ -41,6 +41,26 @@ for setting in "${settings[@]}"; do
   equals "$text" "$(run --draft ngram --policy ours --memory "${budgets[0]}MiB")"
 done
 
+# Exits beside the target guess in the waits, if the budget has room for them; they change nothing.
+"$TOOLS/identity_exits" target.gguf target.exits.gguf 200
+guessing=$(least --draft draft.gguf --exits target.exits.gguf)
+for setting in "${settings[@]}"; do
+  text=$(run --exits none --draft draft.gguf)
+  for more in 1 25 200; do
+    budget=$((guessing + more))
+    equals "$text" "$(run --draft draft.gguf --policy ours --memory "${budget}MiB")"
+    # Where all of it stays, draft and target take turns, and nobody could make use of a hint.
+    [ "$more" -eq 200 ] || contains "$(cat summary.txt)" ' hints, '
+    [ "$(peak_of summary.txt)" -le $((budget * 1024)) ] || fail "over the budget with exits: $(cat summary.txt)"
+  done
+done
+equals "$text" "$(run --draft draft.gguf --policy ours --memory "${budgets[0]}MiB")"
+fails 1 'its exits' outrider run --model target.gguf --draft draft.gguf --exits target.exits.gguf --memory 1MiB --prompt x
+"$TOOLS/identity_exits" stories.gguf other.exits.gguf 200
+fails 1 'other.exits.gguf: was trained for' outrider run --model target.gguf --draft draft.gguf --exits other.exits.gguf --prompt x
+fails 1 'the target is at a server' outrider run --server localhost:1 --draft draft.gguf --exits other.exits.gguf --prompt x
+rm target.exits.gguf
+
 # What was pinned, and what that spares.
 pinned() { run --draft draft.gguf --memory "$1MiB" >/dev/null && sed -n 's/^of .*: \([0-9]*\) of 16 layers stay.*/\1/p' summary.txt; }
 equals 0 "$(pinned "${budgets[0]}")"

@@ -1,0 +1,44 @@
+. "$(dirname "$0")/lib.sh"
+demo=$DATA/../../deploy/demo-models
+cp "$demo/target.gguf" "$demo/target.exits.gguf" "$demo/draft.gguf" .
+
+# Whatever exits take out of passes and whichever rows the head is asked for, in memory and from flash, the text is that of
+# the target alone, greedy and sampled.
+least=$({ outrider run --target target.gguf --draft draft.gguf --spec-prune on --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
+  sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p')
+[ -n "$least" ] || fail 'no least is named'
+pruned() { sed -n 's/^pruned: \([0-9.]*\) drafted tokens a token.*/\1/p' summary.txt; }
+settings=('' '--temperature 0.8 --top-p 0.95 --repeat-penalty 1.1 --seed 5')
+for setting in "${settings[@]}"; do
+  run() {
+    # shellcheck disable=SC2086
+    outrider run --target target.gguf --prompt 'Once upon a time there was' --max-tokens 60 $setting --verbose "$@" 2>summary.txt
+  }
+  text=$(run)
+  for memory in 0 $((least + 2)); do
+    place=()
+    [ "$memory" -eq 0 ] || place=(--memory "${memory}MiB")
+    for policy in edgellm auto; do
+      for way in 'on path' 'on all' 'off path' 'auto auto'; do
+        read -r prune projection <<<"$way"
+        equals "$text" "$(run --draft draft.gguf --policy $policy --spec-prune "$prune" --spec-projection "$projection" "${place[@]}")"
+        [ "$prune" != off ] || equals 0.00 "$(pruned)"
+      done
+    done
+    equals "$text" "$(run --draft draft.gguf --exits none --policy edgellm "${place[@]}")"
+    equals '' "$(pruned)"
+    equals "$text" "$(run --draft draft.gguf --policy edgellm --spec-prune on "${place[@]}")"
+    awk "BEGIN { exit !($(pruned) > 0) }" || fail "nothing is pruned: $(cat summary.txt)"
+  done
+done
+# Those beside the target are found: on flash they give hints while a pass runs, in memory nobody drafts then.
+run --draft draft.gguf --policy ours --memory "$((least + 2))MiB" >/dev/null
+contains "$(cat summary.txt)" ' hints, '
+
+# What cannot be is a sentence.
+mkdir alone && cp target.gguf alone
+fails 1 'alone/target.gguf has no exits beside it' outrider run --target alone/target.gguf --draft draft.gguf --spec-prune on --prompt x
+fails 1 'torch keeps all rows of a pass' outrider run --target target.gguf --draft draft.gguf --device torch --spec-prune on --prompt x
+fails 1 'torch asks its head for all rows' outrider run --target target.gguf --draft draft.gguf --device torch --spec-projection path --prompt x
+cp draft.gguf alone && cp target.exits.gguf alone/draft.exits.gguf
+fails 1 'or go on without: --exits none' outrider run --target alone/draft.gguf --draft draft.gguf --prompt x
