@@ -180,6 +180,11 @@ VARIANTS = {
     "-wait": ["--spec-dry", "wait"],  # the target waits at a root below which nothing is drafted
     "-alone": ["--spec-dry", "alone"],  # or goes on alone at once
     "-cold": [],  # nothing is known of prices when a text begins
+    "-pruned": ["--spec-prune", "on"],  # of a target on this machine, with exits beside it (LEVER's pruning)
+    "-unpruned": ["--spec-prune", "off"],
+    "-path": ["--spec-projection", "path"],  # its head is asked along the accepted path alone
+    "-rows": ["--spec-projection", "all"],  # or for all rows of a pass at once
+    "-blind": ["--exits", "none"],  # without hints and pruning
 }
 
 
