@@ -15,6 +15,7 @@ namespace {
 
 struct InspectFlags {
   std::string model;
+  bool weights = false;
   bool json = false;
 };
 
@@ -34,7 +35,10 @@ absl::Status Inspect(const InspectFlags& flags) {
     return absl::OkStatus();
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
-  OUTRIDER_ASSIGN_OR_RETURN(const ModelSummary summary, Summarize(*model, flags.model));
+  OUTRIDER_ASSIGN_OR_RETURN(ModelSummary summary, Summarize(*model, flags.model));
+  if (flags.weights) {
+    OUTRIDER_ASSIGN_OR_RETURN(summary.unsound, FindUnsoundTensors(*model, flags.model));
+  }
   Print(flags.json ? Dump(ToJson(summary)) : ToTable(summary));
   return absl::OkStatus();
 }
@@ -48,12 +52,16 @@ void AddInspectCommand(CLI::App& app, CommandBody& chosen) {
       "Say what a model is: shape, sizes by type and layer, tokenizer, memory; and whether it runs "
       "here, how fast, and with which drafts and exits of its folder");
   command->footer(
-      "Only metadata is read, so this takes a second for a file of any size. A file of exits is "
-      "described too.\n"
+      "Only metadata is read, so this takes a second for a file of any size, but with --weights. A "
+      "file of exits is described too.\n"
       "  outrider inspect qwen2.5-0.5b-q4_k_m.gguf\n"
       "  outrider inspect ./Llama-3.2-1B --json | jq .memory");
   command->add_option("model", flags->model, "A .gguf file or a Hugging Face directory")
       ->required();
+  command
+      ->add_flag("--weights", flags->weights,
+                 "Also read all weights, and name the tensors in which some are no numbers")
+      ->envname("OUTRIDER_WEIGHTS");
   command->add_flag("--json", flags->json, "Print JSON instead of a table")
       ->envname("OUTRIDER_JSON");
   command->callback([flags, &chosen] { chosen = [flags] { return Inspect(*flags); }; });

@@ -202,6 +202,29 @@ void AppendMemory(std::string& out, const MemoryEstimate& memory) {
   Line(out, "together", HumanBytes(memory.weight_bytes + memory.kv_bytes));
 }
 
+std::string Describe(const UnsoundWeight& weight) {
+  return Concat("row ", weight.row, ", element ", weight.column, " is ",
+                weight.value != weight.value ? "not a number"
+                : weight.value > 0           ? "plus infinity"
+                                             : "minus infinity");
+}
+
+void AppendUnsound(std::string& out, const std::vector<UnsoundTensor>& unsound) {
+  out += "weights that are no numbers\n";
+  if (unsound.empty()) out += "  none\n";
+  for (const UnsoundTensor& tensor : unsound) {
+    out += Concat("  ", Harmless(tensor.name), ": ", Describe(tensor.weight), "\n");
+  }
+}
+
+nlohmann::ordered_json UnsoundToJson(const std::vector<UnsoundTensor>& unsound) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const UnsoundTensor& tensor : unsound) {
+    json.push_back({{"tensor", tensor.name}, {"first", Describe(tensor.weight)}});
+  }
+  return json;
+}
+
 nlohmann::ordered_json ShapeToJson(const Hyperparameters& numbers) {
   nlohmann::ordered_json json = {
       {"context_length", numbers.context_length},
@@ -261,6 +284,7 @@ std::string ToTable(const ModelSummary& summary) {
   }
   AppendMemory(out, summary.memory);
   AppendProspects(out, summary.prospects);
+  if (summary.unsound) AppendUnsound(out, *summary.unsound);
   return out;
 }
 
@@ -310,6 +334,7 @@ nlohmann::ordered_json ToJson(const ModelSummary& summary) {
                        {"tokens_per_second_max", prospects.tokens_per_second()},
                        {"drafts", prospects.drafts},
                        {"exits", prospects.exits}};
+  if (summary.unsound) json["unsound_weights"] = UnsoundToJson(*summary.unsound);
   return json;
 }
 

@@ -129,4 +129,15 @@ absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string
   return summary;
 }
 
+absl::StatusOr<std::vector<UnsoundTensor>> FindUnsoundTensors(const ModelFile& model,
+                                                              const std::string& path) {
+  std::vector<UnsoundTensor> tensors;
+  for (const ModelTensor& tensor : model.tensors()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const std::optional<UnsoundWeight> found,
+                              FindUnsound(model, tensor, path));
+    if (found) tensors.push_back({tensor.name, *found});
+  }
+  return tensors;
+}
+
 }  // namespace outrider

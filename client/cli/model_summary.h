@@ -11,6 +11,7 @@
 #include "common/formats/models/exits_file.h"
 #include "common/formats/models/hyperparameters.h"
 #include "common/formats/models/model_file.h"
+#include "common/formats/models/unsound_weights.h"
 #include "common/formats/tensors/tensor_type.h"
 #include "nlohmann/json_fwd.hpp"
 
@@ -48,6 +49,12 @@ struct MemoryEstimate {
   uint64_t kv_tokens = 0;
 };
 
+// A tensor with a weight that is no finite number, and its first one.
+struct UnsoundTensor {
+  std::string name;
+  UnsoundWeight weight;
+};
+
 struct ModelSummary {
   std::string path;
   std::string format;
@@ -61,10 +68,15 @@ struct ModelSummary {
   std::optional<TokenizerSummary> tokenizer;
   MemoryEstimate memory;
   ModelProspects prospects;
+  std::optional<std::vector<UnsoundTensor>> unsound;  // nothing: weights have not been read
 };
 
 // A tokenizer that cannot be read is an error; a model without one is not.
 absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string& path);
+
+// Reads all of the model.
+absl::StatusOr<std::vector<UnsoundTensor>> FindUnsoundTensors(const ModelFile& model,
+                                                              const std::string& path);
 
 std::string ToTable(const ModelSummary& summary);
 nlohmann::ordered_json ToJson(const ModelSummary& summary);

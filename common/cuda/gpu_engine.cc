@@ -74,6 +74,7 @@ absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Create(const ModelSpec& sp
                                                              std::unique_ptr<DeviceQueue> queue) {
   OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
   EngineInfo info = {.model_name = spec.name,
+                     .model_file = spec.file,
                      .numerics_id = NumericsId::Of(spec, weights.content_hash(), "cuda", "f16"),
                      .content_hash = weights.content_hash(),
                      .vocabulary_size = spec.vocabulary_size,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <string>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -11,6 +12,12 @@ namespace outrider {
 namespace {
 
 constexpr uint32_t kNoRow = UINT32_MAX;
+
+// As messages call it: by its file, since names in files are what somebody thought of.
+std::string ModelOf(const EngineInfo& info) {
+  if (info.model_file.empty() || info.model_file == info.model_name) return info.model_name;
+  return Concat(info.model_file, " (", info.model_name, ")");
+}
 
 }  // namespace
 
@@ -238,8 +245,8 @@ void Answers::TakeWalk(size_t index, const LogitRows& logits, Worker& worker) {
     absl::StatusOr<TokenId> chosen =
         chooser.Choose(worker.room.Fit(LogitsOf(row, logits), chooser), position, history, scratch);
     if (!chosen.ok()) {
-      return FailedPrecondition(info_.model_name, ": no token can be chosen for position ",
-                                position, ": ", Message(chosen.status()));
+      return FailedPrecondition(ModelOf(info_), ": no token can be chosen for position ", position,
+                                ": ", Message(chosen.status()));
     }
     return chosen;
   };
@@ -253,7 +260,7 @@ void Answers::TakeRanking(Ranking& ranking, const LogitRows& logits, Worker& wor
                                 static_cast<uint32_t>(history.size()), history, ranking.count,
                                 worker.room.ScratchFor(chooser), *ranking.ranked);
   if (ranking.status.ok()) return;
-  ranking.status = FailedPrecondition(info_.model_name, ": ", Message(ranking.status));
+  ranking.status = FailedPrecondition(ModelOf(info_), ": ", Message(ranking.status));
 }
 
 }  // namespace outrider

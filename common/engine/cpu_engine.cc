@@ -69,6 +69,7 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
     const EngineOptions& options, const Kernels& kernels, ThreadPool& pool) {
   OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
   EngineInfo info = {.model_name = Harmless(spec.name),
+                     .model_file = Harmless(spec.file),
                      .numerics_id = NumericsId::Of(spec, content_hash, "cpu", "f16"),
                      .content_hash = content_hash,
                      .vocabulary_size = spec.vocabulary_size,

@@ -103,6 +103,7 @@ absl::StatusOr<EngineOptions> CheckOptions(const ModelSpec& spec, EngineOptions 
 
 struct EngineInfo {
   std::string model_name;
+  std::string model_file = {};  // the last part of its path; empty: it was not read from one
   NumericsId numerics_id;
   uint64_t content_hash;
   uint32_t vocabulary_size;

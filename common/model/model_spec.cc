@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "common/base/status.h"
@@ -101,6 +103,13 @@ LayerSpec LayerOf(const Hyperparameters& model, uint32_t block) {
           .is_parallel = model.parallel_blocks};
 }
 
+// Of a path that may end in a slash, as shells complete directories.
+std::string FileNameOf(const std::string& path) {
+  std::filesystem::path file = std::filesystem::path(path).lexically_normal();
+  if (!file.has_filename()) file = file.parent_path();
+  return file.filename().string();
+}
+
 // Rules that came with version 3 of the contract.
 bool TakesScalesOrCaps(const ModelSpec& spec) {
   return spec.embedding_scale != 1.0f || spec.residual_scale != 1.0f || spec.logit_scale != 1.0f ||
@@ -131,6 +140,7 @@ absl::StatusOr<ModelSpec> ModelSpec::From(const ModelFile& model, const std::str
   if (model.tensors().empty()) {
     return InvalidArgument(path, ": holds a vocabulary and no weights; it cannot be run");
   }
+  spec.file = FileNameOf(path);
   for (const ModelTensor& tensor : model.tensors()) {
     spec.numerics_version = std::max(spec.numerics_version, NumericsVersionOf(tensor.type));
   }

@@ -120,6 +120,7 @@ struct LayerSpec {
 
 struct ModelSpec {
   std::string name;
+  std::string file = {};    // the last part of its path, for messages; empty: it has no file yet
   uint32_t context_length;  // positions the model was made for
   uint32_t embedding_length;
   uint32_t vocabulary_size;

@@ -23,7 +23,8 @@ absl::Status UnsoundLogit(std::span<const float> logits, uint32_t position) {
       std::find_if(logits.begin(), logits.end(), [](float z) { return !(z < kInfinity); });
   return InvalidArgument("the logit of token ", bad - logits.begin(), " at position ", position,
                          " is ", *bad != *bad ? "not a number" : "plus infinity",
-                         ": the model's weights or their arithmetic are broken");
+                         ": the model's weights or their arithmetic are broken; `outrider inspect "
+                         "--weights` on its file says which weights are");
 }
 
 void RankLogits(std::span<const float> logits, float largest, size_t count,

@@ -646,6 +646,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateTorchEngine(TorchTransformer model
   const std::string backend =
       Concat(model.device().is_cuda() ? "torch-cuda " : "torch-cpu ", TORCH_VERSION);
   EngineInfo info = {.model_name = Harmless(spec.name),
+                     .model_file = Harmless(spec.file),
                      .numerics_id = NumericsId::Of(spec, model.content_hash(), backend, "f32"),
                      .content_hash = model.content_hash(),
                      .vocabulary_size = spec.vocabulary_size,

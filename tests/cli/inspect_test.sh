@@ -52,6 +52,22 @@ equals '' "$(outrider inspect escape.gguf --json | tr -d '\n -~')"
 "$OUTRIDER" run --model escape.gguf --prompt x --max-tokens 1 --verbose >/dev/null 2>err.txt
 equals '' "$(tr -d '\n -~' <err.txt)"
 
+# A weight that is no number: who meets it is told the file, and --weights names the tensor.
+python3 - <<'PYTHON'
+import struct
+data = bytearray(open("stories.gguf", "rb").read())
+data[-4:] = struct.pack("<f", float("nan"))
+open("nan.gguf", "wb").write(data)
+PYTHON
+fails 1 'nan.gguf (stories260k): no token can be chosen for position ' outrider run --model nan.gguf --prompt x --max-tokens 1
+contains "$(cat err.txt)" 'outrider inspect --weights'
+last=$(outrider inspect nan.gguf --weights | tail -1)
+contains "$last" ' is not a number'
+contains "$last" '.weight: row '
+equals '  none' "$(outrider inspect stories.gguf --weights | tail -1)"
+outrider inspect nan.gguf --weights --json |
+  python3 -c 'import json, sys; assert len(json.load(sys.stdin)["unsound_weights"]) == 1'
+
 fails 1 'nothing.gguf: ' outrider inspect nothing.gguf
 head -c 1000 stories.gguf >short.gguf
 fails 1 'short.gguf: ' outrider inspect short.gguf

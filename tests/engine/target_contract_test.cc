@@ -381,7 +381,7 @@ TEST_F(NanTargetContract, WhoMeetsThemIsToldAndTheOthersGoOn) {
   PassResult results[2];
   target->Run({}, passes, results);
   ExpectRefusal(results[0].status, absl::StatusCode::kFailedPrecondition,
-                "llama: no token can be chosen for position 3");
+                "no token can be chosen for position 3");
   ASSERT_TRUE(results[1].status.ok()) << results[1].status;
   EXPECT_EQ(results[1].outcome.next, expected);
   // Forget the bad token, and all is well again.

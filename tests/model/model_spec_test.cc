@@ -45,6 +45,13 @@ TEST(ModelSpec, SaysWhatSetsArchitecturesApart) {
   EXPECT_EQ(OrDie(SpecOf(TestFile("models/qwen2"))).layers[1].attention()->window, std::nullopt);
 }
 
+// What messages call it, however its path was written.
+TEST(ModelSpec, KnowsTheNameOfItsFile) {
+  EXPECT_EQ(OrDie(SpecOf(TestFile("models/llama"))).file, "llama");
+  EXPECT_EQ(OrDie(SpecOf(TestFile("models/llama/"))).file, "llama");
+  EXPECT_EQ(OrDie(SpecOf(TestFile("logits/gpt_oss.gguf"))).file, "gpt_oss.gguf");
+}
+
 void ExpectUnimplemented(const absl::Status& status, const std::string& part) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
   EXPECT_THAT(std::string(Message(status)), HasSubstr(part));

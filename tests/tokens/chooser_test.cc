@@ -104,10 +104,12 @@ TEST(Chooser, ABrokenLogitIsAnErrorThatNamesTheToken) {
   for (const SamplingOptions& options : {SamplingOptions(), Sampled(1)}) {
     EXPECT_EQ(bench.ErrorOf(options, {0, NAN, 1, NAN}),
               "the logit of token 1 at position 12 is not a number: the model's weights or their "
-              "arithmetic are broken");
+              "arithmetic are broken; `outrider inspect --weights` on its file says which weights "
+              "are");
     EXPECT_EQ(bench.ErrorOf(options, {0, 1, kInfinity, 2}),
               "the logit of token 2 at position 12 is plus infinity: the model's weights or their "
-              "arithmetic are broken");
+              "arithmetic are broken; `outrider inspect --weights` on its file says which weights "
+              "are");
     EXPECT_EQ(bench.ErrorOf(options, std::vector<float>(4, -kInfinity)),
               "no token is possible at position 12: every logit is minus infinity, by the model or "
               "by logit_bias");

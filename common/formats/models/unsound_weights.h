@@ -1,0 +1,33 @@
+// Weights that are no finite numbers: where a model whose logits are broken is broken itself.
+//
+//   for (const ModelTensor& tensor : model->tensors()) {
+//     OUTRIDER_ASSIGN_OR_RETURN(const auto unsound, FindUnsound(*model, tensor, path));
+//     if (unsound) ... unsound->row, unsound->column, unsound->value
+//   }
+//
+// Nobody looks for them when a model is loaded: they spoil only the tokens that meet them, and those
+// that do are told (tokens/chooser.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/formats/models/model_file.h"
+
+namespace outrider {
+
+struct UnsoundWeight {
+  uint64_t row;
+  uint64_t column;
+  float value;  // NaN, or an infinity
+};
+
+// The tensor's first one. Reads all of it, once, and lets go of what it has read. Errors are those
+// of ModelFile::ReadRows and, behind `path`, of Dequantize.
+absl::StatusOr<std::optional<UnsoundWeight>> FindUnsound(const ModelFile& model,
+                                                         const ModelTensor& tensor,
+                                                         const std::string& path);
+
+}  // namespace outrider
