@@ -114,7 +114,8 @@ ModelProspects FindProspects(const ModelFile& model, const std::string& path, ui
   prospects.available_bytes =
       static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * PageBuffer::PageSize();
   prospects.pass_bytes = PassBytes(model);
-  prospects.bytes_per_second = MemorySpeed();
+  static const double memory_speed = MemorySpeed();  // of the machine, whatever the model
+  prospects.bytes_per_second = memory_speed;
   for (const std::string& file : Neighbours(path)) {
     const std::string name = std::filesystem::path(file).filename().string();
     if (fingerprint && IsDraft(file, model, *fingerprint)) prospects.drafts.push_back(name);

@@ -25,7 +25,7 @@ cut_off() {
 # survives COMMAND...: once at least it was in the middle.
 survives() {
   local later status sentences=0
-  for later in 0 0.01 0.03 0.1; do
+  for later in 0 0.01 0.02 0.03 0.05 0.1 0.2; do
     status=$(cut_off "$later" "$@")
     case "$status" in
       0 | 143) ;;  # it had all of it

@@ -56,7 +56,22 @@ std::vector<ScaleAt> ScalesOf(TensorType type) {
     case TensorType::kQ3_K:
       return {{108, 0.0009f}};
     case TensorType::kMXFP4:
+    case TensorType::kIQ1_M:
       return {};  // below
+    case TensorType::kIQ2_XXS:
+    case TensorType::kIQ2_XS:
+    case TensorType::kIQ2_S:
+      return {{0, 0.0008f}};
+    case TensorType::kIQ3_XXS:
+      return {{0, 0.0004f}};
+    case TensorType::kIQ3_S:
+      return {{0, 0.0005f}};
+    case TensorType::kIQ1_S:
+      return {{0, 0.008f}};
+    case TensorType::kTQ1_0:
+      return {{52, 0.07f}};
+    case TensorType::kTQ2_0:
+      return {{64, 0.07f}};
     case TensorType::kQ4_K:
       return {{0, 0.0003f}, {2, 0.00225f}};
     case TensorType::kQ5_K:
@@ -65,6 +80,15 @@ std::vector<ScaleAt> ScalesOf(TensorType type) {
       return {{208, 0.00004f}};  // not a normal half: those must be honoured too
     default:
       OUTRIDER_CHECK(false, "a type the tests use");
+  }
+}
+
+// A half in four parts: on top of each of the last four words.
+void PutScaleOfIQ1_M(float scale, std::span<std::byte> block) {
+  const uint16_t half = FloatToHalf(scale);
+  for (size_t i = 0; i < 4; ++i) {
+    std::byte& top = block[48 + 2 * i + 1];
+    top = (top & std::byte{0x0f}) | static_cast<std::byte>((half >> 4 * i & 15) << 4);
   }
 }
 
@@ -88,6 +112,7 @@ void FillMatrix(TensorType type, Random& random, std::span<std::byte> bytes) {
     }
     constexpr uint8_t kExponent = 120;  // 2^-8 for quants up to 12
     if (type == TensorType::kMXFP4) Put(bytes, block, kExponent);
+    if (type == TensorType::kIQ1_M) PutScaleOfIQ1_M(0.008f, bytes.subspan(block, 56));
   }
 }
 
