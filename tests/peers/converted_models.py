@@ -3,14 +3,13 @@
     converted_models.py OUTRIDER WORK_DIR
 
 For Llama (with Llama 3.1 rope scaling), Qwen3 and GPT-2, and every type that `outrider convert` writes, with and without
---flash, and for one model of every other family as it is stored: gguf-py must read the file and agree on names, shapes and alignment; llama.cpp must load and run it. At F32 its
-logits must equal those of transformers, which shows that the transformations (row order of q and k, transposition, rope
-factors) and the metadata mean what we think they mean. Quantised files lie further off; they must lie no further than 1.1
-times a file that llama.cpp quantised itself to the same mix.
+--flash, and for one model of every other family as it is stored: gguf-py must read the file and agree on names, shapes and
+alignment; llama.cpp must load and run it. At F32 its logits must equal those of transformers, which shows that the
+transformations (row order of q and k, transposition, rope factors) and the metadata mean what we think they mean. Quantised
+files lie further off; they must lie no further than 1.1 times a file that llama.cpp quantised itself to the same mix.
 Prints one line a file, and closes with "N passed, N failed".
 """
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -20,8 +19,8 @@ import numpy as np
 import torch
 import transformers
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOKENIZER_FROM = ROOT / "tests/data/models/llama"  # any byte-level BPE of a few hundred tokens
+import family_models
+
 PROMPT = list(range(5, 29))
 
 KINDS = ["", "f32", "f16", "bf16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0", "iq4_xs"]
@@ -44,47 +43,10 @@ def configurations(vocabulary):
     }
 
 
-def families(vocabulary):
-    t = transformers
-    shared = dict(vocab_size=vocabulary, bos_token_id=0, eos_token_id=1, pad_token_id=0, hidden_size=256, intermediate_size=512,
-                  num_attention_heads=8, num_key_value_heads=2, max_position_embeddings=4096)
-    three, four, six = (dict(shared, num_hidden_layers=count) for count in (3, 4, 6))
-    longrope = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0 + 0.1 * i for i in range(12)],
-                    long_factor=[2.0 + i for i in range(12)], partial_rotary_factor=0.75)
-    gemma = dict(head_dim=32)
-    return {
-        "gemma": t.GemmaConfig(**three, **gemma),
-        "gemma2": t.Gemma2Config(**four, **gemma, query_pre_attn_scalar=32, sliding_window=8, final_logit_softcapping=3.0,
-                                 attn_logit_softcapping=2.0),
-        "gemma3": t.Gemma3TextConfig(**six, **gemma, query_pre_attn_scalar=32, sliding_window=8, rope_parameters={
-            "full_attention": dict(rope_type="linear", rope_theta=1000000.0, factor=8.0),
-            "sliding_attention": dict(rope_type="default", rope_theta=10000.0)}),
-        "phi3": t.Phi3Config(**three, original_max_position_embeddings=1024, rope_parameters=longrope),
-        "smollm3": t.SmolLM3Config(**four),
-        "granite": t.GraniteConfig(**three, embedding_multiplier=6.0, logits_scaling=3.0, residual_multiplier=0.22,
-                                   attention_multiplier=0.2),
-        "olmo2": t.Olmo2Config(**three),
-        "stablelm": t.StableLmConfig(**three, use_qkv_bias=True),
-        "qwen2_moe": t.Qwen2MoeConfig(**three, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=128,
-                                      shared_expert_intermediate_size=256),
-        "cohere2": t.Cohere2Config(**four, sliding_window=8, logit_scale=0.25),
-        "exaone4": t.Exaone4Config(**three, head_dim=32, sliding_window=None, layer_types=["full_attention"] * 3),
-    }
-
-
-def make_model(name, config, directory):
-    torch.manual_seed(20)
-    model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
+def make_model(config, directory):
+    model = family_models.make_model(config, directory)
     with torch.no_grad():
-        for parameter in model.parameters():  # biases and norms start as 0 and 1, which would hide a mix-up
-            parameter.add_(torch.randn_like(parameter) * 0.05)
-    shutil.rmtree(directory, ignore_errors=True)
-    model.save_pretrained(directory)
-    for file in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(TOKENIZER_FROM / file, directory)
-    with torch.no_grad():
-        logits = model(torch.tensor([PROMPT])).logits[0].numpy()
-    return logits
+        return model(torch.tensor([PROMPT])).logits[0].numpy()
 
 
 def check_gguf_py(path, flash):
@@ -136,16 +98,15 @@ def check(outrider, directory, expected, kind, flash, limit):
 def main():
     outrider, work = sys.argv[1], pathlib.Path(sys.argv[2])
     work.mkdir(parents=True, exist_ok=True)
-    vocabulary = len(transformers.AutoTokenizer.from_pretrained(TOKENIZER_FROM))
     results = []
-    for name, config in configurations(vocabulary).items():
-        expected = make_model(name, config, work / name)
+    for name, config in configurations(family_models.vocabulary_size()).items():
+        expected = make_model(config, work / name)
         for kind in KINDS:
             limit = tolerance(work / name, expected, kind)
             for flash in (False, True):
                 results.append(check(outrider, work / name, expected, kind, flash, limit))
-    for name, config in families(vocabulary).items():
-        expected = make_model(name, config, work / name)
+    for name, config in family_models.families(window=8, first_context=1024).items():
+        expected = make_model(config, work / name)
         # Gemma's activation is a table of halves there.
         limit = 1e-5 if name.startswith("gemma") else TOLERANCE[""]
         results.append(check(outrider, work / name, expected, "", False, limit))

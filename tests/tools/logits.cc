@@ -59,10 +59,12 @@ absl::Status Run(const std::string& path, const std::string& isa_name, const std
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
                             ParseTokens(token_arguments, file->hyperparameters().vocabulary_size));
   const auto row_count = static_cast<uint32_t>(tokens.size());
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<CpuEngine> engine,
-      LoadCpuEngine(*file, path, {.node_count_max = 0, .row_count_max = row_count}, KernelsFor(isa),
-                    *pool, nullptr));
+  // A context of these tokens and no more: of factors that go by how long texts may be (Phi's), those
+  // that transformers takes for a text of this length.
+  const EngineOptions options = {
+      .context_length = row_count, .node_count_max = 0, .row_count_max = row_count};
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<CpuEngine> engine,
+                            LoadCpuEngine(*file, path, options, KernelsFor(isa), *pool, nullptr));
   OUTRIDER_ASSIGN_OR_RETURN(const SequenceId sequence, engine->Open());
   OUTRIDER_RETURN_IF_ERROR(engine->Reserve(sequence, row_count, 0));
   const size_t vocabulary_size = engine->info().vocabulary_size;
