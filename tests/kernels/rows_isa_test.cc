@@ -136,13 +136,18 @@ TEST_P(RowsIsaTest, Exp) {
                             float* out) { rows.exp(x, count, out); });
 }
 
-// Every 64k-th float and those around each power of two and each limit.
+// One float in ten thousand and those around each limit; and where tanh is a polynomial of which the
+// highest power moves one result in some thousands, one in 37.
 TEST_P(RowsIsaTest, ExpAndActivationsOverAllFloats) {
   std::vector<float> x;
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 9973) {
     x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   }
-  for (const float limit : {0x1.62e42ep+6f, -0x1.5d589ep+6f}) {
+  for (uint32_t bits = std::bit_cast<uint32_t>(0.25f); bits < std::bit_cast<uint32_t>(0.625f);
+       bits += 37) {
+    x.push_back(std::bit_cast<float>(bits));
+  }
+  for (const float limit : {0x1.62e42ep+6f, -0x1.5d589ep+6f, 0.625f, 7.0f}) {
     for (uint32_t step = 0; step < 40; ++step) {
       x.push_back(std::bit_cast<float>(std::bit_cast<uint32_t>(limit) + step - 20));
       x.push_back(-x.back());
