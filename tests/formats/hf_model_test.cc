@@ -1,4 +1,5 @@
 // Hugging Face checkpoints that differ from what transformers saves today: older, edited, broken.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "common/base/status.h"
 #include "common/formats/containers/safetensors.h"
 #include "common/formats/models/model_file.h"
+#include "common/formats/tensors/dequantize.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -122,6 +124,81 @@ TEST(HfModel, PrefixesAndBuffersOfOldCheckpointsDoNotMatter) {
     EXPECT_EQ(model->tensors()[i].name, original->tensors()[i].name);
     EXPECT_TRUE(ReadAll(*model, model->tensors()[i]) == ReadAll(*original, original->tensors()[i]));
   }
+}
+
+std::vector<float> Values(const ModelFile& model, const ModelTensor& tensor) {
+  std::vector<float> values(tensor.row_count() * tensor.dims[0]);
+  EXPECT_TRUE(Dequantize(tensor.type, ReadAll(model, tensor), values).ok()) << tensor.name;
+  return values;
+}
+
+// gpt-oss as it is published, and as transformers saves the same model in floats.
+TEST(HfModel, PackedExpertsAreThoseThatWerePacked) {
+  const std::unique_ptr<ModelFile> packed = OpenOrNull(TestFile("logits/gpt_oss_packed"));
+  const std::unique_ptr<ModelFile> saved = OpenOrNull(TestFile("logits/gpt_oss_saved"));
+  ASSERT_TRUE(packed != nullptr && saved != nullptr);
+  ASSERT_EQ(packed->tensors().size(), saved->tensors().size());
+  int in_mxfp4 = 0;
+  for (const ModelTensor& tensor : packed->tensors()) {
+    const ModelTensor* const same = saved->Find(tensor.name);
+    ASSERT_NE(same, nullptr) << tensor.name;
+    EXPECT_EQ(tensor.dims, same->dims) << tensor.name;
+    EXPECT_EQ(Values(*packed, tensor), Values(*saved, *same)) << tensor.name;
+    in_mxfp4 += tensor.type == TensorType::kMXFP4 ? 1 : 0;
+  }
+  EXPECT_EQ(in_mxfp4, 2 * 3);  // blocks; gate, up and down
+}
+
+// A row at a time, as whoever loads an expert wants them.
+TEST(HfModel, RowsOfPackedExpertsAreThoseOfAllTogether) {
+  for (const char* directory : {"logits/gpt_oss_packed", "logits/gpt_oss_saved"}) {
+    const std::unique_ptr<ModelFile> model = OpenOrNull(TestFile(directory));
+    ASSERT_NE(model, nullptr);
+    for (const char* name : {"blk.1.ffn_up_exps.weight", "blk.1.ffn_down_exps.weight"}) {
+      const ModelTensor& tensor = *model->Find(name);
+      const std::vector<std::byte> all = ReadAll(*model, tensor);
+      const size_t row_bytes = all.size() / tensor.row_count();
+      std::vector<std::byte> row(row_bytes);
+      for (uint64_t i = 0; i < tensor.row_count(); ++i) {
+        ASSERT_TRUE(model->ReadRows(tensor, i, 1, row).ok());
+        EXPECT_TRUE(std::ranges::equal(row, std::span(all).subspan(i * row_bytes, row_bytes)));
+        model->Forget(tensor, i, 1);
+      }
+    }
+  }
+}
+
+// MXFP4's blocks, their scales, and gate and up by turns.
+TEST(HfModel, PackedExpertsThatDoNotFitAreNamed) {
+  const ScratchDir scratch;
+  fs::copy(TestFile("logits/gpt_oss_packed"), scratch.path(), fs::copy_options::recursive);
+  const EditedTensors original(scratch.path());
+  const auto refusal = [&](auto&& edit) {
+    EditedTensors edited = original;
+    edit(edited);
+    edited.WriteBack();
+    const absl::Status status = ModelFile::Open(scratch.path()).status();
+    return std::string(Message(status));
+  };
+  const std::string experts = "model.layers.1.mlp.experts.";
+  EXPECT_THAT(refusal([&](EditedTensors& t) { t.Remove(experts + "down_proj_scales"); }),
+              HasSubstr(experts + "down_proj_blocks but none of its scales"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) { t.at(experts + "down_proj_blocks").dtype = "I8"; }),
+              HasSubstr("down_proj_blocks is of type I8; MXFP4's blocks are U8"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) {
+                EditedTensors::Tensor& scales = t.at(experts + "down_proj_scales");
+                scales.shape = {scales.bytes.size()};
+              }),
+              HasSubstr("which are no blocks of 16 bytes and a scale each"));
+  const auto odd = [&](const char* name, size_t rows_at) {
+    return refusal([&](EditedTensors& t) {
+      std::vector<uint64_t>& shape = t.at(experts + name).shape;
+      std::swap(shape[rows_at], shape[0]);  // five experts
+    });
+  };
+  EXPECT_THAT(odd("gate_up_proj_bias", 1), HasSubstr("its rows are no gate's"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) { t.Remove(experts + "gate_up_proj_blocks"); }),
+              HasSubstr("has no tensor"));
 }
 
 // Of nothing a file can hold any number.

@@ -297,6 +297,36 @@ TEST(HyperparametersFromConfig, AnImpossibleNumberIsNamed) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// As it is published: its weights are quantised, and its rope blends by parts of dimensions.
+TEST(HyperparametersFromConfig, ReadsGptOss) {
+  constexpr char kGptOss[] = R"("model_type":"gpt_oss","head_dim":32,"num_local_experts":8,
+      "num_experts_per_tok":2,"sliding_window":8,"layer_types":["sliding_attention",
+      "full_attention","sliding_attention","full_attention"],"swiglu_limit":7.0,
+      "quantization_config":{"quant_method":"mxfp4"})";
+  constexpr char kYarn[] = R"("rope_scaling":{"rope_type":"yarn","factor":32.0,
+      "original_max_position_embeddings":64)";
+  const Hyperparameters model = Read(kQwen2, Concat(kGptOss, ",", kYarn, R"(,"truncate":false})"));
+  EXPECT_EQ(model.activation, Activation::kClampedSilu);
+  EXPECT_EQ(model.window_blocks, (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(model.experts.feed_forward_length, 96u);
+  EXPECT_TRUE(model.experts.renormalize);
+  EXPECT_EQ(model.rope.scaling, RopeScaling::kYarn);
+  EXPECT_FALSE(model.rope.yarn_whole_dimensions);
+
+  const auto refusal = [](std::string_view base, std::string_view more) {
+    return std::string(Message(Refusal(base, more)));
+  };
+  EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, R"(,"swiglu_limit":8.0)")),
+              HasSubstr("gates are clamped at"));
+  EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, R"(,"hidden_act":"gelu")")),
+              HasSubstr("must be silu"));
+  EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, ",", kYarn, "}")), HasSubstr("must be false"));
+  EXPECT_THAT(refusal(kQwen2, Concat(kYarn, R"(,"truncate":false})")),
+              HasSubstr("truncate = false is not supported"));
+  EXPECT_THAT(refusal(kQwen2, R"("quantization_config":{"quant_method":"mxfp4"})"),
+              HasSubstr("quantised with mxfp4"));
+}
+
 TEST(HyperparametersFromConfig, WhatIsNotSupportedIsListed) {
   const absl::Status type = Refusal(kLlama, R"("model_type":"mambo")");
   EXPECT_EQ(type.code(), absl::StatusCode::kUnimplemented);
@@ -319,7 +349,6 @@ TEST(HyperparametersFromConfig, WhatDoesNotRunYetIsToldWithThePartThatIsMissing)
                                    {"granitemoehybrid", "Mamba"},
                                    {"gemma3n", "embeddings of their own"},
                                    {"gemma4", "embeddings of their own"},
-                                   {"gpt_oss", "take its GGUF file"},
                                    {"ministral3", "grow with their position"},
                                    {"gemma3", "images"}}) {
     const absl::Status status = Refusal(kLlama, Concat(R"("model_type":")", type, "\""));

@@ -20,6 +20,7 @@ NAME.bin, little endian, all counts uint32, ids int32:
 and of models with experts
   | count of layers that have them, count used | uint32 experts [layer][token][used], ascending: who each token was sent to
 """
+import json
 import pathlib
 import shutil
 import struct
@@ -27,6 +28,7 @@ import sys
 
 import gguf
 import numpy as np
+import safetensors.numpy
 import torch
 import transformers
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -92,11 +94,17 @@ def families(shared):
                                    layer_types=pattern(4, 4)),
         "exaone4": t.Exaone4Config(**{**grouped, "num_hidden_layers": 4}, **window, pad_token_id=0, head_dim=8,
                                    layer_types=pattern(4, 4), rope_parameters=llama3),
-        "gpt_oss": t.GptOssConfig(**{**grouped, "intermediate_size": 32}, **window, pad_token_id=0, head_dim=8,
-                                  num_local_experts=5, num_experts_per_tok=2, layer_types=pattern(2, 2),
-                                  rope_parameters=dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0,
-                                                       beta_slow=1.0, original_max_position_embeddings=32, truncate=False)),
+        "gpt_oss": gpt_oss(grouped, window, 32),  # becomes a GGUF file
+        "gpt_oss_saved": gpt_oss(grouped, window, 64),  # of values that MXFP4 has; in gpt_oss_packed in MXFP4, as it is published
     }
+
+
+def gpt_oss(grouped, window, intermediate_size):
+    rope = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0,
+                original_max_position_embeddings=32, truncate=False)
+    return transformers.GptOssConfig(**{**grouped, "intermediate_size": intermediate_size}, **window, pad_token_id=0, head_dim=8,
+                                     num_local_experts=5, num_experts_per_tok=2, layer_types=pattern(2, 2),
+                                     rope_parameters=rope)
 
 
 def pattern(count, step):
@@ -163,6 +171,49 @@ def gpt_oss_as_gguf(directory):
     shutil.rmtree(directory)
 
 
+EXPERTS = ("gate_up_proj", "down_proj")  # of gpt-oss, [experts, inputs, outputs]
+
+
+def as_mxfp4(matrices):
+    """Of [experts, inputs, outputs] the blocks of 32 inputs, each a scale and 16 bytes, as GGUF has them."""
+    rows = np.ascontiguousarray(matrices.swapaxes(1, 2), np.float32)
+    blocks = gguf.quants.quantize(rows, gguf.GGMLQuantizationType.MXFP4)
+    return blocks.reshape(*rows.shape[:2], -1, 17)
+
+
+def round_experts(model):
+    """To values that MXFP4 has."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(EXPERTS):
+                blocks = as_mxfp4(parameter.detach().numpy())
+                rows = gguf.quants.dequantize(blocks.reshape(*blocks.shape[:2], -1), gguf.GGMLQuantizationType.MXFP4)
+                parameter.copy_(torch.from_numpy(rows.swapaxes(1, 2).copy()))
+
+
+def pack_experts(directory):
+    """A directory of the same model whose experts are blocks, scales of their own, and neighbours in a byte."""
+    tensors = {}
+    for name, tensor in safetensors.numpy.load_file(directory / "model.safetensors").items():
+        if not name.endswith(EXPERTS):
+            tensors[name] = tensor
+            continue
+        blocks = as_mxfp4(tensor)
+        codes = np.concatenate([blocks[..., 1:] & 15, blocks[..., 1:] >> 4], axis=-1)
+        tensors[f"{name}_blocks"] = codes[..., 0::2] | codes[..., 1::2] << 4
+        tensors[f"{name}_scales"] = blocks[..., 0].copy()
+    packed = OUT / "gpt_oss_packed"
+    packed.mkdir(exist_ok=True)
+    safetensors.numpy.save_file(tensors, packed / "model.safetensors", metadata={"format": "pt"})
+    (packed / "model.safetensors").chmod(0o644)
+    config = json.loads((directory / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4"}
+    (packed / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+AFTERWARDS = {"gpt_oss": gpt_oss_as_gguf, "gpt_oss_saved": pack_experts}
+
+
 def make_models(names):
     directories = []
     for name, config in more_models().items():
@@ -174,6 +225,8 @@ def make_models(names):
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.normal_(0.0, 0.3, generator=generator)
+        if name == "gpt_oss_saved":
+            round_experts(model)
         model.to(torch.float32).save_pretrained(OUT / name)
         (OUT / name / "generation_config.json").unlink(missing_ok=True)
         (OUT / name / "model.safetensors").chmod(0o644)
@@ -257,8 +310,7 @@ def main():
         existing = [DATA / "models" / name for name in sys.argv[1:] if name not in more_models()]
         for directory in existing + made:
             write(directory)
-            if directory.name == "gpt_oss":
-                gpt_oss_as_gguf(directory)
+            AFTERWARDS.get(directory.name, lambda _: None)(directory)
         return
     if OUT.exists():
         shutil.rmtree(OUT)
@@ -266,8 +318,7 @@ def main():
     existing = ["llama", "llama_biased", "mistral", "qwen2", "qwen3", "gpt2", "mixtral", "qwen3_moe", "olmoe"]
     for directory in [DATA / "models" / name for name in existing] + make_models([]):
         write(directory)
-        if directory.name == "gpt_oss":
-            gpt_oss_as_gguf(directory)
+        AFTERWARDS.get(directory.name, lambda _: None)(directory)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,8 @@ inline constexpr GoldenModel kGoldenModels[] = {
     {"qwen2_moe", "logits/qwen2_moe"},   // a shared expert
     {"cohere2", "logits/cohere2"},       // parallel layers, layer norm without a bias
     {"gpt_oss", "logits/gpt_oss.gguf"},  // sinks, biases everywhere, clamped gates, windows of 7
-    {"exaone4", "logits/exaone4"},       // windows that turn, by llama3 scaling
+    {"gpt_oss_saved", "logits/gpt_oss_saved"},  // gate and up by turns, rows and columns exchanged
+    {"exaone4", "logits/exaone4"},              // windows that turn, by llama3 scaling
 };
 
 }  // namespace outrider

@@ -72,6 +72,19 @@ constexpr std::array kSharedExpertRules = std::to_array<Rule>({
     {"layers.#.mlp.shared_expert.down_proj", "blk.#.ffn_down_shexp"},
     {"layers.#.mlp.shared_expert_gate.weight!", "blk.#.ffn_gate_inp_shexp.weight", kVector},
 });
+constexpr std::array kGptOssRules = std::to_array<Rule>({
+    {"layers.#.self_attn.sinks!", "blk.#.attn_sinks"},
+    {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm"},
+    {"layers.#.mlp.router", "blk.#.ffn_gate_inp"},
+    {"layers.#.mlp.experts.gate_up_proj!", "blk.#.ffn_gate_up_exps", kTurnsTransposed},
+    {"layers.#.mlp.experts.gate_up_proj_blocks!", "blk.#.ffn_gate_up_exps", kTurnsBlocks},
+    {"layers.#.mlp.experts.gate_up_proj_scales!", "blk.#.ffn_gate_up_exps", kScales},
+    {"layers.#.mlp.experts.gate_up_proj_bias!", "blk.#.ffn_gate_up_exps.bias", kTurns},
+    {"layers.#.mlp.experts.down_proj!", "blk.#.ffn_down_exps", kStackTransposed},
+    {"layers.#.mlp.experts.down_proj_blocks!", "blk.#.ffn_down_exps", kStackBlocks},
+    {"layers.#.mlp.experts.down_proj_scales!", "blk.#.ffn_down_exps", kScales},
+    {"layers.#.mlp.experts.down_proj_bias!", "blk.#.ffn_down_exps.bias", kFloats},
+});
 
 constexpr std::array kGpt2Rules = std::to_array<Rule>({
     {"wte", "token_embd"},
@@ -195,6 +208,8 @@ Family FamilyOf(Architecture architecture) {
       return {kRopeRules, "model.", kPhi3Rules};
     case Architecture::kQwen2Moe:
       return {kRopeRules, "model.", kSharedExpertRules};
+    case Architecture::kGptOss:
+      return {kRopeRules, "model.", kGptOssRules};
     default:
       return {kRopeRules, "model."};
   }
@@ -304,7 +319,8 @@ std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view
     if (!numbers) return std::nullopt;
     if (rule.transform == kIgnored) return HfTarget{"", kIgnored, 0};
     std::string name = Fill(rule.gguf, *numbers);
-    if (rule.transform != kVector) name += whole ? ".weight" : suffix;
+    if (!whole) name += suffix;
+    if (whole && SplitSuffix(name).second.empty()) name += ".weight";
     return HfTarget{std::move(name), TransformFor(rule, architecture, suffix), numbers->expert};
   };
   return FirstOf(FamilyOf(architecture), target_of);

@@ -20,9 +20,18 @@ enum class HfTransform {
   kExpert,       // one expert's matrix of a stack
   kStacked,      // all experts in one, already GGUF's order
   kGateAndUp,    // all experts in one, each a gate's rows and then an up matrix's: two GGUF tensors
-  kPlusOne,      // Gemma's norms, which are stored as what they have more than one
-  kCopy,         // stands in for a tensor shared under another name, when that is not in the file
-  kIgnored,      // buffers that old checkpoints carry along
+  // gpt-oss's experts, all in one: rows of gate and up by turns, which are two GGUF tensors; or those
+  // of down. As they were trained (rows and columns exchanged, and biases), or as MXFP4's blocks.
+  kTurns,
+  kFloats,  // biases of down
+  kTurnsTransposed,
+  kTurnsBlocks,
+  kStackTransposed,
+  kStackBlocks,
+  kScales,   // of blocks
+  kPlusOne,  // Gemma's norms, which are stored as what they have more than one
+  kCopy,     // stands in for a tensor shared under another name, when that is not in the file
+  kIgnored,  // buffers that old checkpoints carry along
 };
 
 // Where one stored tensor goes.

@@ -72,9 +72,16 @@ class Mapper {
       copies_.emplace(std::move(target->name), &tensor);
       return absl::OkStatus();
     }
-    if (!TypeFromDtype(tensor.dtype)) {
-      return Unimplemented(name_, ": tensor ", tensor.name, " is of type ", tensor.dtype,
-                           "; F32, F16 and BF16 can be read");
+    if (target->transform == HfTransform::kScales) {
+      scales_.emplace(std::move(target->name), &tensor);
+      return absl::OkStatus();
+    }
+    const bool is_blocks = target->transform == HfTransform::kTurnsBlocks ||
+                           target->transform == HfTransform::kStackBlocks;
+    if (is_blocks ? tensor.dtype != "U8" : !TypeFromDtype(tensor.dtype)) {
+      return Unimplemented(
+          name_, ": tensor ", tensor.name, " is of type ", tensor.dtype,
+          is_blocks ? "; MXFP4's blocks are U8" : "; F32, F16 and BF16 can be read");
     }
     auto [group, is_new] = groups_.try_emplace(target->name, Group{target->transform, {}});
     auto [part, is_only] = group->second.parts.try_emplace(target->expert, &tensor);
@@ -165,9 +172,19 @@ class Mapper {
         return BuildExperts(gguf_name, group);
       case HfTransform::kGateAndUp:
         return BuildGateAndUp(gguf_name, first);
+      case HfTransform::kTurns:
+      case HfTransform::kFloats:
+        return BuildFloats(gguf_name, first, group.transform);
+      case HfTransform::kTurnsTransposed:
+      case HfTransform::kStackTransposed:
+        return BuildTransposedStack(gguf_name, first, group.transform);
+      case HfTransform::kTurnsBlocks:
+      case HfTransform::kStackBlocks:
+        return BuildBlocks(gguf_name, first, group.transform);
       case HfTransform::kPlusOne:
         return BuildPlusOne(gguf_name, first);
       case HfTransform::kCopy:
+      case HfTransform::kScales:
       case HfTransform::kIgnored:
         return absl::OkStatus();  // never grouped
     }
@@ -201,10 +218,7 @@ class Mapper {
     const uint64_t rows = tensor.shape[1];
     const std::span<const std::byte> bytes = files_.Bytes(tensor);
     // Of experts without bytes there may be said to be any number.
-    if (bytes.empty() || rows % 2 != 0) {
-      return InvalidArgument(name_, ": tensor ", tensor.name, " is ", FormatDims(tensor.shape),
-                             ", its rows are no gate's and as many of an up projection's");
-    }
+    if (bytes.empty() || rows % 2 != 0) return NotByTurns(tensor);
     const uint64_t half = bytes.size() / experts / 2;
     RowSource gate;
     RowSource up;
@@ -213,19 +227,102 @@ class Mapper {
       up.pieces.push_back(bytes.subspan((2 * expert + 1) * half, half));
     }
     const std::vector<uint64_t> dims = {tensor.shape[2], rows / 2, experts};
+    OUTRIDER_RETURN_IF_ERROR(Add(PartOfFused(gguf_name, "gate"), tensor, dims, std::move(gate)));
+    return Add(PartOfFused(gguf_name, "up"), tensor, dims, std::move(up));
+  }
+
+  // "blk.0.ffn_gate_up_exps.weight" -> "blk.0.ffn_up_exps.weight"
+  static std::string PartOfFused(std::string gguf_name, std::string_view part) {
     constexpr std::string_view kFused = "gate_up";
-    const size_t at = gguf_name.find(kFused);
-    OUTRIDER_RETURN_IF_ERROR(Add(std::string(gguf_name).replace(at, kFused.size(), "gate"), tensor,
-                                 dims, std::move(gate)));
-    return Add(std::string(gguf_name).replace(at, kFused.size(), "up"), tensor, dims,
-               std::move(up));
+    return gguf_name.replace(gguf_name.find(kFused), kFused.size(), part);
+  }
+
+  // Adds what `source` makes of a tensor: of gate and up by turns both of them, else itself.
+  absl::Status AddTurns(const std::string& gguf_name, const SafetensorsTensor& tensor, bool turns,
+                        const std::vector<uint64_t>& dims, RowSource source) {
+    if (!turns) return Add(gguf_name, tensor, dims, std::move(source));
+    if (dims[1] % 2 != 0) return NotByTurns(tensor);
+    const std::vector<uint64_t> half = {dims[0], dims[1] / 2, dims[2]};
+    source.row_step = 2;
+    OUTRIDER_RETURN_IF_ERROR(Add(PartOfFused(gguf_name, "gate"), tensor, half, source));
+    source.row_first = 1;
+    return Add(PartOfFused(gguf_name, "up"), tensor, half, std::move(source));
+  }
+
+  // Of each expert a matrix with rows and columns exchanged.
+  absl::Status BuildTransposedStack(const std::string& gguf_name, const SafetensorsTensor& tensor,
+                                    HfTransform transform) {
+    if (tensor.shape.size() != 3) return WrongRank(tensor, 3);
+    const std::span<const std::byte> bytes = files_.Bytes(tensor);
+    // Of no bytes there may be said to be any number; their shape is refused.
+    const uint64_t experts = bytes.empty() ? 0 : tensor.shape[0];
+    RowSource source;
+    source.order = RowSource::Order::kTransposed;
+    for (uint64_t expert = 0; expert < experts; ++expert) {
+      const uint64_t length = bytes.size() / experts;
+      source.pieces.push_back(bytes.subspan(expert * length, length));
+    }
+    return AddTurns(gguf_name, tensor, transform == HfTransform::kTurnsTransposed,
+                    {tensor.shape[1], tensor.shape[2], experts}, std::move(source));
+  }
+
+  // MXFP4: blocks [experts, rows, blocks of a row, 16], scales [experts, rows, blocks of a row].
+  absl::Status BuildBlocks(const std::string& gguf_name, const SafetensorsTensor& blocks,
+                           HfTransform transform) {
+    if (blocks.shape.size() != 4) return WrongRank(blocks, 4);
+    const auto found = scales_.find(gguf_name);
+    if (found == scales_.end()) {
+      return NotFound(name_, ": has tensor ", blocks.name, " but none of its scales");
+    }
+    const SafetensorsTensor& scales = *found->second;
+    const bool fits = std::ranges::equal(scales.shape, std::span(blocks.shape).first(3));
+    if (blocks.shape[3] != 16 || scales.dtype != "U8" || !fits) {
+      return InvalidArgument(name_, ": tensor ", blocks.name, " is ", FormatDims(blocks.shape),
+                             ", and ", scales.name, " ", scales.dtype, " ",
+                             FormatDims(scales.shape),
+                             ", which are no blocks of 16 bytes and a scale each");
+    }
+    RowSource source;
+    source.order = RowSource::Order::kScalesApart;
+    source.pieces = {files_.Bytes(blocks)};
+    source.scales = files_.Bytes(scales);
+    const uint64_t columns = blocks.shape[2] * Info(TensorType::kMXFP4).block_elements;
+    return AddTurns(gguf_name, blocks, transform == HfTransform::kTurnsBlocks,
+                    {columns, blocks.shape[1], blocks.shape[0]}, std::move(source));
+  }
+
+  // Biases of all experts, as floats: so GGUF has them.
+  absl::Status BuildFloats(const std::string& gguf_name, const SafetensorsTensor& tensor,
+                           HfTransform transform) {
+    if (tensor.shape.size() != 2) return WrongRank(tensor, 2);
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> values, ReadFloats(tensor));
+    if (transform == HfTransform::kFloats) {
+      AddMade(gguf_name, tensor.name, {tensor.shape[1], tensor.shape[0]}, values);
+      return absl::OkStatus();
+    }
+    if (tensor.shape[1] % 2 != 0) return NotByTurns(tensor);
+    std::vector<float> gate, up;
+    for (size_t i = 0; i < values.size(); i += 2) {
+      gate.push_back(values[i]);
+      up.push_back(values[i + 1]);
+    }
+    const std::vector<uint64_t> dims = {tensor.shape[1] / 2, tensor.shape[0]};
+    AddMade(PartOfFused(gguf_name, "gate"), tensor.name, dims, gate);
+    AddMade(PartOfFused(gguf_name, "up"), tensor.name, dims, up);
+    return absl::OkStatus();
+  }
+
+  absl::Status NotByTurns(const SafetensorsTensor& tensor) const {
+    return InvalidArgument(name_, ": tensor ", tensor.name, " is ", FormatDims(tensor.shape),
+                           ", its rows are no gate's and as many of an up projection's");
   }
 
   absl::Status Add(std::string gguf_name, const SafetensorsTensor& tensor,
                    std::vector<uint64_t> dims, RowSource source) {
     StoredTensor stored;
     stored.stored_name = tensor.name;
-    stored.tensor.type = *TypeFromDtype(tensor.dtype);
+    const bool is_mxfp4 = source.order == RowSource::Order::kScalesApart;
+    stored.tensor.type = is_mxfp4 ? TensorType::kMXFP4 : *TypeFromDtype(tensor.dtype);
     absl::StatusOr<uint64_t> bytes = TensorBytes(stored.tensor.type, dims);
     if (!bytes.ok()) {
       return Annotate(bytes.status(), Concat(name_, ": tensor ", tensor.name));
@@ -246,6 +343,13 @@ class Mapper {
   // One added to each element, as a float: so GGUF has them.
   absl::Status BuildPlusOne(const std::string& gguf_name, const SafetensorsTensor& tensor) {
     if (tensor.shape.size() != 1) return WrongRank(tensor, 1);
+    OUTRIDER_ASSIGN_OR_RETURN(std::vector<float> values, ReadFloats(tensor));
+    for (float& value : values) value += 1.0f;
+    AddMade(gguf_name, tensor.name, {values.size()}, values);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<float>> ReadFloats(const SafetensorsTensor& tensor) const {
     const TensorType type = *TypeFromDtype(tensor.dtype);
     const std::span<const std::byte> bytes = files_.Bytes(tensor);
     std::vector<std::byte> read(bytes.size());
@@ -253,26 +357,27 @@ class Mapper {
       return DataLoss(files_.shard_path(tensor.shard), ": tensor ", tensor.name,
                       " cannot be read: the file has become shorter, or its disk fails");
     }
-    std::vector<float> values(tensor.shape[0]);
+    std::vector<float> values(bytes.size() / RowBytes(type, 1));
     OUTRIDER_RETURN_IF_ERROR(Dequantize(type, read, values));
-    for (float& value : values) value += 1.0f;
-    AddMade(gguf_name, tensor.name, values);
-    return absl::OkStatus();
+    return values;
   }
 
   void MakeRopeFactors() {
     constexpr char kFrom[] = "rope_scaling";
     if (model_.rope.scaling == RopeScaling::kLlama3) {
-      AddMade("rope_freqs.weight", kFrom, Llama3RopeFactors(model_.rope));
+      const std::vector<float> factors = Llama3RopeFactors(model_.rope);
+      AddMade("rope_freqs.weight", kFrom, {factors.size()}, factors);
     }
     if (model_.rope.scaling == RopeScaling::kLongRope) {
-      AddMade("rope_factors_long.weight", kFrom, model_.rope.long_factors);
-      AddMade("rope_factors_short.weight", kFrom, model_.rope.short_factors);
+      const std::vector<uint64_t> dims = {model_.rope.long_factors.size()};
+      AddMade("rope_factors_long.weight", kFrom, dims, model_.rope.long_factors);
+      AddMade("rope_factors_short.weight", kFrom, dims, model_.rope.short_factors);
     }
   }
 
-  // A vector that no file holds, of what is called `stored_name` there.
-  void AddMade(std::string gguf_name, std::string stored_name, std::span<const float> values) {
+  // Numbers that no file holds as they are, of what is called `stored_name` there.
+  void AddMade(std::string gguf_name, std::string stored_name, std::vector<uint64_t> dims,
+               std::span<const float> values) {
     StoredTensor stored;
     stored.made.resize(values.size_bytes());
     std::memcpy(stored.made.data(), values.data(), stored.made.size());
@@ -280,7 +385,7 @@ class Mapper {
     stored.stored_name = std::move(stored_name);
     stored.tensor.name = std::move(gguf_name);
     stored.tensor.type = TensorType::kF32;
-    stored.tensor.dims = {values.size()};
+    stored.tensor.dims = std::move(dims);
     stored.tensor.bytes = stored.made.size();
     tensors_.push_back(std::move(stored));
   }
@@ -314,6 +419,7 @@ class Mapper {
   Hyperparameters& model_;
   absl::btree_map<std::string, Group> groups_;
   absl::btree_map<std::string, const SafetensorsTensor*> copies_;
+  absl::btree_map<std::string, const SafetensorsTensor*> scales_;  // by the tensor they are of
   std::vector<StoredTensor> tensors_;
 };
 

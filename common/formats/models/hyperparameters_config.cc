@@ -180,6 +180,7 @@ absl::StatusOr<Hyperparameters> ReadModelType(const Section& config) {
                             "\" is not supported; these are: ", DecoderTypes(), "gpt2");
 }
 
+// All but gpt-oss as it is published.
 absl::Status RefuseQuantised(const Section& config) {
   const Json* quantization = config.Find("quantization_config");
   if (quantization == nullptr) return absl::OkStatus();
@@ -188,6 +189,8 @@ absl::Status RefuseQuantised(const Section& config) {
     const auto found = quantization->find("quant_method");
     if (found != quantization->end() && found->is_string()) method = found->get<std::string>();
   }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string type, config.TextOr("model_type", ""));
+  if (method == "mxfp4" && type == "gpt_oss") return absl::OkStatus();
   return config.Unsupported("quantization_config", " says the weights are quantised with ", method,
                             "; use the original checkpoint or a GGUF file");
 }

@@ -98,6 +98,7 @@ constexpr std::array kFamilies = {
                   true},
     DecoderFamily{"cohere2", Architecture::kCohere2, 1e-5f, false, Windows::kMixed, true},
     DecoderFamily{"exaone4", Architecture::kExaone4, 1e-5f, true, Windows::kMixed},
+    DecoderFamily{"gpt_oss", Architecture::kGptOss, 1e-5f, true, Windows::kMixed},
 };
 
 // --- rope ---
@@ -178,8 +179,14 @@ absl::Status ReadLlama3(const Section& scaling, Rope& rope) {
 
 absl::Status ReadYarn(const Section& scaling, uint32_t context_length, Rope& rope) {
   rope.scaling = RopeScaling::kYarn;
-  for (const char* key : {"mscale", "mscale_all_dim", "truncate"}) {
+  for (const char* key : {"mscale", "mscale_all_dim"}) {
     if (scaling.Has(key)) return scaling.Unsupported(key, " of yarn scaling is not supported");
+  }
+  // Which of the two it is, GGUF leaves to the architecture: gpt-oss alone blends by parts of one.
+  OUTRIDER_ASSIGN_OR_RETURN(const bool whole_dimensions, scaling.FlagOr("truncate", true));
+  if (whole_dimensions != rope.yarn_whole_dimensions) {
+    return scaling.Unsupported("truncate", whole_dimensions ? " must be false of this family"
+                                                            : " = false is not supported");
   }
   OUTRIDER_ASSIGN_OR_RETURN(
       rope.original_context_length,
@@ -376,9 +383,9 @@ absl::Status ReadExperts(const Section& config, std::string_view model_type,
     OUTRIDER_ASSIGN_OR_RETURN(experts.shared_feed_forward_length,
                               config.Count("shared_expert_intermediate_size", kMaxWidth));
   }
-  // Mixtral always renormalises; the others have a key for it.
-  OUTRIDER_ASSIGN_OR_RETURN(experts.renormalize,
-                            config.FlagOr("norm_topk_prob", model_type == "mixtral"));
+  // Mixtral and gpt-oss always renormalise; the others have a key for it.
+  const bool always = model_type == "mixtral" || model_type == "gpt_oss";
+  OUTRIDER_ASSIGN_OR_RETURN(experts.renormalize, config.FlagOr("norm_topk_prob", always));
   return ReadExpertBlocks(config, model);
 }
 
@@ -438,6 +445,19 @@ absl::Status ReadSmolLm3(const Section& config, Hyperparameters& model) {
   return absl::OkStatus();
 }
 
+absl::Status ReadGptOss(const Section& config, Hyperparameters& model) {
+  constexpr float kLimit = 7.0f;  // the kernels' (kernels/NUMERICS.md)
+  OUTRIDER_ASSIGN_OR_RETURN(const float limit, config.PositiveOr("swiglu_limit", kLimit));
+  if (limit != kLimit) {
+    return config.Unsupported("swiglu_limit", " is ", limit, "; gates are clamped at ", kLimit);
+  }
+  if (model.activation != Activation::kSilu) {
+    return config.Unsupported("hidden_act", " of this family must be silu");
+  }
+  model.activation = Activation::kClampedSilu;
+  return absl::OkStatus();
+}
+
 absl::Status ReadStableLm(const Section& config, Hyperparameters& model) {
   OUTRIDER_ASSIGN_OR_RETURN(const bool norms, config.FlagOr("qk_layernorm", false));
   if (norms) {
@@ -463,6 +483,8 @@ absl::Status ReadFamily(const Section& config, const DecoderFamily& family,
       return ReadSmolLm3(config, model);
     case Architecture::kStableLm:
       return ReadStableLm(config, model);
+    case Architecture::kGptOss:
+      return ReadGptOss(config, model);
     case Architecture::kCohere2: {
       OUTRIDER_ASSIGN_OR_RETURN(model.output_scale, config.PositiveOr("logit_scale", 0.0625f));
       return absl::OkStatus();
@@ -523,7 +545,7 @@ absl::StatusOr<Hyperparameters> ReadDecoderOf(const Section& config, const Decod
     return config.Unsupported("clip_qkv", " is set, and clipping is not supported");
   }
   if (model_type == "mixtral" || model_type == "qwen2_moe" || model_type == "qwen3_moe" ||
-      model_type == "olmoe") {
+      model_type == "olmoe" || model_type == "gpt_oss") {
     OUTRIDER_RETURN_IF_ERROR(ReadExperts(config, model_type, model));
   }
   return model;

@@ -39,8 +39,6 @@ constexpr std::string_view kPerLayerEmbeddings =
 constexpr std::string_view kNarrowAttention = "its attention goes through narrow matrices (MLA)";
 constexpr std::string_view kEncoder = "it is an encoder, which reads a text and writes none";
 constexpr std::string_view kImages = "it looks at images or hears sounds";
-constexpr std::string_view kPackedExperts =
-    "its experts are packed as safetensors alone have them; take its GGUF file";
 constexpr std::string_view kPositionScale = "its queries grow with their position";
 constexpr std::string_view kReceptance = "its layers are recurrent (RWKV)";
 constexpr auto kMissing = std::to_array<Missing>({
@@ -81,7 +79,6 @@ constexpr auto kMissing = std::to_array<Missing>({
     {"deepseek_v2", kNarrowAttention},
     {"deepseek_v3", kNarrowAttention},
     {"minicpm3", kNarrowAttention},
-    {"gpt_oss", kPackedExperts},
     {"mistral3", kPositionScale},
     {"ministral3", kPositionScale},
     {"bert", kEncoder},

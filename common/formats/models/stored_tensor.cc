@@ -40,15 +40,46 @@ void CopyPaired(const RowSource& source, uint64_t row_bytes, uint64_t first, uin
   }
 }
 
-// The stored matrix has a row for each of our columns; reading it row by row touches every page of
-// the band once.
-void CopyTransposed(const RowSource& source, uint64_t element_bytes, uint64_t columns,
-                    uint64_t rows, uint64_t first, uint64_t count, std::byte* out) {
-  for (uint64_t column = 0; column < columns; ++column) {
-    const std::byte* stored = source.pieces[0].data() + (column * rows + first) * element_bytes;
-    for (uint64_t i = 0; i < count; ++i) {
-      std::memcpy(out + (i * columns + column) * element_bytes, stored + i * element_bytes,
-                  element_bytes);
+// The stored matrices have a row for each of our columns; reading them row by row touches every page
+// of the band once.
+void CopyTransposed(const StoredTensor& stored, uint64_t first, uint64_t count, std::byte* out) {
+  const RowSource& source = stored.source;
+  const uint64_t element_bytes = RowBytes(stored.tensor.type, 1);
+  const uint64_t columns = stored.tensor.dims[0];
+  const uint64_t rows = stored.tensor.dims[1];  // of a piece
+  while (count > 0) {
+    const uint64_t row = first % rows;
+    const uint64_t run = std::min(count, rows - row);
+    const std::byte* from = source.pieces[first / rows].data() +
+                            (row * source.row_step + source.row_first) * element_bytes;
+    for (uint64_t column = 0; column < columns; ++column) {
+      for (uint64_t i = 0; i < run; ++i) {
+        std::memcpy(out + (i * columns + column) * element_bytes,
+                    from + i * source.row_step * element_bytes, element_bytes);
+      }
+      from += rows * source.row_step * element_bytes;
+    }
+    out += run * columns * element_bytes;
+    first += run;
+    count -= run;
+  }
+}
+
+// A block's sixteen bytes, from neighbours in a byte to i and i + 16.
+void ShuffleNibbles(const std::byte* neighbours, std::byte* out) {
+  const auto element = [&](int i) { return neighbours[i / 2] >> 4 * (i % 2) & std::byte{15}; };
+  for (int i = 0; i < 16; ++i) out[i] = element(i) | element(i + 16) << 4;
+}
+
+void CopyScalesApart(const StoredTensor& stored, uint64_t first, uint64_t count, std::byte* out) {
+  constexpr uint64_t kNibbleBytes = 16;
+  const RowSource& source = stored.source;
+  const uint64_t blocks = stored.tensor.dims[0] / Info(TensorType::kMXFP4).block_elements;
+  for (uint64_t row = first; row < first + count; ++row) {
+    const uint64_t block = (row * source.row_step + source.row_first) * blocks;
+    for (uint64_t i = 0; i < blocks; ++i, out += 1 + kNibbleBytes) {
+      out[0] = source.scales[block + i];
+      ShuffleNibbles(source.pieces[0].data() + (block + i) * kNibbleBytes, out + 1);
     }
   }
 }
@@ -69,7 +100,9 @@ void Copy(const StoredTensor& stored, uint64_t first, uint64_t count, std::span<
       if (dims.size() == 1) return CopyPaired(source, RowBytes(type, 1), 0, dims[0], out.data());
       return CopyPaired(source, row_bytes, first, count, out.data());
     case RowSource::Order::kTransposed:
-      return CopyTransposed(source, RowBytes(type, 1), dims[0], dims[1], first, count, out.data());
+      return CopyTransposed(stored, first, count, out.data());
+    case RowSource::Order::kScalesApart:
+      return CopyScalesApart(stored, first, count, out.data());
   }
 }
 
@@ -101,12 +134,18 @@ void ForgetRows(const StoredTensor& stored, uint64_t first, uint64_t count) {
   if (source.order == RowSource::Order::kTransposed) {
     if (end < rows) return;
     first = 0;
+    end = rows * source.row_step;
   }
   if (source.order == RowSource::Order::kPairHalves && dims.size() > 1) {  // whole heads
     first -= first % source.head_length;
     end = std::min(rows, (end + source.head_length - 1) / source.head_length * source.head_length);
   }
-  const uint64_t row_bytes = stored.tensor.bytes / rows;
+  uint64_t row_bytes = stored.tensor.bytes / rows;
+  if (source.order == RowSource::Order::kScalesApart) {
+    row_bytes -= source.scales.size() / rows / source.row_step;
+    first *= source.row_step;
+    end *= source.row_step;
+  }
   const uint64_t piece_rows = source.pieces[0].size() / row_bytes;
   while (first < end) {
     const uint64_t row = first % piece_rows;

@@ -22,12 +22,20 @@ struct RowSource {
     kPairHalves,
     // Stored with rows and columns exchanged, as GPT-2's matrices are.
     kTransposed,
+    // MXFP4 as gpt-oss has it: the scales of all blocks in a tensor of their own, and in each of a
+    // block's sixteen bytes two neighbours, where GGUF has elements i and i + 16.
+    kScalesApart,
   };
 
   // Matrices of equally many rows, one below the other: one, or one for each expert.
   std::vector<std::span<const std::byte>> pieces;
   Order order = Order::kAsStored;
   uint32_t head_length = 0;  // D, for kPairHalves
+  // For kTransposed and kScalesApart: of the stored rows (columns, where they are exchanged) of a
+  // piece these are ours: row_first, row_first + row_step, ...
+  uint64_t row_first = 0;
+  uint64_t row_step = 1;
+  std::span<const std::byte> scales = {};  // for kScalesApart
 
   // The tensor's bytes lie in one piece and in its own order.
   bool is_plain() const { return order == Order::kAsStored && pieces.size() == 1; }
