@@ -83,6 +83,10 @@ absl::Status LocalTarget::ReadExits() {
   exits_choice_ = ChooseExits(options_.draft.exits, setup_.path);
   if (exits_choice_.path.empty()) {
     if (options_.draft.pruning != PruningWay::kOn) return absl::OkStatus();
+    if (!options_.draft.exits.empty()) {
+      return InvalidArgument("--spec-prune on: passes are pruned by exits, and --exits ",
+                             options_.draft.exits, " leaves them out; take one or the other");
+    }
     return InvalidArgument("--spec-prune on: ", setup_.path,
                            " has no exits beside it, by which passes are pruned; give --exits");
   }

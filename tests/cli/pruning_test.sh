@@ -38,6 +38,7 @@ contains "$(cat summary.txt)" ' hints, '
 # What cannot be is a sentence.
 mkdir alone && cp target.gguf alone
 fails 1 'alone/target.gguf has no exits beside it' outrider run --target alone/target.gguf --draft draft.gguf --spec-prune on --prompt x
+fails 1 'exits none leaves them out' outrider run --target target.gguf --draft draft.gguf --exits none --spec-prune on --prompt x
 fails 1 'torch keeps all rows of a pass' outrider run --target target.gguf --draft draft.gguf --device torch --spec-prune on --prompt x
 fails 1 'torch asks its head for all rows' outrider run --target target.gguf --draft draft.gguf --device torch --spec-projection path --prompt x
 cp draft.gguf alone && cp target.exits.gguf alone/draft.exits.gguf
