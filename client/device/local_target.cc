@@ -131,8 +131,8 @@ absl::Status LocalTarget::Load(ChromeTrace* trace, const LoadProgress& progress)
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, LoadTarget(trace, progress));
   OUTRIDER_ASSIGN_OR_RETURN(target_, EngineTarget::Create(std::move(engine)));
   model_.reset();  // what is still to be read of it is the engine's
-  OUTRIDER_RETURN_IF_ERROR(AttachExits());
   Forecast(RealClock().Now() - begin);
+  OUTRIDER_RETURN_IF_ERROR(AttachExits());
   if (turns_) turn_taking_.emplace(*target_, *turns_);
   Target& runs = turn_taking_ ? static_cast<Target&>(*turn_taking_) : *target_;
   if (trace != nullptr) traced_.emplace(runs, *trace);
