@@ -1,16 +1,19 @@
 // Which drafted nodes of a pass are worth the layers to come, by what an exit half-way through it
 // makes of them: LEVER's pruning (section 4.3).
 //
-// The exit scores, at every node, the tokens that may follow: those of the node's children and all
-// its other candidates, shadow tokens, which are there to be compared with: an only child would
-// else be as good as certain. With p(u, a) the part of token a in what it makes of node u,
+// The exit scores, at every node, tokens that may follow: those of the node's children and, to be
+// compared with, shadow tokens: an only child would else be as good as certain. (LEVER's are the
+// node's own candidates; here they are all tokens that an exit scores for the pass: of its nodes,
+// of what was drafted beside them, and frequent ones.) With p(u, a) the part of token a in what it
+// makes of node u,
 //
 //   an edge (u, a) goes where p(u, a) < threshold, and with it what hangs below a
 //
 // but not the backbone, which from the root takes the child of largest p down to a leaf: one wrong
 // guess near the root would else cost all of a pass. What hangs below it goes by its own edge. And
 // not so much goes that fewer than `node_count_min` nodes stay: those that the text passes most
-// probably, by the product of p down to them, come back.
+// probably, by the product of p down to them, come back. (LEVER leaves a pass whole of which too
+// few nodes or leaves would stay.)
 //
 // So a pass may yield fewer tokens, and never other ones: at a node that is gone the target's
 // choice finds no child.
