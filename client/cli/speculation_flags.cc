@@ -127,7 +127,7 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
   command
       .add_option("--spec-hint-order", flags.hint_order,
                   "Which of the hints that the target's exits give of a pass is drafted for first: "
-                  "newest, that of the deepest exit; probability, the most probable as the server "
+                  "newest, that of the deepest exit; probability, the most probable as the target "
                   "has it; arrival; random")
       ->check(CLI::IsMember({"newest", "probability", "arrival", "random"}))
       ->capture_default_str()

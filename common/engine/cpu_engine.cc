@@ -234,8 +234,9 @@ absl::Status CpuEngine::Answer(EngineRun& run) {
   OUTRIDER_ASSIGN_OR_RETURN(const Lease<HeadWeights> head, weights_->Acquire(HeadKey{}));
   const MonotonicTime begin = RealClock().Now();
   uint32_t walked_rows = 0;
-  for (const TreeWalk& walk : run.walks)
+  for (const TreeWalk& walk : run.walks) {
     walked_rows += 1 + static_cast<uint32_t>(walk.nodes.size());
+  }
   // A row for each walk is the same either way.
   const bool has_trees = walked_rows > run.walks.size();
   const bool by_path = has_trees && projection_.NextIsByPath(walked_rows);

@@ -16,7 +16,7 @@
 //
 //   worth.Next()                                  // for the run that begins
 //   worth.Watched(pruned, exit_time);             // what it would have come to
-//   worth.Judge(row_price, time_price)            // in tokens: of a row, of a second
+//   worth.Judge(row_price, second_price)          // in tokens: of a row, of a second
 //
 // Threads: as a vector.
 #pragma once
