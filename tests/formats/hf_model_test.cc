@@ -190,13 +190,15 @@ TEST(HfModel, PackedExpertsThatDoNotFitAreNamed) {
                 scales.shape = {scales.bytes.size()};
               }),
               HasSubstr("which are no blocks of 16 bytes and a scale each"));
-  const auto odd = [&](const char* name, size_t rows_at) {
-    return refusal([&](EditedTensors& t) {
-      std::vector<uint64_t>& shape = t.at(experts + name).shape;
-      std::swap(shape[rows_at], shape[0]);  // five experts
-    });
-  };
-  EXPECT_THAT(odd("gate_up_proj_bias", 1), HasSubstr("its rows are no gate's"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) {
+                std::vector<uint64_t>& shape = t.at(experts + "gate_up_proj_bias").shape;
+                std::swap(shape[0], shape[1]);  // five experts
+              }),
+              HasSubstr("its rows are no gate's"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) {
+                t.Add({experts + "0.gate_proj.weight", "F32", {1, 1}, std::vector<std::byte>(4)});
+              }),
+              HasSubstr("are both blk.1.ffn_gate_exps.weight"));
   EXPECT_THAT(refusal([&](EditedTensors& t) { t.Remove(experts + "gate_up_proj_blocks"); }),
               HasSubstr("has no tensor"));
 }

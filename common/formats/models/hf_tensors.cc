@@ -392,7 +392,14 @@ class Mapper {
 
   absl::Status Check() const {
     std::vector<FoundTensor> found;
+    absl::flat_hash_map<std::string_view, const StoredTensor*> by_name;
     for (const StoredTensor& stored : tensors_) {
+      // An expert's own gate, say, beside one of all experts' gates and ups.
+      const auto [other, is_new] = by_name.try_emplace(stored.tensor.name, &stored);
+      if (!is_new) {
+        return InvalidArgument(name_, ": tensors ", other->second->stored_name, " and ",
+                               stored.stored_name, " are both ", stored.tensor.name);
+      }
       found.push_back({stored.tensor.name, stored.tensor.dims, stored.stored_name});
     }
     return CheckTensors(model_, found, name_, [this](std::string_view gguf_name) {
