@@ -302,7 +302,7 @@ TEST(HyperparametersFromConfig, ReadsGptOss) {
   constexpr char kGptOss[] = R"("model_type":"gpt_oss","head_dim":32,"num_local_experts":8,
       "num_experts_per_tok":2,"sliding_window":8,"layer_types":["sliding_attention",
       "full_attention","sliding_attention","full_attention"],"swiglu_limit":7.0,
-      "quantization_config":{"quant_method":"mxfp4"})";
+      "swiglu_alpha":1.702,"quantization_config":{"quant_method":"mxfp4"})";
   constexpr char kYarn[] = R"("rope_scaling":{"rope_type":"yarn","factor":32.0,
       "original_max_position_embeddings":64)";
   const Hyperparameters model = Read(kQwen2, Concat(kGptOss, ",", kYarn, R"(,"truncate":false})"));
@@ -318,6 +318,8 @@ TEST(HyperparametersFromConfig, ReadsGptOss) {
   };
   EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, R"(,"swiglu_limit":8.0)")),
               HasSubstr("gates are clamped at"));
+  EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, R"(,"swiglu_alpha":1.5)")),
+              HasSubstr("gates are steepened by 1.702"));
   EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, R"(,"hidden_act":"gelu")")),
               HasSubstr("must be silu"));
   EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, ",", kYarn, "}")), HasSubstr("must be false"));

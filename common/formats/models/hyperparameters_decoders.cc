@@ -446,10 +446,15 @@ absl::Status ReadSmolLm3(const Section& config, Hyperparameters& model) {
 }
 
 absl::Status ReadGptOss(const Section& config, Hyperparameters& model) {
-  constexpr float kLimit = 7.0f;  // the kernels' (kernels/NUMERICS.md)
+  constexpr float kLimit = 7.0f;  // the kernels', both (kernels/NUMERICS.md)
+  constexpr float kAlpha = 1.702f;
   OUTRIDER_ASSIGN_OR_RETURN(const float limit, config.PositiveOr("swiglu_limit", kLimit));
   if (limit != kLimit) {
     return config.Unsupported("swiglu_limit", " is ", limit, "; gates are clamped at ", kLimit);
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const float alpha, config.PositiveOr("swiglu_alpha", kAlpha));
+  if (alpha != kAlpha) {
+    return config.Unsupported("swiglu_alpha", " is ", alpha, "; gates are steepened by ", kAlpha);
   }
   if (model.activation != Activation::kSilu) {
     return config.Unsupported("hidden_act", " of this family must be silu");
