@@ -142,9 +142,11 @@ void ForgetRows(const StoredTensor& stored, uint64_t first, uint64_t count) {
   }
   uint64_t row_bytes = stored.tensor.bytes / rows;
   if (source.order == RowSource::Order::kScalesApart) {
-    row_bytes -= source.scales.size() / rows / source.row_step;
+    const uint64_t scales = source.scales.size() / (rows * source.row_step);  // of a stored row
+    row_bytes -= scales;
     first *= source.row_step;
     end *= source.row_step;
+    MappedFile::Forget(source.scales.subspan(first * scales, (end - first) * scales));
   }
   const uint64_t piece_rows = source.pieces[0].size() / row_bytes;
   while (first < end) {

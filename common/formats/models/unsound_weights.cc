@@ -12,7 +12,7 @@
 namespace outrider {
 namespace {
 
-// Read together: decoded, at most eight times as much, which the second-level cache still holds.
+// Read together: decoded, at most twenty times as much (IQ1_S), which the second-level cache holds.
 constexpr uint64_t kReadTogetherBytes = 16 << 10;
 
 }  // namespace
