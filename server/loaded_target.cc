@@ -22,6 +22,9 @@ namespace outrider {
 namespace {
 
 constexpr uint32_t kDefaultContext = 4096;
+// 256 tokens of a prompt, and 64 rows of others' passes: a prompt of 512 is two reads of the weights
+// whoever writes beside it.
+constexpr uint32_t kRunRows = 256 + 64;
 
 // What a log wants of a model that takes its time: a line a quarter.
 class LoadLog {
@@ -55,6 +58,7 @@ absl::StatusOr<std::unique_ptr<Target>> LoadTarget(const ServerFlags& flags, Thr
                                      model->hyperparameters().context_length, kDefaultContext)),
                                  .sequence_count_max = flags.sessions,
                                  .node_count_max = flags.pass_nodes,
+                                 .row_count_max = kRunRows,
                                  .kv_bytes = flags.kv_memory};
   LoadLog log(flags.model, event_log);
   const LoadProgress progress = [&](uint64_t done, uint64_t total, std::string_view) {
