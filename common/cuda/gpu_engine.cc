@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/engine/cpu_engine.h"
 #include "common/formats/models/model_file.h"
@@ -73,8 +74,8 @@ absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Create(const ModelSpec& sp
                                                              const EngineOptions& options,
                                                              std::unique_ptr<DeviceQueue> queue) {
   OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
-  EngineInfo info = {.model_name = spec.name,
-                     .model_file = spec.file,
+  EngineInfo info = {.model_name = Harmless(spec.name),
+                     .model_file = Harmless(spec.file),
                      .numerics_id = NumericsId::Of(spec, weights.content_hash(), "cuda", "f16"),
                      .content_hash = weights.content_hash(),
                      .vocabulary_size = spec.vocabulary_size,
