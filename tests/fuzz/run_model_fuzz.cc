@@ -103,6 +103,7 @@ const Whole& WholeModel(const char* family, TensorType type) {
   for (const ModelTensor& tensor : (*model)->tensors()) {
     whole.header_bytes = std::min<size_t>(whole.header_bytes, tensor.place->offset);
   }
+  std::filesystem::remove(path);  // else a model inspected beside it has a draft
   return whole;
 }
 
