@@ -47,6 +47,7 @@ class EditedTensors {
     std::string dtype;
     std::vector<uint64_t> shape;
     std::vector<std::byte> bytes;
+    uint64_t hole_bytes = 0;  // after those, which no disk holds; of the last tensor
   };
   Tensor& at(std::string_view name) {
     for (Tensor& tensor : tensors_) {
@@ -67,12 +68,15 @@ class EditedTensors {
     for (const Tensor& tensor : tensors_) {
       const size_t begin = data.size();
       data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-      header[tensor.name] = {
-          {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+      header[tensor.name] = {{"dtype", tensor.dtype},
+                             {"shape", tensor.shape},
+                             {"data_offsets", {begin, data.size() + tensor.hole_bytes}}};
     }
     const std::string json = header.dump();
-    std::ofstream(directory_ + "/model.safetensors", std::ios::binary)
-        << Packed<uint64_t>(json.size()) << json << data;
+    const std::string path = directory_ + "/model.safetensors";
+    std::ofstream(path, std::ios::binary) << Packed<uint64_t>(json.size()) << json << data;
+    const uint64_t hole_bytes = tensors_.back().hole_bytes;
+    if (hole_bytes > 0) fs::resize_file(path, fs::file_size(path) + hole_bytes);
   }
 
  private:
@@ -212,6 +216,34 @@ TEST(HfModel, ExpertsWithoutBytesAreRefusedHoweverManyTheyAre) {
   edited.WriteBack();
   const absl::Status status = ModelFile::Open(scratch.path()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+// What is made of a tensor in memory is made when its shape is known to be the model's: a file with a
+// hole says to hold what no memory does.
+TEST(HfModel, WhatAFileSaysToHoldIsNotReadBeforeItFits) {
+  constexpr uint64_t kElements = 50'000'000'000;  // of two bytes
+  const auto refusal = [](const std::string& model, const std::string& name,
+                          std::vector<uint64_t> shape) {
+    const ScratchDir scratch;
+    fs::copy(TestFile(model), scratch.path(), fs::copy_options::recursive);
+    EditedTensors edited(scratch.path());
+    edited.Remove(name);
+    edited.Add({name, "BF16", std::move(shape), {}, 2 * kElements});
+    edited.WriteBack();
+    return std::string(Message(ModelFile::Open(scratch.path()).status()));
+  };
+  const std::string experts = "model.layers.1.mlp.experts.";
+  const std::string packed = "logits/gpt_oss_packed", saved = "logits/gpt_oss_saved";
+  EXPECT_THAT(refusal(packed, experts + "down_proj_bias", {5, kElements / 5}),
+              HasSubstr("(blk.1.ffn_down_exps.bias) is [10000000000, 5], expected [32, 5]"));
+  EXPECT_THAT(refusal(packed, experts + "gate_up_proj_bias", {5, kElements / 5}),
+              HasSubstr("(blk.1.ffn_gate_exps.bias) is [5000000000, 5], expected [64, 5]"));
+  EXPECT_THAT(refusal("logits/gemma", "model.norm.weight", {kElements}),
+              HasSubstr("(output_norm.weight) is [50000000000], expected [32]"));
+  EXPECT_THAT(refusal(saved, experts + "gate_up_proj", {kElements / 2, 2, 1}),
+              HasSubstr("is [25000000000, 2, 1], but the model has 5 experts"));
+  EXPECT_THAT(refusal("models/qwen3_moe", experts + "gate_up_proj", {kElements / 2, 2, 1}),
+              HasSubstr("is [25000000000, 2, 1], but the model has"));
 }
 
 TEST(HfModel, ATensorThatDoesNotFitIsNamed) {

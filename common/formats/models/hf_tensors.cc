@@ -55,6 +55,7 @@ class Mapper {
     }
     MakeRopeFactors();
     OUTRIDER_RETURN_IF_ERROR(Check());
+    OUTRIDER_RETURN_IF_ERROR(MakeFloats());  // all shapes are now the model's
     PutInOrder();
     return std::move(tensors_);
   }
@@ -211,14 +212,21 @@ class Mapper {
     return Add(gguf_name, first, std::move(dims), std::move(source));
   }
 
+  // Each expert is a piece, and of few bytes, or of none, a file may say to have any number.
+  absl::Status CheckExpertCount(const SafetensorsTensor& tensor) const {
+    if (tensor.shape[0] == model_.experts.count && tensor.shape[0] > 0) return absl::OkStatus();
+    return InvalidArgument(name_, ": tensor ", tensor.name, " is ", FormatDims(tensor.shape),
+                           ", but the model has ", model_.experts.count, " experts");
+  }
+
   // Each expert's matrix is its gate's rows and then as many of its up projection's.
   absl::Status BuildGateAndUp(const std::string& gguf_name, const SafetensorsTensor& tensor) {
     if (tensor.shape.size() != 3) return WrongRank(tensor, 3);
+    OUTRIDER_RETURN_IF_ERROR(CheckExpertCount(tensor));
     const uint64_t experts = tensor.shape[0];
     const uint64_t rows = tensor.shape[1];
     const std::span<const std::byte> bytes = files_.Bytes(tensor);
-    // Of experts without bytes there may be said to be any number.
-    if (bytes.empty() || rows % 2 != 0) return NotByTurns(tensor);
+    if (rows % 2 != 0) return NotByTurns(tensor);
     const uint64_t half = bytes.size() / experts / 2;
     RowSource gate;
     RowSource up;
@@ -253,9 +261,9 @@ class Mapper {
   absl::Status BuildTransposedStack(const std::string& gguf_name, const SafetensorsTensor& tensor,
                                     HfTransform transform) {
     if (tensor.shape.size() != 3) return WrongRank(tensor, 3);
+    OUTRIDER_RETURN_IF_ERROR(CheckExpertCount(tensor));
     const std::span<const std::byte> bytes = files_.Bytes(tensor);
-    // Of no bytes there may be said to be any number; their shape is refused.
-    const uint64_t experts = bytes.empty() ? 0 : tensor.shape[0];
+    const uint64_t experts = tensor.shape[0];
     RowSource source;
     source.order = RowSource::Order::kTransposed;
     for (uint64_t expert = 0; expert < experts; ++expert) {
@@ -295,20 +303,14 @@ class Mapper {
   absl::Status BuildFloats(const std::string& gguf_name, const SafetensorsTensor& tensor,
                            HfTransform transform) {
     if (tensor.shape.size() != 2) return WrongRank(tensor, 2);
-    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> values, ReadFloats(tensor));
     if (transform == HfTransform::kFloats) {
-      AddMade(gguf_name, tensor.name, {tensor.shape[1], tensor.shape[0]}, values);
+      AddFloats(gguf_name, {tensor.shape[1], tensor.shape[0]}, {.from = &tensor});
       return absl::OkStatus();
     }
     if (tensor.shape[1] % 2 != 0) return NotByTurns(tensor);
-    std::vector<float> gate, up;
-    for (size_t i = 0; i < values.size(); i += 2) {
-      gate.push_back(values[i]);
-      up.push_back(values[i + 1]);
-    }
     const std::vector<uint64_t> dims = {tensor.shape[1] / 2, tensor.shape[0]};
-    AddMade(PartOfFused(gguf_name, "gate"), tensor.name, dims, gate);
-    AddMade(PartOfFused(gguf_name, "up"), tensor.name, dims, up);
+    AddFloats(PartOfFused(gguf_name, "gate"), dims, {.from = &tensor, .step = 2});
+    AddFloats(PartOfFused(gguf_name, "up"), dims, {.from = &tensor, .first = 1, .step = 2});
     return absl::OkStatus();
   }
 
@@ -343,9 +345,43 @@ class Mapper {
   // One added to each element, as a float: so GGUF has them.
   absl::Status BuildPlusOne(const std::string& gguf_name, const SafetensorsTensor& tensor) {
     if (tensor.shape.size() != 1) return WrongRank(tensor, 1);
-    OUTRIDER_ASSIGN_OR_RETURN(std::vector<float> values, ReadFloats(tensor));
-    for (float& value : values) value += 1.0f;
-    AddMade(gguf_name, tensor.name, {values.size()}, values);
+    AddFloats(gguf_name, {tensor.shape[0]}, {.from = &tensor, .more = 1.0f});
+    return absl::OkStatus();
+  }
+
+  // How floats are made of those a tensor holds: first, first + step, ..., each with so much added.
+  struct Floats {
+    const SafetensorsTensor* from;
+    uint64_t first = 0;
+    uint64_t step = 1;
+    float more = 0.0f;
+    size_t index = 0;  // of what is made, in tensors_
+  };
+
+  // To be made when their shape is known to be the model's: a file may say to have any number.
+  void AddFloats(std::string gguf_name, std::vector<uint64_t> dims, Floats floats) {
+    floats.index = tensors_.size();
+    floats_.push_back(floats);
+    StoredTensor stored;
+    stored.stored_name = floats.from->name;
+    stored.tensor.name = std::move(gguf_name);
+    stored.tensor.type = TensorType::kF32;
+    stored.tensor.dims = std::move(dims);
+    tensors_.push_back(std::move(stored));
+  }
+
+  absl::Status MakeFloats() {
+    for (const Floats& floats : floats_) {
+      OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> all, ReadFloats(*floats.from));
+      std::vector<float> values;
+      for (size_t i = floats.first; i < all.size(); i += floats.step) {
+        values.push_back(all[i]);
+      }
+      if (floats.more != 0) {  // a zero added would cost the sign of another
+        for (float& value : values) value += floats.more;
+      }
+      Keep(values, tensors_[floats.index]);
+    }
     return absl::OkStatus();
   }
 
@@ -379,15 +415,19 @@ class Mapper {
   void AddMade(std::string gguf_name, std::string stored_name, std::vector<uint64_t> dims,
                std::span<const float> values) {
     StoredTensor stored;
-    stored.made.resize(values.size_bytes());
-    std::memcpy(stored.made.data(), values.data(), stored.made.size());
-    stored.source.pieces = {stored.made};
     stored.stored_name = std::move(stored_name);
     stored.tensor.name = std::move(gguf_name);
     stored.tensor.type = TensorType::kF32;
     stored.tensor.dims = std::move(dims);
-    stored.tensor.bytes = stored.made.size();
+    Keep(values, stored);
     tensors_.push_back(std::move(stored));
+  }
+
+  static void Keep(std::span<const float> values, StoredTensor& stored) {
+    stored.made.resize(values.size_bytes());
+    std::memcpy(stored.made.data(), values.data(), stored.made.size());
+    stored.source.pieces = {stored.made};
+    stored.tensor.bytes = stored.made.size();
   }
 
   absl::Status Check() const {
@@ -428,6 +468,7 @@ class Mapper {
   absl::btree_map<std::string, const SafetensorsTensor*> copies_;
   absl::btree_map<std::string, const SafetensorsTensor*> scales_;  // by the tensor they are of
   std::vector<StoredTensor> tensors_;
+  std::vector<Floats> floats_;  // for those of them that are yet to be made
 };
 
 }  // namespace
