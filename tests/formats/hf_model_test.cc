@@ -204,7 +204,20 @@ TEST(HfModel, PackedExpertsThatDoNotFitAreNamed) {
               }),
               HasSubstr("are both blk.1.ffn_gate_exps.weight"));
   EXPECT_THAT(refusal([&](EditedTensors& t) { t.Remove(experts + "gate_up_proj_blocks"); }),
-              HasSubstr("has no tensor"));
+              HasSubstr(experts + "gate_up_proj_scales but none of its blocks"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) {
+                EditedTensors::Tensor again = t.at(experts + "down_proj_scales");
+                again.name = again.name.substr(std::string("model.").size());
+                t.Add(again);
+              }),
+              HasSubstr(experts + "down_proj_scales and layers.1.mlp.experts.down_proj_scales are "
+                                  "both scales of blk.1.ffn_down_exps.weight"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) {
+                EditedTensors::Tensor& floats = t.at(experts + "down_proj_blocks");
+                floats = {experts + "down_proj", "F32", {1}, std::vector<std::byte>(4)};
+              }),
+              HasSubstr(experts + "down_proj_scales is scales of MXFP4's blocks, but " + experts +
+                        "down_proj is F32"));
 }
 
 // Of nothing a file can hold any number.

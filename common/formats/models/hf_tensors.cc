@@ -31,6 +31,10 @@ std::optional<TensorType> TypeFromDtype(std::string_view dtype) {
   return std::nullopt;
 }
 
+bool IsOfBlocks(HfTransform transform) {
+  return transform == HfTransform::kTurnsBlocks || transform == HfTransform::kStackBlocks;
+}
+
 // The stored tensors that make one GGUF tensor (two for kGateAndUp).
 struct Group {
   HfTransform transform;
@@ -48,6 +52,7 @@ class Mapper {
     for (const SafetensorsTensor& tensor : files_.tensors()) {
       OUTRIDER_RETURN_IF_ERROR(Sort(tensor));
     }
+    OUTRIDER_RETURN_IF_ERROR(CheckScales());
     StandInCopies();
     OUTRIDER_RETURN_IF_ERROR(SettleOutput());
     for (const auto& [gguf_name, group] : groups_) {
@@ -74,11 +79,12 @@ class Mapper {
       return absl::OkStatus();
     }
     if (target->transform == HfTransform::kScales) {
-      scales_.emplace(std::move(target->name), &tensor);
-      return absl::OkStatus();
+      const auto [scales, is_new] = scales_.try_emplace(target->name, &tensor);
+      if (is_new) return absl::OkStatus();
+      return InvalidArgument(name_, ": tensors ", scales->second->name, " and ", tensor.name,
+                             " are both scales of ", target->name);
     }
-    const bool is_blocks = target->transform == HfTransform::kTurnsBlocks ||
-                           target->transform == HfTransform::kStackBlocks;
+    const bool is_blocks = IsOfBlocks(target->transform);
     if (is_blocks ? tensor.dtype != "U8" : !TypeFromDtype(tensor.dtype)) {
       return Unimplemented(
           name_, ": tensor ", tensor.name, " is of type ", tensor.dtype,
@@ -89,6 +95,21 @@ class Mapper {
     if (!is_only || group->second.transform != target->transform) {
       return InvalidArgument(name_, ": tensors ", group->second.first().name, " and ", tensor.name,
                              " are both ", target->name);
+    }
+    return absl::OkStatus();
+  }
+
+  // Scales are of blocks, and of nothing else.
+  absl::Status CheckScales() const {
+    for (const auto& [gguf_name, scales] : scales_) {
+      const auto group = groups_.find(gguf_name);
+      if (group == groups_.end()) {
+        return NotFound(name_, ": has tensor ", scales->name, " but none of its blocks");
+      }
+      if (IsOfBlocks(group->second.transform)) continue;
+      const SafetensorsTensor& first = group->second.first();
+      return InvalidArgument(name_, ": tensor ", scales->name, " is scales of MXFP4's blocks, but ",
+                             first.name, " is ", first.dtype);
     }
     return absl::OkStatus();
   }
