@@ -216,8 +216,39 @@ TEST(HfModel, PackedExpertsThatDoNotFitAreNamed) {
                 EditedTensors::Tensor& floats = t.at(experts + "down_proj_blocks");
                 floats = {experts + "down_proj", "F32", {1}, std::vector<std::byte>(4)};
               }),
-              HasSubstr(experts + "down_proj_scales is scales of MXFP4's blocks, but " + experts +
-                        "down_proj is F32"));
+              HasSubstr(experts + "down_proj_scales holds scales of MXFP4's blocks, but " +
+                        experts + "down_proj is F32"));
+}
+
+// As files of the family call them, packed and not.
+TEST(HfModel, AMissingExpertOfGptOssIsNamed) {
+  const auto refusal = [](const std::string& model, const std::vector<std::string>& missing) {
+    const ScratchDir scratch;
+    fs::copy(TestFile("logits/" + model), scratch.path(), fs::copy_options::recursive);
+    EditedTensors edited(scratch.path());
+    for (const std::string& name : missing) edited.Remove(name);
+    edited.WriteBack();
+    return std::string(Message(ModelFile::Open(scratch.path()).status()));
+  };
+  const std::string block = "model.layers.1.", experts = block + "mlp.experts.";
+  const auto blocks = [&](const std::string& name) {
+    return std::vector<std::string>{experts + name + "_blocks", experts + name + "_scales"};
+  };
+  const std::string none = "has no tensor ";
+  EXPECT_THAT(refusal("gpt_oss_packed", blocks("gate_up_proj")),
+              HasSubstr(none + experts + "gate_up_proj_blocks (blk.1.ffn_gate_exps.weight)"));
+  EXPECT_THAT(refusal("gpt_oss_packed", blocks("down_proj")),
+              HasSubstr(none + experts + "down_proj_blocks (blk.1.ffn_down_exps.weight)"));
+  EXPECT_THAT(refusal("gpt_oss_saved", {experts + "gate_up_proj"}),
+              HasSubstr(none + experts + "gate_up_proj (blk.1.ffn_gate_exps.weight)"));
+  EXPECT_THAT(refusal("gpt_oss_saved", {experts + "down_proj"}),
+              HasSubstr(none + experts + "down_proj (blk.1.ffn_down_exps.weight)"));
+  EXPECT_THAT(refusal("gpt_oss_saved", {experts + "gate_up_proj_bias"}),
+              HasSubstr(none + experts + "gate_up_proj_bias (blk.1.ffn_gate_exps.bias)"));
+  EXPECT_THAT(refusal("gpt_oss_saved", {block + "self_attn.sinks"}),
+              HasSubstr(none + block + "self_attn.sinks (blk.1.attn_sinks.weight)"));
+  EXPECT_THAT(refusal("gpt_oss_saved", {block + "mlp.router.bias"}),
+              HasSubstr(none + block + "mlp.router.bias (blk.1.ffn_gate_inp.bias)"));
 }
 
 // Of nothing a file can hold any number.

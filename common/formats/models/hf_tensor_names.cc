@@ -285,6 +285,35 @@ bool IsWhole(const Rule& rule) {
   return rule.hf.ends_with('!');
 }
 
+// Of a rule for whole names: what it makes, which is a weight where nothing else is said.
+std::string WholeName(std::string name) {
+  if (SplitSuffix(name).second.empty()) name += ".weight";
+  return name;
+}
+
+// "blk.0.ffn_up_exps.weight" -> "blk.0.ffn_gate_up_exps.weight"
+std::string FusedName(std::string name) {
+  for (const std::string_view part : {"ffn_gate_exps", "ffn_up_exps"}) {
+    const size_t at = name.find(part);
+    if (at != std::string::npos) return name.replace(at, part.size(), "ffn_gate_up_exps");
+  }
+  return name;
+}
+
+// Whether files that are packed, or not, have the tensors of a rule.
+bool IsThere(const Rule& rule, bool packed) {
+  switch (rule.transform) {
+    case kTurnsBlocks:
+    case kStackBlocks:
+      return packed;
+    case kTurnsTransposed:
+    case kStackTransposed:
+      return !packed;
+    default:
+      return true;
+  }
+}
+
 std::string_view WithoutMark(std::string_view pattern) {
   return pattern.ends_with('!') ? pattern.substr(0, pattern.size() - 1) : pattern;
 }
@@ -319,15 +348,23 @@ std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view
     if (!numbers) return std::nullopt;
     if (rule.transform == kIgnored) return HfTarget{"", kIgnored, 0};
     std::string name = Fill(rule.gguf, *numbers);
-    if (!whole) name += suffix;
-    if (whole && SplitSuffix(name).second.empty()) name += ".weight";
+    name = whole ? WholeName(std::move(name)) : Concat(name, suffix);
     return HfTarget{std::move(name), TransformFor(rule, architecture, suffix), numbers->expert};
   };
   return FirstOf(FamilyOf(architecture), target_of);
 }
 
-std::string UsualHfName(Architecture architecture, std::string_view gguf_name) {
+std::string UsualHfName(Architecture architecture, std::string_view gguf_name, bool packed) {
   const Family family = FamilyOf(architecture);
+  // What all families share has whole names too, but not usually.
+  for (const Rule& rule : family.own) {
+    if (!IsWhole(rule) || !IsThere(rule, packed)) continue;
+    const std::string pattern = WholeName(std::string(rule.gguf));
+    for (const std::string& name : {std::string(gguf_name), FusedName(std::string(gguf_name))}) {
+      const std::optional<Numbers> numbers = Match(pattern, name);
+      if (numbers) return Concat(family.prefix, Fill(WithoutMark(rule.hf), *numbers));
+    }
+  }
   const auto [stem, suffix] = SplitSuffix(gguf_name);
   const auto name_by = [&, stem = stem,
                         suffix = suffix](const Rule& rule) -> std::optional<std::string> {

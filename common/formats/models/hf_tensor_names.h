@@ -44,8 +44,8 @@ struct HfTarget {
 // Empty for a name no table knows.
 std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view hf_name);
 
-// The name a Hugging Face checkpoint usually has for a GGUF tensor; `gguf_name` itself when there
-// is none.
-std::string UsualHfName(Architecture architecture, std::string_view gguf_name);
+// The name a Hugging Face checkpoint usually has for a GGUF tensor, or for what holds it together
+// with another; `gguf_name` itself when there is none. `packed`: its experts are MXFP4's blocks.
+std::string UsualHfName(Architecture architecture, std::string_view gguf_name, bool packed);
 
 }  // namespace outrider

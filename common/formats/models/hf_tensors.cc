@@ -108,8 +108,9 @@ class Mapper {
       }
       if (IsOfBlocks(group->second.transform)) continue;
       const SafetensorsTensor& first = group->second.first();
-      return InvalidArgument(name_, ": tensor ", scales->name, " is scales of MXFP4's blocks, but ",
-                             first.name, " is ", first.dtype);
+      return InvalidArgument(name_, ": tensor ", scales->name,
+                             " holds scales of MXFP4's blocks, but ", first.name, " is ",
+                             first.dtype);
     }
     return absl::OkStatus();
   }
@@ -464,7 +465,7 @@ class Mapper {
       found.push_back({stored.tensor.name, stored.tensor.dims, stored.stored_name});
     }
     return CheckTensors(model_, found, name_, [this](std::string_view gguf_name) {
-      return UsualHfName(model_.architecture, gguf_name);
+      return UsualHfName(model_.architecture, gguf_name, /*packed=*/!scales_.empty());
     });
   }
 
