@@ -153,6 +153,34 @@ TEST(HfModel, PackedExpertsAreThoseThatWerePacked) {
   EXPECT_EQ(in_mxfp4, 2 * 3);  // blocks; gate, up and down
 }
 
+TEST(HfModel, ALostByteOfScalesIsToldFromOneOfTheirBlocks) {
+  const ScratchDir scratch;
+  fs::copy(TestFile("logits/gpt_oss_packed"), scratch.path(), fs::copy_options::recursive);
+  const std::string experts = "model.layers.1.mlp.experts.";
+  constexpr uint64_t kApart = 128 << 10;  // some pages, of any size
+  for (const std::string name : {"down_proj_scales", "down_proj_blocks"}) {
+    EditedTensors edited(scratch.path());
+    const EditedTensors::Tensor last = edited.at(experts + name);
+    edited.Remove(last.name);
+    edited.Remove("rotary_emb.inv_freq");
+    edited.Add({"rotary_emb.inv_freq", "U8", {kApart}, std::vector<std::byte>(kApart)});
+    edited.Add(last);
+    edited.WriteBack();
+    const std::unique_ptr<ModelFile> model = OpenOrNull(scratch.path());
+    ASSERT_NE(model, nullptr);
+    const std::string file = scratch.File("model.safetensors");
+    const uint64_t whole = fs::file_size(file);
+    const ModelTensor& tensor = *model->Find("blk.1.ffn_down_exps.weight");
+    std::vector<std::byte> bytes(tensor.bytes);
+    fs::resize_file(file, whole - last.bytes.size() - kApart / 2);
+    const absl::Status status = model->ReadRows(tensor, 0, tensor.row_count(), bytes);
+    EXPECT_THAT(std::string(Message(status)),
+                HasSubstr(name.ends_with("scales") ? "cannot be read at byte 0 of its scales"
+                                                   : "cannot be read at byte 0 of it:"));
+    fs::resize_file(file, whole);
+  }
+}
+
 // A row at a time, as whoever loads an expert wants them.
 TEST(HfModel, RowsOfPackedExpertsAreThoseOfAllTogether) {
   for (const char* directory : {"logits/gpt_oss_packed", "logits/gpt_oss_saved"}) {

@@ -55,7 +55,7 @@ class StoredModel : public ModelFile {
       return InvalidArgument(path(), ": ", count, " rows of tensor ", tensor.name, " are ", bytes,
                              " bytes, not ", out.size());
     }
-    const std::optional<uint64_t> lost = CopyRows(stored, first, count, out);
+    const std::optional<LostByte> lost = CopyRows(stored, first, count, out);
     return lost ? Lost(stored, *lost) : absl::OkStatus();
   }
 
@@ -68,11 +68,12 @@ class StoredModel : public ModelFile {
   virtual const std::string& path() const = 0;
 
  private:
-  absl::Status Lost(const StoredTensor& stored, uint64_t byte) const {
+  absl::Status Lost(const StoredTensor& stored, LostByte byte) const {
     const std::optional<ModelTensor::Place>& place = stored.tensor.place;
     const std::string& file = place ? file_path(place->file) : path();
     const std::string where =
-        place ? Concat("offset ", place->offset + byte) : Concat("byte ", byte, " of it");
+        place ? Concat("offset ", place->offset + byte.index)
+              : Concat("byte ", byte.index, byte.of_scales ? " of its scales" : " of it");
     return DataLoss(file, ": tensor ", stored.tensor.name, " cannot be read at ", where,
                     ": the file has become shorter, or its disk fails");
   }

@@ -106,22 +106,27 @@ void Copy(const StoredTensor& stored, uint64_t first, uint64_t count, std::span<
   }
 }
 
+// Which byte of `bytes` a fault at `lost` is; none: it is elsewhere. It may be said to be at the
+// beginning of its page.
+std::optional<uint64_t> IndexIn(std::span<const std::byte> bytes, const std::byte* lost) {
+  constexpr uint64_t kPageBytes = 4096;
+  if (lost + kPageBytes <= bytes.data() || lost >= bytes.data() + bytes.size()) return std::nullopt;
+  return static_cast<uint64_t>(std::max(lost, bytes.data()) - bytes.data());
+}
+
 }  // namespace
 
-std::optional<uint64_t> CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
+std::optional<LostByte> CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
                                  std::span<std::byte> out) {
   const auto lost = ReadMapped([&] { Copy(stored, first, count, out); });
   if (!lost) return std::nullopt;
   uint64_t before = 0;
   for (const std::span<const std::byte> piece : stored.source.pieces) {
-    // The fault may be said to be at the beginning of its page.
-    constexpr uint64_t kPageBytes = 4096;
-    if (*lost + kPageBytes > piece.data() && *lost < piece.data() + piece.size()) {
-      return before + static_cast<uint64_t>(std::max(*lost, piece.data()) - piece.data());
-    }
+    if (const auto index = IndexIn(piece, *lost)) return LostByte{.index = before + *index};
     before += piece.size();
   }
-  return 0;
+  const std::optional<uint64_t> index = IndexIn(stored.source.scales, *lost);
+  return LostByte{.index = index.value_or(0), .of_scales = index.has_value()};
 }
 
 void ForgetRows(const StoredTensor& stored, uint64_t first, uint64_t count) {

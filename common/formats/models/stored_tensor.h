@@ -52,10 +52,15 @@ struct StoredTensor {
   StoredTensor& operator=(StoredTensor&&) = default;
 };
 
+// A byte that could not be had, since the file has become shorter or its disk fails.
+struct LostByte {
+  uint64_t index = 0;      // as the file stores the tensor, or the scales
+  bool of_scales = false;  // that lie apart
+};
+
 // Rows [first, first + count) into `out` of exactly their size. The pieces together hold the
-// tensor's bytes; no memory is taken. Returns which byte of the tensor, as the file stores it, could
-// not be had, since the file has become shorter or its disk fails; none: all could.
-std::optional<uint64_t> CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
+// tensor's bytes; no memory is taken. None: all bytes could be had.
+std::optional<LostByte> CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
                                  std::span<std::byte> out);
 
 // Lets go of the pages these rows were read from (MappedFile::Forget). Where rows are gathered from
