@@ -2,10 +2,12 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "CLI/CLI.hpp"
 #include "client/cli/command.h"
 #include "client/cli/model_summary.h"
+#include "common/base/progress_bar.h"
 #include "common/base/status.h"
 #include "common/formats/models/exits_file.h"
 #include "nlohmann/json.hpp"
@@ -37,7 +39,13 @@ absl::Status Inspect(const InspectFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
   OUTRIDER_ASSIGN_OR_RETURN(ModelSummary summary, Summarize(*model, flags.model));
   if (flags.weights) {
-    OUTRIDER_ASSIGN_OR_RETURN(summary.unsound, FindUnsoundTensors(*model, flags.model));
+    ProgressBar bar("reading", summary.memory.weight_bytes);
+    OUTRIDER_ASSIGN_OR_RETURN(
+        summary.unsound,
+        FindUnsoundTensors(*model, flags.model, [&bar](uint64_t done, std::string_view tensor) {
+          bar.AdvanceTo(done, tensor);
+        }));
+    bar.Finish();
   }
   Print(flags.json ? Dump(ToJson(summary)) : ToTable(summary));
   return absl::OkStatus();

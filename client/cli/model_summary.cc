@@ -130,12 +130,18 @@ absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string
 }
 
 absl::StatusOr<std::vector<UnsoundTensor>> FindUnsoundTensors(const ModelFile& model,
-                                                              const std::string& path) {
+                                                              const std::string& path,
+                                                              const TensorsRead& on_read) {
   std::vector<UnsoundTensor> tensors;
+  uint64_t before = 0;
   for (const ModelTensor& tensor : model.tensors()) {
+    uint64_t done = before;
     OUTRIDER_ASSIGN_OR_RETURN(const std::optional<UnsoundWeight> found,
-                              FindUnsound(model, tensor, path));
+                              FindUnsound(model, tensor, path, [&](uint64_t bytes) {
+                                on_read(done += bytes, tensor.name);
+                              }));
     if (found) tensors.push_back({tensor.name, *found});
+    before += tensor.bytes;
   }
   return tensors;
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -74,9 +76,13 @@ struct ModelSummary {
 // A tokenizer that cannot be read is an error; a model without one is not.
 absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string& path);
 
+// So many bytes of all tensors are done with; the last of them was of `tensor`.
+using TensorsRead = std::function<void(uint64_t done, std::string_view tensor)>;
+
 // Reads all of the model.
 absl::StatusOr<std::vector<UnsoundTensor>> FindUnsoundTensors(const ModelFile& model,
-                                                              const std::string& path);
+                                                              const std::string& path,
+                                                              const TensorsRead& on_read);
 
 std::string ToTable(const ModelSummary& summary);
 nlohmann::ordered_json ToJson(const ModelSummary& summary);

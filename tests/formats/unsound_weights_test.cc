@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/check.h"
+#include "common/formats/containers/safetensors.h"
 #include "common/formats/models/convert.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -56,6 +59,38 @@ class UnsoundWeights : public testing::Test {
 
 TEST_F(UnsoundWeights, OfASoundModelAreNone) {
   EXPECT_EQ(Unsound(*OpenOrNull(path_)), "");
+}
+
+TEST_F(UnsoundWeights, AllOfATensorIsReadAndTold) {
+  for (const std::string& path : {path_, TestFile("logits/gpt_oss_saved")}) {
+    const auto model = OpenOrNull(path);
+    for (const ModelTensor& tensor : model->tensors()) {
+      uint64_t told = 0;
+      const auto found = FindUnsound(*model, tensor, path, [&](uint64_t bytes) { told += bytes; });
+      EXPECT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(told, tensor.bytes) << tensor.name;
+    }
+  }
+}
+
+// Of gpt-oss as transformers saves it: [experts, inputs, outputs], and a row is an output's.
+TEST_F(UnsoundWeights, OfExpertsWithRowsAndColumnsExchangedAreNamed) {
+  const std::string copy = dir_.File("gpt_oss");
+  std::filesystem::copy(TestFile("logits/gpt_oss_saved"), copy);
+  const std::string file = copy + "/model.safetensors";
+  constexpr char kDown[] = "model.layers.1.mlp.experts.down_proj";
+  std::string bytes = ReadFile(file);
+  {
+    const auto tensors = SafetensorsSet::Open(copy);
+    ASSERT_TRUE(tensors.ok()) << tensors.status();
+    const SafetensorsTensor& down = *tensors->Find(kDown);
+    ASSERT_EQ(down.shape, (std::vector<uint64_t>{5, 64, 32}));
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    std::memcpy(bytes.data() + down.offset + 4 * ((3 * 64 + 9) * 32 + 7), &nan, sizeof(nan));
+  }
+  dir_.Write("gpt_oss/model.safetensors", bytes);
+  EXPECT_EQ(Unsound(*OpenOrNull(copy)),
+            "blk.1.ffn_down_exps.weight " + std::to_string(3 * 32 + 7) + " 9 nan\n");
 }
 
 TEST_F(UnsoundWeights, AreNamedByTensorRowAndElement) {

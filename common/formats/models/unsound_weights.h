@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -24,10 +25,14 @@ struct UnsoundWeight {
   float value;  // NaN, or an infinity
 };
 
-// The tensor's first one. Reads all of it, once, and lets go of what it has read. Errors are those
-// of ModelFile::ReadRows and, behind `path`, of Dequantize.
+// So many bytes more have been read.
+using WeightsRead = std::function<void(uint64_t bytes)>;
+
+// The tensor's first one. Reads it once, up to there, and lets go of what it has read; takes at most
+// 64 MiB, or a row. Errors are those of ModelFile::ReadRows and, behind `path`, of Dequantize.
 absl::StatusOr<std::optional<UnsoundWeight>> FindUnsound(const ModelFile& model,
                                                          const ModelTensor& tensor,
-                                                         const std::string& path);
+                                                         const std::string& path,
+                                                         const WeightsRead& on_read = nullptr);
 
 }  // namespace outrider
