@@ -33,6 +33,10 @@ void Print(const std::string& text) {
 absl::Status Inspect(const InspectFlags& flags) {
   // Exits are no model, but lie beside models under names like theirs.
   if (const auto exits = ReadExits(flags.model); exits.ok()) {
+    if (flags.weights) {
+      return InvalidArgument(flags.model,
+                             ": holds exits of a model; --weights reads those of a model itself");
+    }
     Print(flags.json ? Dump(ToJson(*exits, flags.model)) : ToTable(*exits, flags.model));
     return absl::OkStatus();
   }

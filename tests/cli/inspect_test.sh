@@ -40,6 +40,7 @@ contains "$(outrider inspect folder/target.gguf)" 'drafts          draft.gguf'
 contains "$(outrider inspect folder/target.gguf)" 'exits           target.exits.gguf'
 contains "$(outrider inspect folder/target.exits.gguf)" 'of the model    stories260k'
 outrider inspect folder/target.exits.gguf --json | python3 -c 'import json, sys; assert json.load(sys.stdin)["target"]["layer_count"] == 5'
+fails 1 'target.exits.gguf: holds exits of a model' outrider inspect folder/target.exits.gguf --weights
 
 # What files say of themselves cannot steer a terminal.
 python3 - <<'PYTHON'
