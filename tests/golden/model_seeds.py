@@ -65,6 +65,27 @@ def write_gguf(path, architecture, tokenizer, kind):
     path.with_suffix(".tmp").unlink()
 
 
+EXPERTS = 2
+GPT_OSS = {"head_dim": WIDTH // HEADS, "num_local_experts": EXPERTS, "num_experts_per_tok": 1, "sliding_window": 8,
+           "quantization_config": {"quant_method": "mxfp4"},
+           "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 32, "truncate": False}}
+
+
+def with_packed_experts(tensors):
+    """gpt-oss as it is published, of the tensors of a Llama."""
+    layer = "model.layers.0."
+    tensors = {name: values for name, values in tensors.items() if ".mlp." not in name}
+    for part, rows, columns in (("gate_up_proj", 2 * FEED_FORWARD, WIDTH), ("down_proj", WIDTH, FEED_FORWARD)):
+        blocks = gguf.quants.quantize(numbers((EXPERTS * rows, columns)), gguf.GGMLQuantizationType.MXFP4).reshape(EXPERTS, rows, -1, 17)
+        tensors[f"{layer}mlp.experts.{part}_blocks"] = blocks[..., 1:].copy()
+        tensors[f"{layer}mlp.experts.{part}_scales"] = blocks[..., 0].copy()
+        tensors[f"{layer}mlp.experts.{part}_bias"] = numbers((EXPERTS, rows)).astype(np.float16)
+    tensors[layer + "mlp.router.weight"] = numbers((EXPERTS, WIDTH)).astype(np.float16)
+    tensors[layer + "mlp.router.bias"] = numbers(EXPERTS).astype(np.float16)
+    tensors[layer + "self_attn.sinks"] = numbers(HEADS).astype(np.float16)
+    return tensors
+
+
 def write_directory(path, model_type):
     config = {"model_type": model_type, "architectures": ["X"], "hidden_size": WIDTH, "intermediate_size": FEED_FORWARD,
               "num_hidden_layers": 1, "num_attention_heads": HEADS, "num_key_value_heads": HEADS, "vocab_size": TOKENS,
@@ -76,9 +97,12 @@ def write_directory(path, model_type):
                  "added_tokens": [{"id": 19, "content": "<s>", "special": True}]}
     tensors = {HF[name] + ".weight": np.ones(WIDTH, np.float16) for name in NORMS}
     tensors |= {HF[name] + ".weight": numbers(shape).astype(np.float16) for name, shape in SIZES.items()}
+    if model_type == "gpt_oss":
+        config |= GPT_OSS
+        tensors = with_packed_experts(tensors)
     header, data = {}, b""
     for name, values in tensors.items():
-        header[name] = {"dtype": "F16", "shape": list(values.shape), "data_offsets": [len(data), len(data) + values.nbytes]}
+        header[name] = {"dtype": "U8" if values.dtype == np.uint8 else "F16", "shape": list(values.shape), "data_offsets": [len(data), len(data) + values.nbytes]}
         data += values.tobytes()
     texts = [json.dumps(part).encode() for part in (config, tokenizer, header)]
     lengths = struct.pack("<HH", len(texts[0]), len(texts[1]))
@@ -92,6 +116,7 @@ def main():
     write_gguf(out / "llama_q8_0", "llama", "llama", kinds.Q8_0)
     write_gguf(out / "qwen2_q4_0", "qwen2", "gpt2", kinds.Q4_0)
     write_directory(out / "llama_directory", "llama")
+    write_directory(out / "gpt_oss_directory", "gpt_oss")
 
 
 if __name__ == "__main__":
