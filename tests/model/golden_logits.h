@@ -119,4 +119,8 @@ inline constexpr GoldenModel kGoldenModels[] = {
     {"exaone4", "logits/exaone4"},              // windows that turn, by llama3 scaling
 };
 
+// gpt-oss as it is published: the experts of gpt_oss_saved in MXFP4, whose products round activations
+// to eight bits.
+inline constexpr GoldenModel kPackedModel = {"gpt_oss_saved", "logits/gpt_oss_packed"};
+
 }  // namespace outrider

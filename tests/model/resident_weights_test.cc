@@ -57,7 +57,9 @@ TEST(ResidentWeights, AreHashedWhateverReadsThem) {
 }
 
 TEST(ResidentWeights, AreHashedAsAPlainReadHashesThem) {
-  for (const GoldenModel& model : kGoldenModels) {
+  std::vector<GoldenModel> models(std::begin(kGoldenModels), std::end(kGoldenModels));
+  models.push_back(kPackedModel);
+  for (const GoldenModel& model : models) {
     SCOPED_TRACE(model.directory);
     const std::string path = TestFile(model.directory);
     EXPECT_EQ(OrDie(HashContent(*OrDie(ModelFile::Open(path)))), HashOf(path));
