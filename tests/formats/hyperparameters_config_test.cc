@@ -141,7 +141,9 @@ TEST(HyperparametersFromConfig, RefusesRopeItWouldComputeDifferently) {
 
 TEST(HyperparametersFromConfig, QwenWindowsCountOnlyWhenSwitchedOn) {
   EXPECT_EQ(Read(kQwen2, R"("sliding_window":128)").sliding_window, std::nullopt);
-  EXPECT_EQ(Read(kQwen2, R"("sliding_window":128,"use_sliding_window":true)").sliding_window, 128u);
+  EXPECT_EQ(Read(kQwen2, R"("sliding_window":128,"use_sliding_window":true,"max_window_layers":0)")
+                .sliding_window,
+            128u);
   EXPECT_EQ(Read(kQwen2, R"("sliding_window":128,"use_sliding_window":true,"max_window_layers":4)")
                 .sliding_window,
             std::nullopt);
@@ -157,6 +159,19 @@ TEST(HyperparametersFromConfig, QwenWindowsCountOnlyWhenSwitchedOn) {
   EXPECT_EQ(
       Refusal(kQwen2, R"("sliding_window":128,"use_sliding_window":true,"layer_types":[1])").code(),
       absl::StatusCode::kInvalidArgument);
+  // Sizes of one model are no defaults.
+  EXPECT_EQ(Refusal(kQwen2, R"("use_sliding_window":true,"max_window_layers":0)"),
+            NotFound(kFile, ": has no sliding_window"));
+  EXPECT_EQ(Refusal(kQwen2, R"("sliding_window":128,"use_sliding_window":true)"),
+            NotFound(kFile, ": has no max_window_layers"));
+  // Those with experts count blocks otherwise, or not at all.
+  constexpr char kUsed[] =
+      R"("sliding_window":128,"use_sliding_window":true,"max_window_layers":4)";
+  EXPECT_EQ(Read(kQwen3Moe, kUsed).sliding_window, 128u);
+  EXPECT_EQ(Refusal(kQwen2, Concat(R"("model_type":"qwen2_moe",)", kUsed)),
+            NotFound(kFile, ": has no layer_types"));
+  // Of these transformers takes no notice.
+  EXPECT_EQ(Refusal(kLlama, kUsed).code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(HyperparametersFromConfig, MistralWindowsCountWheneverGiven) {
@@ -165,7 +180,18 @@ TEST(HyperparametersFromConfig, MistralWindowsCountWheneverGiven) {
       "max_position_embeddings":2048)";
   EXPECT_EQ(Read(kMistral, R"("sliding_window":128)").sliding_window, 128u);
   EXPECT_EQ(Read(kMistral, R"("sliding_window":null)").sliding_window, std::nullopt);
-  EXPECT_EQ(Read(kMistral).architecture, Architecture::kLlama);
+  EXPECT_EQ(Read(kMistral, R"("sliding_window":null)").architecture, Architecture::kLlama);
+  EXPECT_EQ(Read(kMistral, R"("sliding_window":128,"use_sliding_window":false)").sliding_window,
+            128u);
+  EXPECT_EQ(Read(kMixtral).sliding_window, std::nullopt);
+}
+
+TEST(HyperparametersFromConfig, WindowsThatAreAnotherModelsByDefaultMustBeGiven) {
+  for (const char* type : {"mistral", "ministral", "gemma2", "gemma3_text", "cohere2", "exaone4"}) {
+    EXPECT_EQ(Refusal(kQwen2, Concat(R"("head_dim":16,"model_type":")", type, "\"")),
+              NotFound(kFile, ": has no sliding_window"))
+        << type;
+  }
 }
 
 TEST(HyperparametersFromConfig, ReadsMixtral) {
@@ -312,6 +338,7 @@ TEST(HyperparametersFromConfig, ReadsGptOss) {
   EXPECT_TRUE(model.experts.renormalize);
   EXPECT_EQ(model.rope.scaling, RopeScaling::kYarn);
   EXPECT_FALSE(model.rope.yarn_whole_dimensions);
+  EXPECT_EQ(model.rope.base, 150000.0f);  // where it is not given
 
   const auto refusal = [](std::string_view base, std::string_view more) {
     return std::string(Message(Refusal(base, more)));
@@ -323,6 +350,13 @@ TEST(HyperparametersFromConfig, ReadsGptOss) {
   EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, R"(,"hidden_act":"gelu")")),
               HasSubstr("must be silu"));
   EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, ",", kYarn, "}")), HasSubstr("must be false"));
+  // transformers' defaults for these are sizes of the published ones.
+  EXPECT_THAT(refusal(kQwen2, kGptOss), HasSubstr("has no rope_parameters"));
+  EXPECT_THAT(refusal(kQwen2, Concat(kGptOss, R"(,"head_dim":null)")),
+              HasSubstr("has no head_dim"));
+  constexpr char kBare[] = R"("model_type":"gpt_oss","head_dim":32,"num_local_experts":8,
+      "num_experts_per_tok":2)";
+  EXPECT_THAT(refusal(kQwen2, kBare), HasSubstr("has no sliding_window"));
   EXPECT_THAT(refusal(kQwen2, Concat(kYarn, R"(,"truncate":false})")),
               HasSubstr("truncate = false is not supported"));
   EXPECT_THAT(refusal(kQwen2, R"("quantization_config":{"quant_method":"mxfp4"})"),
@@ -398,6 +432,18 @@ TEST(HyperparametersFromConfig, ReadsGemma) {
       "full_attention":{"rope_type":"linear","rope_theta":1000000.0,"factor":8.0},
       "sliding_attention":{"rope_type":"default","rope_theta":10000.0}})")),
             third);
+  // What either leaves out is its own default; equal ones are one.
+  const Hyperparameters bare = Read(kQwen2, Concat(kGemma3, R"(,"rope_parameters":{
+      "full_attention":{"rope_type":"default"},
+      "sliding_attention":{"rope_type":"linear","factor":2.0}})"));
+  EXPECT_EQ(bare.rope.base, 1e6f);
+  ASSERT_TRUE(bare.window_rope);
+  EXPECT_EQ(bare.window_rope->base, 1e4f);
+  EXPECT_EQ(bare.window_rope->factor, 2.0f);
+  EXPECT_FALSE(Read(kQwen2, Concat(kGemma3, R"(,"rope_parameters":{
+      "full_attention":{"rope_type":"default","rope_theta":5e5},
+      "sliding_attention":{"rope_type":"default","rope_theta":5e5}})"))
+                   .window_rope);
   EXPECT_EQ(Refusal(kQwen2, Concat(kGemma3, R"(,"use_bidirectional_attention":true)")).code(),
             absl::StatusCode::kUnimplemented);
 }
@@ -430,6 +476,7 @@ TEST(HyperparametersFromConfig, ReadsPhi3) {
 TEST(HyperparametersFromConfig, ReadsWhereLayersDoNotTurn) {
   EXPECT_EQ(Read(kQwen2, R"("model_type":"smollm3")").unturned_blocks,
             (std::vector<bool>{false, false, false, true}));
+  EXPECT_EQ(Read(kQwen2, R"("model_type":"smollm3")").rope.base, 2e6f);
   EXPECT_EQ(Read(kQwen2, R"("model_type":"smollm3","no_rope_layers":[1,0,1,1])").unturned_blocks,
             (std::vector<bool>{false, true, false, false}));
   const Hyperparameters mixed =

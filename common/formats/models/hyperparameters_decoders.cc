@@ -62,7 +62,8 @@ namespace {
 enum class Windows {
   kNone,    // there are none
   kByFlag,  // all or none, and only with use_sliding_window
-  kByKey,   // all or none
+  kByKey,   // all or none: none without sliding_window
+  kAll,     // all or none, which sliding_window says
   kMixed,   // each by its own
 };
 
@@ -78,16 +79,16 @@ struct DecoderFamily {
 };
 
 constexpr std::array kFamilies = {
-    DecoderFamily{"llama", Architecture::kLlama, 1e-6f, false, Windows::kByFlag},
-    DecoderFamily{"mistral", Architecture::kLlama, 1e-6f, true, Windows::kByKey},
-    DecoderFamily{"ministral", Architecture::kLlama, 1e-6f, true, Windows::kByKey},
+    DecoderFamily{"llama", Architecture::kLlama, 1e-6f, false, Windows::kNone},
+    DecoderFamily{"mistral", Architecture::kLlama, 1e-6f, true, Windows::kAll},
+    DecoderFamily{"ministral", Architecture::kLlama, 1e-6f, true, Windows::kAll},
     DecoderFamily{"mixtral", Architecture::kLlama, 1e-5f, true, Windows::kByKey},
     DecoderFamily{"qwen2", Architecture::kQwen2, 1e-6f, true, Windows::kByFlag},
     DecoderFamily{"qwen2_moe", Architecture::kQwen2Moe, 1e-6f, true, Windows::kByFlag},
     DecoderFamily{"qwen3", Architecture::kQwen3, 1e-6f, true, Windows::kByFlag},
     DecoderFamily{"qwen3_moe", Architecture::kQwen3Moe, 1e-6f, true, Windows::kByFlag},
     DecoderFamily{"olmo2", Architecture::kOlmo2, 1e-5f, false, Windows::kNone},
-    DecoderFamily{"olmoe", Architecture::kOlmoe, 1e-5f, false, Windows::kByFlag},
+    DecoderFamily{"olmoe", Architecture::kOlmoe, 1e-5f, false, Windows::kNone},
     DecoderFamily{"gemma", Architecture::kGemma, 1e-6f, true, Windows::kNone, true},
     DecoderFamily{"gemma2", Architecture::kGemma2, 1e-6f, true, Windows::kMixed, true},
     DecoderFamily{"gemma3_text", Architecture::kGemma3, 1e-6f, true, Windows::kMixed, true},
@@ -233,7 +234,7 @@ absl::Status ReadRopeScaling(const Section& scaling, const RopeSurroundings& aro
 absl::Status ReadRopes(const Section& all, const RopeSurroundings& around, Hyperparameters& model) {
   const Json* const full = all.Find("full_attention");
   if (full == nullptr || !full->is_object()) return ReadRopeScaling(all, around, model.rope);
-  Rope window = model.rope;
+  Rope window = model.window_rope.value_or(model.rope);
   OUTRIDER_RETURN_IF_ERROR(
       ReadRopeScaling(Section(*full, all.file(), all.Name("full_attention.")), around, model.rope));
   if (const Json* const sliding = all.Find("sliding_attention"); sliding != nullptr) {
@@ -243,7 +244,7 @@ absl::Status ReadRopes(const Section& all, const RopeSurroundings& around, Hyper
     OUTRIDER_RETURN_IF_ERROR(ReadRopeScaling(
         Section(*sliding, all.file(), all.Name("sliding_attention.")), around, window));
   }
-  if (model.sliding_window && window != model.rope) model.window_rope = window;
+  if (model.sliding_window) model.window_rope = window;
   return absl::OkStatus();
 }
 
@@ -311,32 +312,44 @@ absl::StatusOr<std::vector<bool>> ReadPattern(const Section& config, const Hyper
   return AllButEvery(WindowStep(model.architecture), model.block_count);
 }
 
-// Older Qwen files give the first block that has the window.
-absl::StatusOr<std::vector<bool>> ReadFirstWithWindow(const Section& config, uint32_t block_count) {
-  std::vector<bool> blocks(block_count, true);
-  if (!config.Has("max_window_layers")) return blocks;
+// Older Qwen files give the first block that has the window. Those with experts do not: of Qwen 2's
+// transformers has given it to one block or another, of Qwen 3's to all.
+absl::StatusOr<std::vector<bool>> ReadFirstWithWindow(const Section& config,
+                                                      const Hyperparameters& model) {
+  std::vector<bool> blocks(model.block_count, true);
+  if (model.architecture == Architecture::kQwen3Moe) return blocks;
+  if (model.architecture == Architecture::kQwen2Moe) return config.Missing("layer_types");
+  if (!config.Has("max_window_layers")) return config.Missing("max_window_layers");
   OUTRIDER_ASSIGN_OR_RETURN(const uint32_t full,
                             config.CountOrZero("max_window_layers", kMaxBlockCount, 0));
-  for (uint32_t block = 0; block < block_count; ++block) blocks[block] = block >= full;
+  for (uint32_t block = 0; block < model.block_count; ++block) blocks[block] = block >= full;
   return blocks;
 }
 
+// Where there is no list of blocks.
+absl::StatusOr<std::vector<bool>> ReadWindowBlocks(const Section& config, Windows windows,
+                                                   const Hyperparameters& model) {
+  if (windows == Windows::kMixed) return ReadPattern(config, model);
+  if (windows == Windows::kByFlag) return ReadFirstWithWindow(config, model);
+  return std::vector<bool>(model.block_count, true);
+}
+
 absl::Status ReadSlidingWindow(const Section& config, Windows windows, Hyperparameters& model) {
-  OUTRIDER_ASSIGN_OR_RETURN(const bool used,
-                            config.FlagOr("use_sliding_window", windows != Windows::kByFlag));
-  if (windows == Windows::kNone) {
-    OUTRIDER_ASSIGN_OR_RETURN(const bool asked, config.FlagOr("use_sliding_window", false));
-    if (asked) return config.Unsupported("use_sliding_window", " is not supported of this family");
-    return absl::OkStatus();
+  if (windows == Windows::kNone || windows == Windows::kByFlag) {
+    OUTRIDER_ASSIGN_OR_RETURN(const bool used, config.FlagOr("use_sliding_window", false));
+    if (!used) return absl::OkStatus();
+    if (windows == Windows::kNone) {
+      return config.Unsupported("use_sliding_window", " is not supported of this family");
+    }
   }
-  if (!used || !config.Has("sliding_window")) return absl::OkStatus();
+  if (config.IsNull("sliding_window")) return absl::OkStatus();
+  if (windows == Windows::kByKey && !config.Has("sliding_window")) return absl::OkStatus();
+  // transformers' default is the size of one model.
   OUTRIDER_ASSIGN_OR_RETURN(model.sliding_window, config.Count("sliding_window", kMaxContext));
   const Json* const types = config.Find("layer_types");
-  absl::StatusOr<std::vector<bool>> blocks =
-      types != nullptr             ? ReadLayerTypes(config, *types, model.block_count)
-      : windows == Windows::kMixed ? ReadPattern(config, model)
-                                   : ReadFirstWithWindow(config, model.block_count);
-  OUTRIDER_ASSIGN_OR_RETURN(model.window_blocks, std::move(blocks));
+  OUTRIDER_ASSIGN_OR_RETURN(model.window_blocks,
+                            types != nullptr ? ReadLayerTypes(config, *types, model.block_count)
+                                             : ReadWindowBlocks(config, windows, model));
   NormalizeWindows(model);
   if (!model.window_blocks.empty() && windows != Windows::kMixed) {
     const auto count = std::ranges::count(model.window_blocks, true);
@@ -460,7 +473,9 @@ absl::Status ReadGptOss(const Section& config, Hyperparameters& model) {
     return config.Unsupported("hidden_act", " of this family must be silu");
   }
   model.activation = Activation::kClampedSilu;
-  return absl::OkStatus();
+  // Without, transformers stretches the context of one model.
+  const bool says_rope = config.Has("rope_parameters") || config.Has("rope_scaling");
+  return says_rope ? absl::OkStatus() : config.Missing("rope_parameters");
 }
 
 absl::Status ReadStableLm(const Section& config, Hyperparameters& model) {
@@ -501,6 +516,14 @@ absl::Status ReadFamily(const Section& config, const DecoderFamily& family,
 
 // --- all of them ---
 
+// transformers' default.
+float CustomaryRopeBase(std::string_view model_type) {
+  if (model_type == "mixtral" || model_type == "gemma3_text") return 1e6f;
+  if (model_type == "smollm3") return 2e6f;
+  if (model_type == "gpt_oss") return 150000.0f;
+  return 10000.0f;
+}
+
 absl::Status ReadHeads(const Section& config, const DecoderFamily& family, Hyperparameters& model) {
   OUTRIDER_ASSIGN_OR_RETURN(const uint32_t heads,
                             config.Count("num_attention_heads", kMaxHeadCount));
@@ -511,7 +534,8 @@ absl::Status ReadHeads(const Section& config, const DecoderFamily& family, Hyper
   FillHeads(model, heads, heads_kv);
   if (config.Has("head_dim")) {
     OUTRIDER_ASSIGN_OR_RETURN(model.key_length, config.Count("head_dim", kMaxHeadLength));
-  } else if (family.architecture == Architecture::kQwen3 || IsGemma(family.architecture)) {
+  } else if (family.architecture == Architecture::kQwen3 ||
+             family.architecture == Architecture::kGptOss || IsGemma(family.architecture)) {
     return config.Missing("head_dim");
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(model.key_length,
@@ -542,7 +566,7 @@ absl::StatusOr<Hyperparameters> ReadDecoderOf(const Section& config, const Decod
   OUTRIDER_ASSIGN_OR_RETURN(model.tied_embeddings,
                             config.FlagOr("tie_word_embeddings", family.tied));
   const std::string_view model_type = family.model_type;
-  if (model_type == "mixtral" || model_type == "gemma3_text") model.rope.base = 1e6f;
+  model.rope.base = CustomaryRopeBase(model_type);
   OUTRIDER_RETURN_IF_ERROR(ReadSlidingWindow(config, family.windows, model));
   OUTRIDER_RETURN_IF_ERROR(ReadRope(config, family, model));
   OUTRIDER_RETURN_IF_ERROR(ReadFamily(config, family, model));
