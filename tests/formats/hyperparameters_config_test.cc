@@ -279,8 +279,9 @@ TEST(HyperparametersFromConfig, SwitchCountsItsSparseBlocksPerSide) {
   EXPECT_EQ(model.experts.used_count, 1u);
   EXPECT_THAT(model.experts.blocks, ElementsAre(false, true, false, true, false, true,     // step 2
                                                 false, true, false, false, true, false));  // step 3
-  EXPECT_EQ(model.output_scale, 1.0f);
   EXPECT_TRUE(model.tied_embeddings);
+  EXPECT_EQ(model.output_scale, 0.125f);  // 64^-0.5
+  EXPECT_EQ(Read(kSwitch, R"("tie_word_embeddings":false)").output_scale, 1.0f);
   EXPECT_FALSE(Read(kSwitch, R"("num_sparse_encoder_layers":0)").has_experts(0));
   EXPECT_TRUE(Read(kSwitch, R"("num_sparse_encoder_layers":6)").has_experts(0));
 }

@@ -120,6 +120,7 @@ absl::StatusOr<Hyperparameters> ReadSwitch(const Section& config) {
   OUTRIDER_RETURN_IF_ERROR(
       ReadSwitchBlocks(config, "num_sparse_decoder_layers", model.decoder_block_count, model));
   OUTRIDER_ASSIGN_OR_RETURN(model.tied_embeddings, config.FlagOr("tie_word_embeddings", true));
+  if (model.tied_embeddings) model.output_scale = TiedT5OutputScale(model.embedding_length);
   return model;
 }
 
