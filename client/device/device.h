@@ -39,13 +39,13 @@
 #include "client/verifier/verifier.h"
 #include "common/base/chrome_trace.h"
 #include "common/base/monotonic_time.h"
-#include "common/engine/engine.h"
+#include "common/engine/projection.h"
 #include "common/kernels/isa.h"
 #include "common/model/weights/resident_weights.h"
 #include "common/speculation/control/controller.h"
 #include "common/speculation/policies/policies.h"
 #include "common/text/tokenizer.h"
-#include "common/verification/machine/pruning_worth.h"
+#include "common/verification/machine/pruning_way.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {

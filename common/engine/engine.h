@@ -59,6 +59,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/monotonic_time.h"
+#include "common/engine/projection.h"
 #include "common/engine/tree_pruning.h"
 #include "common/formats/models/exits_file.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
@@ -77,14 +78,6 @@ namespace outrider {
 
 // Never given twice by one engine.
 enum class SequenceId : uint64_t {};
-
-// Which rows of a walk the head is asked about; what is chosen is the same. Engines on the host's
-// processor have the choice, others ask for all.
-enum class Projection : uint8_t {
-  kAuto,  // whichever is sooner, as measured (projection_choice.h)
-  kAll,   // all of them, at once
-  kPath,  // those on the way down, and likely ones below them
-};
 
 // How much an engine is made for.
 struct EngineOptions {

@@ -22,7 +22,7 @@
 
 #include "common/base/monotonic_time.h"
 #include "common/base/sooner_of_two.h"
-#include "common/engine/engine.h"
+#include "common/engine/projection.h"
 
 namespace outrider {
 

@@ -26,11 +26,9 @@
 #include "common/base/monotonic_time.h"
 #include "common/base/recent_median.h"
 #include "common/engine/engine.h"
+#include "common/verification/machine/pruning_way.h"
 
 namespace outrider {
-
-// What a user asked for.
-enum class PruningWay : uint8_t { kAuto, kOn, kOff };
 
 class PruningWorth {
  public:

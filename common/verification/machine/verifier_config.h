@@ -10,7 +10,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/engine/target.h"
 #include "common/text/tokenizer.h"
-#include "common/verification/machine/pruning_worth.h"
+#include "common/verification/machine/pruning_way.h"
 #include "common/verification/machine/scheduler.h"
 
 namespace outrider {
