@@ -11,9 +11,6 @@
 namespace outrider {
 namespace {
 
-constexpr uint32_t kGone = UINT32_MAX;
-constexpr uint32_t kNever = UINT32_MAX;
-
 // What part each of some ranked tokens has in what an exit makes of them: p of exit_guess.h.
 class Likelihood {
  public:
@@ -113,8 +110,12 @@ void ExitHeads::BeginRun(std::span<const TreeWalk> walks) {
   watched_.clear();
   prunes_ = false;
   for (const TreeWalk& walk : walks) {
-    const Watched watched = {
-        .walk = &walk, .columns = {}, .previous = {}, .guess = {}, .guessed = false};
+    const Watched watched = {.walk = &walk,
+                             .columns = {},
+                             .previous = {},
+                             .guess = {},
+                             .guessed = false,
+                             .weighed = false};
     if (!walk.is_guessed && !watched.is_pruned()) continue;
     watched_.push_back(watched);
     prunes_ |= watched.is_pruned();
@@ -212,11 +213,16 @@ void ExitHeads::FindRows(std::span<const uint32_t> rows) {
 
 void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& view) {
   hidden_.clear();
-  for (const Watched& watched : band) {
+  for (Watched& watched : band) {
     const uint32_t root_row = watched.root_row();
+    const bool is_there = places_[root_row] != kGone;
+    watched.guessed = false;
+    watched.weighed = is_there && watched.is_pruned() && CanBePruned(watched);
+    const bool is_scored =
+        is_there && (watched.weighed || (exits_[exit].on && watched.walk->is_guessed));
     for (uint32_t row = root_row; row < root_row + watched.row_count(); ++row) {
       scored_[row] = kGone;
-      if (places_[root_row] == kGone || places_[row] == kGone) continue;
+      if (!is_scored || places_[row] == kGone) continue;
       scored_[row] = static_cast<uint32_t>(hidden_.size());
       hidden_.push_back(view.hidden(places_[row]).data());
     }
@@ -225,12 +231,11 @@ void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& vie
   const ExitLogits logits = scorer_->Score(exit, hidden_);
   pool_.ParallelRanges(band.size(), [&](size_t begin, size_t end, uint32_t worker) {
     for (size_t i = begin; i < end; ++i) {
-      band[i].guessed = false;
       if (scored_[band[i].root_row()] == kGone) continue;
       if (exits_[exit].on && band[i].walk->is_guessed) {
         Guess(exit, band[i], logits, workers_[worker]);
       }
-      if (band[i].is_pruned()) Prune(exit, band[i], logits, workers_[worker]);
+      if (band[i].weighed) Prune(exit, band[i], logits, workers_[worker]);
     }
   });
   for (Watched& watched : band) {
@@ -243,6 +248,22 @@ void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& vie
       if (gone_after_[row] == exits_[exit].layer) view.Drop(places_[row]);
     }
   }
+}
+
+// Whether pruning could take nodes out of what is left of a walk: there are more than have to stay,
+// and they are no chain, which is its own backbone.
+bool ExitHeads::CanBePruned(const Watched& watched) const {
+  const std::span<const DraftedNode> nodes = watched.walk->nodes;
+  uint32_t there_count = 0;
+  uint32_t newest = DraftedNode::kRoot;
+  bool is_chain = true;
+  for (uint32_t i = 0; i < nodes.size(); ++i) {
+    if (!IsThere(watched.root_row() + 1 + i)) continue;
+    ++there_count;
+    is_chain = is_chain && nodes[i].parent == newest;
+    newest = i;
+  }
+  return there_count > options_.pruning.node_count_min && !is_chain;
 }
 
 const std::optional<ExitCalibration>& ExitHeads::CalibrationOf(uint32_t exit,
@@ -291,14 +312,9 @@ void ExitHeads::Prune(uint32_t exit, const Watched& watched, const ExitLogits& l
   const std::span<const DraftedNode> nodes = watched.walk->nodes;
   const uint32_t first_row = watched.root_row() + 1;
   const auto chances = std::span(chances_).subspan(first_row, nodes.size());
-  size_t there_count = 0;
   for (uint32_t i = 0; i < nodes.size(); ++i) {
-    const uint32_t row = first_row + i;
-    const bool is_there = scored_[row] != kGone && gone_after_[row] == kNever;
-    chances[i] = is_there ? std::optional(0.0f) : std::nullopt;
-    there_count += is_there ? 1 : 0;
+    chances[i] = IsThere(first_row + i) ? std::optional(0.0f) : std::nullopt;
   }
-  if (there_count <= options_.pruning.node_count_min) return;
   WeighChildren(exit, watched, DraftedNode::kRoot, logits, worker);
   for (uint32_t i = 0; i < nodes.size(); ++i) {
     if (chances[i]) WeighChildren(exit, watched, i, logits, worker);

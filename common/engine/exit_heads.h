@@ -17,7 +17,7 @@
 // A walk may be pruned, guessed or not: after every layer with an exit the rows are taken out of
 // its nodes that look to be worth no more of it (tree_pruning.h), by what the exit makes of the
 // tokens after each node, with the noise of the position as everywhere. Or it is only watched what
-// that would come to.
+// that would come to. A walk is scored where it is guessed, or something of it could still go.
 //
 // Rows may be dropped on the way (layer_observer.h): a node that was counts as never drafted, as it
 // does in the end; a walk whose root was, and one whose logits are no numbers, is not guessed.
@@ -103,6 +103,9 @@ class ExitHeads final : public LayerObserver {
   void Conclude(std::span<TreeWalk> walks) const;
 
  private:
+  static constexpr uint32_t kGone = UINT32_MAX;   // as a place
+  static constexpr uint32_t kNever = UINT32_MAX;  // as a layer
+
   struct Exit {
     uint32_t layer;
     bool on = true;
@@ -117,6 +120,7 @@ class ExitHeads final : public LayerObserver {
     std::optional<Outcome> previous;    // what the exit before guessed
     ExitGuess guess;
     bool guessed;  // at this exit
+    bool weighed;  // there, too: whether nodes of it are to go
 
     bool is_pruned() const { return walk->pruning != Pruning::kOff && !walk->nodes.empty(); }
     uint32_t root_row() const { return walk->root_row; }
@@ -146,6 +150,8 @@ class ExitHeads final : public LayerObserver {
   void CollectTokens(const TreeWalk& walk, size_t candidate_count_max);
   void FindRows(std::span<const uint32_t> rows);
   void ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& view);
+  bool IsThere(uint32_t row) const { return places_[row] != kGone && gone_after_[row] == kNever; }
+  bool CanBePruned(const Watched& watched) const;
   void Guess(uint32_t exit, Watched& watched, const ExitLogits& logits, Worker& worker);
   const std::optional<ExitCalibration>& CalibrationOf(uint32_t exit, const TreeWalk& walk) const;
   void Prune(uint32_t exit, const Watched& watched, const ExitLogits& logits, Worker& worker);
