@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -17,7 +18,11 @@ class PrunedRuns : public testing::Test {
   // A pass over so many nodes, of which pruning spares `rows`; each takes kRowMs, all 10 ms more.
   static Pruning Run(NextRun& run, uint32_t node_count, Pruned pruned, MonotonicTime& now) {
     const std::vector<DraftedNode> nodes(node_count, {1, DraftedNode::kRoot});
-    run.Choose(0);
+    run.Consider({.session = 1, .wants_pass = true, .node_count = node_count});
+    const std::span<const Scheduler::Share> shares = run.Choose(0);
+    EXPECT_EQ(shares.size(), 1u);
+    EXPECT_EQ(shares[0].node_count, node_count);
+    const Pruning chosen = run.pruning();  // before the run is filled in
     TargetWork& work = run.Add(1);
     work.has_pass = true;
     work.nodes = nodes;
@@ -32,6 +37,7 @@ class PrunedRuns : public testing::Test {
         std::chrono::duration<double, std::milli>(10 + kRowMs * rows));
     asked->prompt_time = {};
     const Pruning pruning = asked->pruning;
+    EXPECT_EQ(pruning, chosen);
     now += asked->pass_time;
     run.End();
     run.Committed(3);

@@ -15,6 +15,10 @@ std::span<const Scheduler::Share> NextRun::Choose(uint32_t expected_count) {
   OUTRIDER_CHECK(!running_, "there is one run at a time");
   run_.works.clear();
   scheduler_.Choose(candidates_, expected_count, shares_);
+  const bool has_nodes = std::ranges::any_of(shares_, [](const Scheduler::Share& share) {
+    return share.has_pass && share.node_count > 0;
+  });
+  run_.pruning = has_nodes ? pruning_.Next() : Pruning::kOff;
   return shares_;
 }
 
@@ -35,9 +39,6 @@ TargetRun* NextRun::Begin(MonotonicTime now) {
     const Duration run_time = run_.prompt_time + run_.pass_time;
     row_worth_.Ran(now - begun_at_, run_time, std::exchange(committed_, 0));
   }
-  const bool has_nodes = std::ranges::any_of(
-      run_.works, [](const TargetWork& work) { return work.has_pass && !work.nodes.empty(); });
-  run_.pruning = has_nodes ? pruning_.Next() : Pruning::kOff;
   begun_at_ = now;
   ++stats_.runs;
   return &run_;

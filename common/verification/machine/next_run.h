@@ -42,8 +42,8 @@ class NextRun {
 
   // None is running.
   void Consider(const Scheduler::Candidate& candidate) { candidates_.push_back(candidate); }
-  // Of those that were considered; so many others may want a pass at any moment. What is returned
-  // stays until Begin().
+  // Of those that were considered; so many others may want a pass at any moment. With it goes
+  // whether the run is pruned (pruning()). What is returned stays until Begin().
   std::span<const Scheduler::Share> Choose(uint32_t expected_count);
   const Scheduler::Candidate& CandidateOf(const Scheduler::Share& share) const {
     return candidates_[share.candidate];
@@ -66,8 +66,7 @@ class NextRun {
   // Of the run that has ended.
   Duration pass_time() const { return run_.pass_time; }
   std::span<const Duration> exit_time() const { return run_.exit_time; }
-  bool may_prune() const { return !pruning_.is_off(); }
-  Pruning pruning() const { return run_.pruning; }  // of the run that has begun, or ended
+  Pruning pruning() const { return run_.pruning; }  // of the newest run that was chosen
   // What passes take; none: not known yet.
   std::optional<DryWait::PassTime> pass_time_known() const {
     if (!pass_seconds_.value()) return std::nullopt;

@@ -51,7 +51,6 @@ class PruningWorth {
   // `row_price` and `second_price` are what a row and a second cost, in tokens.
   void Judge(double row_price, double second_price);
 
-  bool is_off() const { return way_ == PruningWay::kOff; }  // for good
   bool pays() const { return pays_; }
 
  private:

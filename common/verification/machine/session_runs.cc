@@ -177,7 +177,8 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   session.pace.Begins(sequence);
   session.promised = sequence.Promise(share.node_count);
   work.nodes = sequence.BeginPass(share.node_count);
-  if (work.is_guessed || state_.run.may_prune()) work.candidates = sequence.TokensBeside();
+  const bool is_pruned = state_.run.pruning() != Pruning::kOff && !work.nodes.empty();
+  if (work.is_guessed || is_pruned) work.candidates = sequence.TokensBeside();
   work.chooser = &sequence.chooser();
   work.history = &sequence.history();
   session.seen_at.reset();
