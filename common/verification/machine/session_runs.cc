@@ -202,7 +202,8 @@ void SessionRuns::BeginFork(VerifierSession& session) {
 
 void SessionRuns::End() {
   const std::span<TargetWork> works = state_.run.End();
-  // Where nodes are pruned, exits score anyway.
+  // Where nodes are pruned, or it is watched what that would come to, exits score for that as well:
+  // it is no price of guesses.
   if (state_.run.pruning() == Pruning::kOff) {
     exit_worth_.Spent(state_.run.exit_time(), works.size());
   }
