@@ -424,9 +424,6 @@ absl::StatusOr<SessionOptions> Device::SessionFor(const ConversationOptions& ask
   session.sketch.hint_belief = options_.draft.hint_belief;
   session.sketch.pass_node_count_max = options_.draft.pass_nodes;
   session.sketch.takes_turns = draft.on_host_processor() && verifier.Forecast({}).shares_processor;
-  // Nothing is drafted while a pass runs then, so a hint of it comes when nobody can make use of
-  // it.
-  session.hints = !session.sketch.takes_turns;
   return session;
 }
 

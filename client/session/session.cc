@@ -488,7 +488,7 @@ void Session::Tune() {
   const Course& course = controller_.course();
   const Told opened = AsOpened();
   const Told wanted = {course.dry, std::min(course.pass_nodes, opened.pass_nodes),
-                       course.hints && opened.hints,
+                       course.hints && WantsHints(course.dry),
                        course.placement == Placement::kServer && server_can_draft_};
   if (wanted == told_ || !replying()) return;
   if (!attachment_.TakesTune()) return;

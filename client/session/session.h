@@ -266,9 +266,14 @@ class Session {
 
     bool operator==(const Told&) const = default;
   };
+  // Of a target that was told so, or nothing since it was opened.
+  bool WantsHints(std::optional<Dry> dry) const {
+    return options_.WantsHints(dry ? *dry != Dry::kAlone
+                                   : options_.dry_policy != v1::DRY_POLICY_ALONE);
+  }
   // What Open says.
   Told AsOpened() const {
-    return {std::nullopt, options_.sketch.pass_node_count_max, options_.hints,
+    return {std::nullopt, options_.sketch.pass_node_count_max, WantsHints(std::nullopt),
             /*server_drafts=*/false};
   }
 

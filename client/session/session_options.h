@@ -22,13 +22,20 @@ struct SessionOptions {
 
   uint32_t length_max = 4096;  // tokens of all turns, prompts and replies; the server may have less
   v1::DryPolicy dry_policy = v1::DRY_POLICY_ADAPTIVE;
-  bool hints = true;
+  bool hints = true;                       // as far as they are of use: WantsHints()
   uint32_t frame_bytes = 0;                // messages have a multiple of this; 0: as they come
   std::string tokenizer_fingerprint = {};  // empty: not compared
   std::string numerics_id = {};            // empty: not compared
   Sketcher::Options sketch = {};
 
   LinkOptions link = {};
+
+  // From a target that waits for growth at a root without any, or writes on alone. Where draft and
+  // one that waits take turns, nothing is drafted while a pass runs, and a hint of it comes when
+  // nobody can make use of it.
+  bool WantsHints(bool target_waits) const {
+    return hints && !(sketch.takes_turns && target_waits);
+  }
 };
 
 // What it has done so far.

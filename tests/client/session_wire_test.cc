@@ -90,6 +90,42 @@ TEST_F(ScriptTest, ASessionThatIsOpenedAnewIsToldAgain) {
   EXPECT_EQ(TakeUp().tune().pass_nodes(), 5u);
 }
 
+// Lets the target write on alone from the first verdict on.
+class LonelyController final : public Controller {
+ public:
+  explicit LonelyController(TreePolicy& policy) : course_({.growth = &policy}) {}
+
+  const Course& course() const override { return course_; }
+  void Decided(const DraftView&) override { course_.dry = Dry::kAlone; }
+
+ private:
+  Course course_;
+};
+
+// Who takes turns with a target that waits drafts nothing while a pass runs.
+TEST_F(ScriptTest, HintsAreWantedWhereSomethingIsDraftedBesideAPass) {
+  for (const v1::DryPolicy dry :
+       {v1::DRY_POLICY_ADAPTIVE, v1::DRY_POLICY_WAIT, v1::DRY_POLICY_ALONE}) {
+    for (const bool takes_turns : {false, true}) {
+      SessionOptions options;
+      options.dry_policy = dry;
+      options.sketch.takes_turns = takes_turns;
+      Begin(options);
+      EXPECT_EQ(TakeUp().open().hints(), !takes_turns || dry == v1::DRY_POLICY_ALONE)
+          << v1::DryPolicy_Name(dry);
+    }
+  }
+  LonelyController controller(eager_);
+  controller_ = &controller;
+  SessionOptions options;
+  options.sketch.takes_turns = true;
+  BeginAttached(options);
+  Down(VerdictMessage(0, "", 'd'));
+  const v1::ClientMessage told = TakeUp();
+  EXPECT_EQ(told.tune().dry_policy(), v1::DRY_POLICY_ALONE);
+  EXPECT_TRUE(told.tune().hints());
+}
+
 // Another size of passes after every verdict.
 class RestlessController final : public Controller {
  public:

@@ -26,12 +26,12 @@ enum class Placement : uint8_t {
   kTargetAlone,  // nothing is drafted
 };
 
-// How a session decodes. Of what it was opened with, nothing becomes more.
+// How a session decodes. Of the nodes that it was opened with, none become more.
 struct Course {
   Placement placement = Placement::kSplit;
   TreePolicy* growth;                // never null; it grows nothing where nothing is drafted here
   uint32_t pass_nodes = UINT32_MAX;  // R, as far as it was granted
-  bool hints = true;                 // of early exits, if they were asked for
+  bool hints = true;                 // of early exits, where the session can use them
   std::optional<Dry> dry = {};       // none: as the session was opened
 };
 
