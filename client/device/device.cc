@@ -58,8 +58,38 @@ absl::Status CheckDry(const DraftOptions& draft) {
                          "always in one; take --policy ours, or --spec-dry wait");
 }
 
+// What only a target here does.
+absl::Status CheckTargetIsHere(const DeviceOptions& options) {
+  if (!options.model.empty() || !options.fallback.empty()) return absl::OkStatus();
+  if (options.draft.names_exits()) {
+    return InvalidArgument("--exits ", options.draft.exits,
+                           ": the target is at a server, which has its own; leave it out");
+  }
+  if (options.draft.pruning == PruningWay::kOn) {
+    return InvalidArgument(
+        "--spec-prune on: the target is at a server, which keeps all rows of a pass; leave it out");
+  }
+  if (options.draft.projection == Projection::kPath) {
+    return InvalidArgument(
+        "--spec-projection path: the target is at a server, which asks its head as it likes; leave "
+        "it out");
+  }
+  return absl::OkStatus();
+}
+
+// What is of use to a draft alone.
+absl::Status CheckSomethingIsDrafted(const DraftOptions& draft) {
+  if (!draft.model.empty() || !draft.asks_for_exits()) return absl::OkStatus();
+  const std::string flag = draft.names_exits() ? "--exits " + draft.exits : "--spec-prune on";
+  return InvalidArgument(flag,
+                         ": exits say what becomes of drafted tokens, and nothing is drafted; give "
+                         "--draft, or leave it out");
+}
+
 // What only a target on the host's processor does.
 absl::Status CheckPassWays(const DeviceOptions& options) {
+  OUTRIDER_RETURN_IF_ERROR(CheckTargetIsHere(options));
+  OUTRIDER_RETURN_IF_ERROR(CheckSomethingIsDrafted(options.draft));
   if (options.engine == "cpu") return absl::OkStatus();
   if (options.draft.pruning == PruningWay::kOn) {
     return InvalidArgument("--spec-prune on: ", options.engine,
@@ -332,10 +362,6 @@ absl::Status CheckPlacement(const DeviceOptions& options) {
     return InvalidArgument(
         "--memory: with --server there is no target here whose memory could be planned; give "
         "--fallback, or leave it out");
-  }
-  if (!options.draft.exits.empty() && options.draft.exits != "none" && options.fallback.empty()) {
-    return InvalidArgument("--exits ", options.draft.exits,
-                           ": the target is at a server, which has its own; leave it out");
   }
   if (options.tokenizer.empty() && !options.draft.is_model()) {
     return InvalidArgument(

@@ -68,6 +68,9 @@ struct DraftOptions {
   Projection projection = Projection::kAuto;
 
   bool is_model() const { return !model.empty() && model != kNgramDraft; }
+  bool names_exits() const { return !exits.empty() && exits != "none"; }
+  // Whether somebody wants them, or they only happen to lie beside the target.
+  bool asks_for_exits() const { return names_exits() || pruning == PruningWay::kOn; }
 };
 
 struct DeviceOptions {

@@ -41,5 +41,11 @@ fails 1 'alone/target.gguf has no exits beside it' outrider run --target alone/t
 fails 1 'exits none leaves them out' outrider run --target target.gguf --draft draft.gguf --exits none --spec-prune on --prompt x
 fails 1 'torch keeps all rows of a pass' outrider run --target target.gguf --draft draft.gguf --device torch --spec-prune on --prompt x
 fails 1 'torch asks its head for all rows' outrider run --target target.gguf --draft draft.gguf --device torch --spec-projection path --prompt x
+fails 1 'exits target.exits.gguf: exits say what becomes of drafted tokens' outrider run --target target.gguf --exits target.exits.gguf --prompt x
+fails 1 'spec-prune on: exits say what becomes of drafted tokens' outrider run --target target.gguf --spec-prune on --prompt x
+for flags in '--spec-prune on' '--spec-projection path' '--exits target.exits.gguf'; do
+  # shellcheck disable=SC2086
+  fails 1 "${flags#--}: the target is at a server" outrider run --server localhost:1 --draft draft.gguf $flags --prompt x
+done
 cp draft.gguf alone && cp target.exits.gguf alone/draft.exits.gguf
 fails 1 'or go on without: --exits none' outrider run --target alone/draft.gguf --draft draft.gguf --prompt x

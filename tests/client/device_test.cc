@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -187,6 +188,21 @@ TEST(DeviceTest, SaysWhatCannotBeBeforeAModelIsLoaded) {
                                  .policy = {.kind = PolicyKind::kChain},
                                  .dry = v1::DRY_POLICY_ALONE}}),
               HasSubstr("always in one"));
+  for (const auto& [change, flag] : std::vector<std::pair<void (*)(DraftOptions&), std::string>>{
+           {[](DraftOptions& draft) { draft.exits = "e.gguf"; }, "--exits e.gguf: "},
+           {[](DraftOptions& draft) { draft.pruning = PruningWay::kOn; }, "--spec-prune on: "},
+           {[](DraftOptions& draft) { draft.projection = Projection::kPath; },
+            "--spec-projection path: "}}) {
+    DraftOptions draft = {.model = "ngram"};
+    change(draft);
+    EXPECT_THAT(refusal({.server = "host:1", .draft = draft}),
+                AllOf(StartsWith(flag), HasSubstr("the target is at a server")));
+  }
+  EXPECT_THAT(refusal({.model = Stories(), .draft = {.exits = "nowhere.gguf"}}),
+              AllOf(StartsWith("--exits nowhere.gguf: "), HasSubstr("nothing is drafted")));
+  EXPECT_THAT(refusal({.model = Stories(), .draft = {.pruning = PruningWay::kOn}}),
+              AllOf(StartsWith("--spec-prune on: "), HasSubstr("nothing is drafted")));
+  EXPECT_EQ(refusal({.model = Stories(), .draft = {.exits = "none"}}), "");
   const auto device = Device::Open({.model = Stories()});
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_FALSE((*device)->Check({.sampling = {.temperature = -1}}).ok());
