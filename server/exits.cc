@@ -22,8 +22,8 @@ const std::map<std::string, HintOrder> kOrders = {{"probability", HintOrder::kPr
 void AddExitFlags(CLI::App& app, ExitFlags& flags) {
   app.add_option("--exits", flags.file,
                  "Exit heads of the model, which tell devices half-way through a pass what it is "
-                 "coming to; none: without (default: model.exits.gguf beside model.gguf, if it is "
-                 "there)")
+                 "coming to; none: without (default: model.exits.gguf beside model.gguf, or "
+                 "exits.gguf in a directory, if it is there)")
       ->envname("OUTRIDER_EXITS");
   AddChoice(app, "--exit-scope", flags.scope, kScopes,
             "What exits score: candidates, which is the draft's tokens and frequent ones, or "
