@@ -161,7 +161,10 @@ void AddPlanCommand(CLI::App& app, CommandBody& chosen) {
       ->capture_default_str()
       ->envname("OUTRIDER_THREADS");
   AddSpeculationFlags(*command, flags->speculation);
-  command->callback([flags, &chosen] { chosen = [flags] { return Plan(*flags); }; });
+  command->callback([command, flags, &chosen] {
+    PassOverEnvironment(*command, /*is_target_here=*/true, flags->speculation);
+    chosen = [flags] { return Plan(*flags); };
+  });
 }
 
 }  // namespace outrider

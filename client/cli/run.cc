@@ -431,8 +431,11 @@ void AddRunCommand(CLI::App& app, CommandBody& chosen) {
       ->envname("OUTRIDER_STOP");
   AddSamplingFlags(*command, flags->conversation.sampling);
   AddMachineFlags(*command, *flags);
-  command->callback([flags, &chosen] {
+  command->callback([command, flags, &chosen] {
     ChooseTarget(flags->local, flags->device);
+    const DeviceOptions& device = flags->device;
+    PassOverEnvironment(*command, !device.model.empty() || !device.fallback.empty(),
+                        flags->speculation);
     chosen = [flags] { return Run(*flags); };
   });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "common/base/status.h"
@@ -63,6 +64,12 @@ std::string CheckPolicy(const std::string& name) {
 
 std::string CheckDeviceFlag(const std::string& device) {
   return std::string(Message(CheckDevice(device)));
+}
+
+// By the command line itself, and not only the environment.
+bool IsGiven(const CLI::App& command, const char* flag) {
+  const std::vector<CLI::Option*>& given = command.parse_order();
+  return std::find(given.begin(), given.end(), command.get_option(flag)) != given.end();
 }
 
 }  // namespace
@@ -136,8 +143,10 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
       .add_option(
           "--exits", flags.exits,
           "Exit heads of a target on this machine, which guess half-way through a pass what "
-          "it is coming to; none: without (default: model.exits.gguf beside model.gguf, if "
-          "it is there)")
+          "it is coming to; none: without (default: model.exits.gguf beside model.gguf, or "
+          "exits.gguf in a directory, if it is there). OUTRIDER_EXITS, which a server goes by "
+          "too, is passed over without such a target or without a draft, and so are the twins of "
+          "--spec-prune and --spec-projection")
       ->envname("OUTRIDER_EXITS");
   command
       .add_option(
@@ -157,6 +166,14 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
       ->check(CLI::IsMember(Projections()))
       ->capture_default_str()
       ->envname("OUTRIDER_SPEC_PROJECTION");
+}
+
+void PassOverEnvironment(const CLI::App& command, bool is_target_here, SpeculationFlags& flags) {
+  if (is_target_here && !flags.draft.empty()) return;
+  const SpeculationFlags without;
+  if (!IsGiven(command, "--exits")) flags.exits = without.exits;
+  if (!IsGiven(command, "--spec-prune")) flags.pruning = without.pruning;
+  if (!IsGiven(command, "--spec-projection")) flags.projection = without.projection;
 }
 
 absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {

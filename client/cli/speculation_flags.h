@@ -37,6 +37,10 @@ CLI::Validator DeviceName();
 // Without a draft the other flags mean nothing.
 void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags);
 
+// Once they are parsed: what the environment alone says of exits and passes is for commands with a
+// target here and a draft, and none of the others fails by it.
+void PassOverEnvironment(const CLI::App& command, bool is_target_here, SpeculationFlags& flags);
+
 // What they ask for. InvalidArgument when there is no such policy.
 absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags);
 

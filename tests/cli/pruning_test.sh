@@ -47,5 +47,11 @@ for flags in '--spec-prune on' '--spec-projection path' '--exits target.exits.gg
   # shellcheck disable=SC2086
   fails 1 "${flags#--}: the target is at a server" outrider run --server localhost:1 --draft draft.gguf $flags --prompt x
 done
+# A server's environment is no reason to fail where there is nothing that it could be about.
+equals "$(outrider run --target target.gguf --prompt x --max-tokens 9 2>/dev/null)" \
+  "$(OUTRIDER_EXITS=target.exits.gguf OUTRIDER_SPEC_PRUNE=on outrider run --target target.gguf --prompt x --max-tokens 9 2>/dev/null)"
+OUTRIDER_EXITS=nowhere.gguf OUTRIDER_SPEC_PROJECTION=path fails 1 'localhost:1' outrider run --server localhost:1 --draft draft.gguf --prompt x
+[[ "$(cat err.txt)" != *exits* ]] || fail "exits are spoken of: $(cat err.txt)"
+OUTRIDER_EXITS=nowhere.gguf fails 1 'nowhere.gguf: ' outrider run --target target.gguf --draft draft.gguf --prompt x
 cp draft.gguf alone && cp target.exits.gguf alone/draft.exits.gguf
 fails 1 'or go on without: --exits none' outrider run --target alone/draft.gguf --draft draft.gguf --prompt x
