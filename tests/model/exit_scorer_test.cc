@@ -178,6 +178,17 @@ TEST_F(ExitScorerTest, OtherPeoplesExitsAreRefusedByBothNames) {
   EXPECT_NE(Score(*engine, renamed, ExitScope::kFull), nullptr);
 }
 
+TEST_F(ExitScorerTest, OnlyTheShapeTellsWhileTheHashIsNotKnown) {
+  const auto engine = Load("llama", TensorType::kQ8_0);
+  TrainedExits exits = RandomExits(engine->spec, kHash, {0}, kRank, 0);
+  EXPECT_TRUE(CheckExits(exits.target, "x", engine->spec, std::nullopt).ok());
+  EXPECT_TRUE(CheckExits(exits.target, "x", engine->spec, kHash).ok());
+  EXPECT_FALSE(CheckExits(exits.target, "x", engine->spec, kHash + 1).ok());
+  exits.target.layer_count = 3;
+  EXPECT_THAT(std::string(Message(CheckExits(exits.target, "x", engine->spec, std::nullopt))),
+              testing::HasSubstr("weights not read yet"));
+}
+
 // What the recorder keeps is what exits are shown: the identity's logits of it are the target's own
 // when nothing comes after.
 TEST_F(ExitScorerTest, ARecorderKeepsWhatTheLayersHandOn) {

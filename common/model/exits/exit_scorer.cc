@@ -3,23 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
+#include "common/formats/models/content_hash.h"
 #include "common/formats/tensors/quantize.h"
 
 namespace outrider {
 namespace {
 
-std::string Describe(const ExitsTarget& target) {
-  char hash[17];
-  std::snprintf(hash, sizeof(hash), "%016llx",
-                static_cast<unsigned long long>(target.content_hash));
+std::string Describe(const ExitsTarget& target, bool knows_hash) {
   return Concat(target.name, " (", target.layer_count, " layers of ", target.embedding_length, ", ",
-                target.vocabulary_size, " tokens, weights ", hash, ")");
+                target.vocabulary_size, " tokens, weights ",
+                knows_hash ? HashDigits(target.content_hash) : "not read yet", ")");
 }
 
 // The name is no part of it: files are renamed.
@@ -68,15 +66,22 @@ ExitsTarget DescribeForExits(const ModelSpec& spec, uint64_t content_hash) {
           .vocabulary_size = spec.vocabulary_size};
 }
 
+absl::Status CheckExits(const ExitsTarget& trained_for, const std::string& path,
+                        const ModelSpec& spec, std::optional<uint64_t> content_hash) {
+  const bool knows_hash = content_hash.has_value();
+  const ExitsTarget target =
+      DescribeForExits(spec, content_hash.value_or(trained_for.content_hash));
+  if (IsSameTarget(trained_for, target)) return absl::OkStatus();
+  return InvalidArgument(path, ": was trained for ", Describe(trained_for, /*knows_hash=*/true),
+                         ", and the target is ", Describe(target, knows_hash),
+                         "; train exits for it");
+}
+
 absl::StatusOr<std::unique_ptr<ExitScorer>> ExitScorer::Create(
     const TrainedExits& exits, const std::string& path, const ModelSpec& spec,
     uint64_t content_hash, const HeadWeights& head, const Kernels& kernels, ThreadPool& pool,
     const ExitScorerOptions& options) {
-  const ExitsTarget target = DescribeForExits(spec, content_hash);
-  if (!IsSameTarget(exits.target, target)) {
-    return InvalidArgument(path, ": was trained for ", Describe(exits.target),
-                           ", and the target is ", Describe(target), "; train exits for it");
-  }
+  OUTRIDER_RETURN_IF_ERROR(CheckExits(exits.target, path, spec, content_hash));
   uint32_t rank_max = 0;
   for (const TrainedExit& exit : exits.exits) rank_max = std::max(rank_max, exit.rank);
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<RowMath> math,

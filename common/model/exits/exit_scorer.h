@@ -22,10 +22,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/buffer.h"
 #include "common/base/thread_pool.h"
@@ -40,6 +42,11 @@ namespace outrider {
 
 // What exits are trained for and used with.
 ExitsTarget DescribeForExits(const ModelSpec& spec, uint64_t content_hash);
+
+// InvalidArgument, starting with `path`, for exits of another target, naming both. While the hash of
+// its weights is not known, only its shape can tell.
+absl::Status CheckExits(const ExitsTarget& trained_for, const std::string& path,
+                        const ModelSpec& spec, std::optional<uint64_t> content_hash);
 
 enum class ExitScope { kCandidates, kFull };
 
@@ -61,8 +68,7 @@ struct ExitLogits {
 
 class ExitScorer {
  public:
-  // InvalidArgument, starting with `path`, for exits of another target, naming both. What is passed
-  // outlives the scorer.
+  // As CheckExits(). What is passed outlives the scorer.
   static absl::StatusOr<std::unique_ptr<ExitScorer>> Create(
       const TrainedExits& exits, const std::string& path, const ModelSpec& spec,
       uint64_t content_hash, const HeadWeights& head, const Kernels& kernels, ThreadPool& pool,
