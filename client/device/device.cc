@@ -140,6 +140,7 @@ class LocalDevice final : public Device {
   }
 
   const MemoryPlan* plan() const override { return target_->plan(); }
+  std::optional<ExitsLeftOut> exits_left_out() const override { return target_->exits_left_out(); }
   std::optional<FlashUse> flash_use() const override { return target_->flash_use(); }
   std::optional<PruningUse> pruning_use() const override { return target_->pruning_use(); }
 
@@ -258,6 +259,9 @@ class RemoteDevice final : public Device {
   }
 
   const MemoryPlan* plan() const override { return fallback_ ? fallback_->plan() : nullptr; }
+  std::optional<ExitsLeftOut> exits_left_out() const override {
+    return fallback_ ? fallback_->exits_left_out() : std::nullopt;
+  }
   std::optional<FlashUse> flash_use() const override {
     return fallback_ ? fallback_->flash_use() : std::nullopt;
   }

@@ -133,6 +133,14 @@ struct PruningUse {
   uint64_t nodes = 0;
 };
 
+// Exits that lie beside a target here and are not used, though nobody has left them out.
+struct ExitsLeftOut {
+  std::string why = {};  // begins with their file
+  // They are broken, or another model's: whoever has put them there wants to know. Else they are
+  // what a budget has better use for.
+  bool are_wrong = false;
+};
+
 class Device {
  public:
   // InvalidArgument for options that make no sense together; FailedPrecondition for a draft that
@@ -155,7 +163,9 @@ class Device {
 
   // What of DeviceOptions::memory_bytes goes where; null: there is no such budget.
   virtual const MemoryPlan* plan() const { return nullptr; }
-  // Of such a target, once it is loaded.
+  // Of a target here, for good once it is loaded.
+  virtual std::optional<ExitsLeftOut> exits_left_out() const { return std::nullopt; }
+  // Of a target with such a budget, once it is loaded.
   virtual std::optional<FlashUse> flash_use() const { return std::nullopt; }
   // Of a target here that has exits, once it is loaded.
   virtual std::optional<PruningUse> pruning_use() const { return std::nullopt; }

@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "client/device/draft.h"
-#include "client/planner/memory_needs.h"
 #include "client/verifier/local_verifier.h"
 #include "common/base/clock.h"
 #include "common/base/group_limit.h"
 #include "common/base/random_bits.h"
 #include "common/base/status.h"
+#include "common/base/units.h"
 #include "common/engine/flash_engine.h"
 #include "common/kernels/kernels.h"
-#include "common/model/model_spec.h"
+#include "common/model/exits/exit_scorer.h"
 #include "common/torch/load_engine.h"
 #include "common/verification/machine/verifier_config.h"
 
@@ -64,8 +64,8 @@ absl::StatusOr<std::unique_ptr<LocalTarget>> LocalTarget::Open(const DeviceOptio
       new LocalTarget(options, std::move(setup), std::move(model), std::move(pool)));
   target->model_name_ = spec.name;
   target->vocabulary_size_ = spec.vocabulary_size;
-  OUTRIDER_RETURN_IF_ERROR(target->ReadExits());
-  OUTRIDER_RETURN_IF_ERROR(target->Plan());
+  OUTRIDER_RETURN_IF_ERROR(target->ChooseExits());
+  OUTRIDER_RETURN_IF_ERROR(target->Plan(spec));
   return target;
 }
 
@@ -78,39 +78,86 @@ LocalTarget::LocalTarget(const DeviceOptions& options, Setup setup,
       pool_(std::move(pool)) {}
 
 // They guess what comes of drafts.
-absl::Status LocalTarget::ReadExits() {
+absl::Status LocalTarget::ChooseExits() {
   if (options_.draft.model.empty()) return absl::OkStatus();
-  exits_choice_ = ChooseExits(options_.draft.exits, setup_.path);
-  if (exits_choice_.path.empty()) {
-    if (options_.draft.pruning != PruningWay::kOn) return absl::OkStatus();
-    if (!options_.draft.exits.empty()) {
-      return InvalidArgument("--spec-prune on: passes are pruned by exits, and --exits ",
-                             options_.draft.exits, " leaves them out; take one or the other");
-    }
-    return InvalidArgument("--spec-prune on: ", setup_.path,
-                           " has no exits beside it, by which passes are pruned; give --exits");
+  exits_choice_ = outrider::ChooseExits(options_.draft.exits, setup_.path);
+  if (!exits_choice_.path.empty()) return absl::OkStatus();
+  if (options_.draft.pruning != PruningWay::kOn) return absl::OkStatus();
+  if (!options_.draft.exits.empty()) {
+    return InvalidArgument("--spec-prune on: passes are pruned by exits, and --exits ",
+                           options_.draft.exits, " leaves them out; take one or the other");
   }
-  OUTRIDER_ASSIGN_OR_RETURN(exits_, outrider::ReadExits(exits_choice_.path));
+  return InvalidArgument("--spec-prune on: ", setup_.path,
+                         " has no exits beside it, by which passes are pruned; give --exits");
+}
+
+absl::Status LocalTarget::ReadExits(const ModelSpec& spec) {
+  const std::string& path = exits_choice_.path;
+  if (path.empty()) return absl::OkStatus();
+  absl::StatusOr<TrainedExits> exits = outrider::ReadExits(path);
+  if (!exits.ok()) return Refuse(exits.status());
+  const absl::Status fits = CheckExits(exits->target, path, spec, model_->RecordedContentHash());
+  if (!fits.ok()) {
+    wrong_exits_ = exits->target;
+    return Refuse(fits);
+  }
+  exits_ = *std::move(exits);
   return absl::OkStatus();
 }
 
-// What goes where of a budget, if there is one.
-absl::Status LocalTarget::Plan() {
-  if (options_.memory_bytes == 0) return absl::OkStatus();
-  OUTRIDER_RETURN_IF_ERROR(CheckBudgeted(options_));
-  absl::StatusOr<MemoryPlan> plan = PlanWith(exits_ ? &*exits_ : nullptr);
-  const bool needs_exits = exits_choice_.was_asked || options_.draft.pruning == PruningWay::kOn;
-  if (!plan.ok() && exits_ && !needs_exits) {
-    exits_.reset();
-    plan = PlanWith(nullptr);
+// They cannot be used; who has not asked for them goes on without.
+absl::Status LocalTarget::Refuse(const absl::Status& exits) {
+  exits_.reset();
+  if (exits_choice_.was_asked) return exits;
+  if (options_.draft.asks_for_exits()) {
+    return InvalidArgument(Message(exits), ", or go on without: leave out --spec-prune on");
   }
+  exits_left_out_ = {.why = Concat(Message(exits), ", or leave them out: --exits none"),
+                     .are_wrong = true};
+  return absl::OkStatus();
+}
+
+// What goes where of a budget, if there is one. Exits are looked at when it is known how it is
+// without any, and before they take memory themselves.
+absl::Status LocalTarget::Plan(const ModelSpec& spec) {
+  if (options_.memory_bytes == 0) return ReadExits(spec);
+  OUTRIDER_RETURN_IF_ERROR(CheckBudgeted(options_));
+  const PlannedModel target = {*model_, setup_.path, engine_options_, options_.threads};
+  OUTRIDER_ASSIGN_OR_RETURN(MemoryNeeds needs, NeedsWithoutExits(target));
+  absl::StatusOr<MemoryPlan> plan = PlanMemory(needs, options_.memory_bytes);
+  if (!options_.draft.asks_for_exits()) OUTRIDER_RETURN_IF_ERROR(plan.status());
+  OUTRIDER_RETURN_IF_ERROR(ReadExits(spec));
+  if (exits_) plan = PlanExits(target, std::move(needs), plan);
   OUTRIDER_RETURN_IF_ERROR(plan.status());
   plan_ = *std::move(plan);
   return absl::OkStatus();
 }
 
-absl::StatusOr<MemoryPlan> LocalTarget::PlanWith(const TrainedExits* exits) const {
-  const PlannedModel target = {*model_, setup_.path, engine_options_, options_.threads, exits};
+// With them or not: nobody who has not asked for them is to wait much longer for passes.
+absl::StatusOr<MemoryPlan> LocalTarget::PlanExits(const PlannedModel& target, MemoryNeeds needs,
+                                                  const absl::StatusOr<MemoryPlan>& plain) {
+  OUTRIDER_ASSIGN_OR_RETURN(needs.exits_bytes, ExitsBytes(*exits_, target, needs));
+  absl::StatusOr<MemoryPlan> plan = PlanMemory(needs, options_.memory_bytes);
+  if (options_.draft.asks_for_exits()) return plan;
+  const std::string& path = exits_choice_.path;
+  if (!plan.ok()) {
+    exits_left_out_ = {.why = Concat(path, ": is left out, as there is no room for it in ",
+                                     HumanBytes(options_.memory_bytes), "; with it the least is ",
+                                     HumanBytes(LeastBytes(needs)))};
+  } else if (static_cast<double>(plan->bytes_per_pass) >
+             (1 + kExitsRiseMax) * static_cast<double>(plain->bytes_per_pass)) {
+    exits_left_out_ = {.why = Concat(path, ": is left out, as a pass would read ",
+                                     HumanBytes(plan->bytes_per_pass), " of flash with it, and ",
+                                     HumanBytes(plain->bytes_per_pass),
+                                     " without; --exits with its path has it all the same")};
+  } else {
+    return plan;
+  }
+  exits_.reset();
+  return plain;
+}
+
+absl::StatusOr<MemoryNeeds> LocalTarget::NeedsWithoutExits(const PlannedModel& target) const {
   std::unique_ptr<ModelFile> drafts;
   std::optional<PlannedModel> draft;
   if (options_.draft.is_model()) {
@@ -121,9 +168,7 @@ absl::StatusOr<MemoryPlan> LocalTarget::PlanWith(const TrainedExits* exits) cons
                                setup_.draft_threads});
   }
   const uint64_t trace_bytes = options_.trace_file.empty() ? 0 : ChromeTrace::kBytesMax;
-  OUTRIDER_ASSIGN_OR_RETURN(const MemoryNeeds needs, NeedsOf(target, draft ? &*draft : nullptr,
-                                                             setup_.growth_bytes + trace_bytes));
-  return PlanMemory(needs, options_.memory_bytes);
+  return NeedsOf(target, draft ? &*draft : nullptr, setup_.growth_bytes + trace_bytes);
 }
 
 absl::Status LocalTarget::Load(ChromeTrace* trace, const LoadProgress& progress) {
@@ -140,11 +185,16 @@ absl::Status LocalTarget::Load(ChromeTrace* trace, const LoadProgress& progress)
 }
 
 absl::Status LocalTarget::AttachExits() {
+  if (wrong_exits_) {  // the hash of the target's weights is known by now, whether it was or not
+    const Engine& engine = target_->engine();
+    return Refuse(
+        CheckExits(*wrong_exits_, exits_choice_.path, engine.spec(), engine.info().content_hash));
+  }
   if (!exits_) return absl::OkStatus();
   const absl::Status status = target_->AttachExits(*exits_, exits_choice_.path, {});
+  if (!status.ok()) return Refuse(status);
   exits_.reset();
-  if (status.ok() || exits_choice_.was_asked) return status;
-  return InvalidArgument(Message(status), ", or go on without: --exits none");
+  return status;
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> LocalTarget::LoadTarget(ChromeTrace* trace,

@@ -10,8 +10,11 @@
 // Open() reads headers and exits, and plans; Load() takes the time and the memory.
 //
 // Exits guess while a pass runs, as a server's do, where something is drafted: those that were
-// asked for, or those that lie beside the model. The latter stay away where a budget has no room
-// for them.
+// asked for, or those that lie beside the model. No run fails by the latter, nor is much slower for
+// them: they are left out where they are broken or another model's, where a budget has no room for
+// them, and where a pass would read more than kExitsRiseMax more of flash. Whose exits they are is
+// known from the model's header, but for the hash of its weights where a file has no record of it:
+// that is known when it is loaded.
 //
 // Threads: one, but for what verifiers and targets say of theirs.
 // Errors:  a sentence that begins with the file.
@@ -27,6 +30,7 @@
 #include "client/device/budget_watch.h"
 #include "client/device/device.h"
 #include "client/device/flash_turns.h"
+#include "client/planner/memory_needs.h"
 #include "client/planner/memory_plan.h"
 #include "client/verifier/verifier.h"
 #include "common/base/chrome_trace.h"
@@ -36,6 +40,7 @@
 #include "common/engine/traced_target.h"
 #include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
+#include "common/model/model_spec.h"
 #include "common/model/weights/streaming/streaming_weights.h"
 #include "common/text/tokenizer.h"
 #include "common/verification/machine/verifier_machine.h"
@@ -75,6 +80,7 @@ class LocalTarget {
   const MemoryPlan* plan() const { return plan_ ? &*plan_ : nullptr; }
   bool reads_flash() const { return plan_ && plan_->bytes_per_pass > 0; }
   std::optional<FlashUse> flash_use() const;
+  const std::optional<ExitsLeftOut>& exits_left_out() const { return exits_left_out_; }
   // Nothing: there are no exits, or nothing is served.
   std::optional<PruningUse> pruning_use() const;
   // What a pass will take, as far as loading has told.
@@ -84,9 +90,15 @@ class LocalTarget {
   LocalTarget(const DeviceOptions& options, Setup setup, std::shared_ptr<const ModelFile> model,
               std::unique_ptr<ThreadPool> pool);
 
-  absl::Status ReadExits();
-  absl::Status Plan();
-  absl::StatusOr<MemoryPlan> PlanWith(const TrainedExits* exits) const;
+  static constexpr double kExitsRiseMax = 0.02;
+
+  absl::Status ChooseExits();
+  absl::Status ReadExits(const ModelSpec& spec);
+  absl::Status Refuse(const absl::Status& exits);
+  absl::Status Plan(const ModelSpec& spec);
+  absl::StatusOr<MemoryPlan> PlanExits(const PlannedModel& target, MemoryNeeds needs,
+                                       const absl::StatusOr<MemoryPlan>& plain);
+  absl::StatusOr<MemoryNeeds> NeedsWithoutExits(const PlannedModel& target) const;
   absl::Status AttachExits();
   absl::StatusOr<std::unique_ptr<Engine>> LoadTarget(ChromeTrace* trace,
                                                      const LoadProgress& progress);
@@ -100,6 +112,8 @@ class LocalTarget {
   uint32_t vocabulary_size_ = 0;
   ExitsChoice exits_choice_;
   std::optional<TrainedExits> exits_;           // until they are attached
+  std::optional<ExitsLeftOut> exits_left_out_;  // that lie beside it
+  std::optional<ExitsTarget> wrong_exits_;      // of those, whose they are instead
   std::optional<MemoryPlan> plan_;              // nothing: the target stays in memory
   std::shared_ptr<StreamingWeights> streamed_;  // by that plan
   StreamStats loaded_;                          // of those, when they were loaded

@@ -14,10 +14,6 @@ absl::StatusOr<MemoryNeeds> NeedsOf(const PlannedModel& target, const PlannedMod
   OUTRIDER_ASSIGN_OR_RETURN(needs.target,
                             CpuEngineMemory(spec, target.options, target.thread_count));
   needs.weights = ShapeOf(target.model, spec);
-  if (target.exits != nullptr) {
-    needs.exits_bytes = ExitsMemory(*target.exits, spec, target.options, needs.weights.head_bytes,
-                                    target.thread_count);
-  }
   if (draft != nullptr) {
     OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec drafts, ModelSpec::From(draft->model, draft->path));
     OUTRIDER_ASSIGN_OR_RETURN(needs.draft,
@@ -27,6 +23,12 @@ absl::StatusOr<MemoryNeeds> NeedsOf(const PlannedModel& target, const PlannedMod
   }
   needs.process_bytes = ResidentBytes() + growth_bytes;
   return needs;
+}
+
+absl::StatusOr<uint64_t> ExitsBytes(const TrainedExits& exits, const PlannedModel& target,
+                                    const MemoryNeeds& needs) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(target.model, target.path));
+  return ExitsMemory(exits, spec, target.options, needs.weights.head_bytes, target.thread_count);
 }
 
 }  // namespace outrider

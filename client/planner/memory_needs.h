@@ -19,12 +19,15 @@ struct PlannedModel {
   const std::string& path;
   EngineOptions options;
   uint32_t thread_count;
-  const TrainedExits* exits = nullptr;  // null: it has none
 };
 
 // After tokenizers have been opened, which are most of what the process has by then; what it will
-// have besides models is `growth_bytes`. `draft` may be null. Errors: those of making the engines.
+// have besides models is `growth_bytes`. `draft` may be null. Exits of the target are not among it.
+// Errors: those of making the engines.
 absl::StatusOr<MemoryNeeds> NeedsOf(const PlannedModel& target, const PlannedModel* draft,
                                     uint64_t growth_bytes);
+// MemoryNeeds::exits_bytes of such a target, whose needs these are.
+absl::StatusOr<uint64_t> ExitsBytes(const TrainedExits& exits, const PlannedModel& target,
+                                    const MemoryNeeds& needs);
 
 }  // namespace outrider

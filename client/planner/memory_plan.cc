@@ -57,6 +57,8 @@ std::span<const bool> HeadChoices(const MemoryNeeds& needs) {
   return std::span(kChoices).first(needs.exits_bytes > 0 ? 1 : 2);
 }
 
+}  // namespace
+
 uint64_t LeastBytes(const MemoryNeeds& needs) {
   uint64_t least = UINT64_MAX;
   for (const bool pins_head : HeadChoices(needs)) {
@@ -64,8 +66,6 @@ uint64_t LeastBytes(const MemoryNeeds& needs) {
   }
   return needs.FixedBytes() + least;
 }
-
-}  // namespace
 
 absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_bytes) {
   const uint64_t fixed = needs.FixedBytes();

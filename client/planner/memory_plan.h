@@ -57,6 +57,9 @@ struct MemoryPlan {
   bool ReadsMost() const;
 };
 
+// What a budget has to be for PlanMemory().
+uint64_t LeastBytes(const MemoryNeeds& needs);
+
 absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_bytes);
 
 }  // namespace outrider
