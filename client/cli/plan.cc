@@ -50,7 +50,13 @@ std::string PinnedText(const MemoryPlan& plan) {
                 plan.stream.slot_count, " slots for the others", ExpertsText(plan));
 }
 
-void PrintMemory(const MemoryPlan& plan) {
+// Exits that nobody has asked for stay away where they do not fit.
+uint64_t Least(MemoryNeeds needs, const DraftOptions& draft) {
+  if (!draft.asks_for_exits()) needs.exits_bytes = 0;
+  return LeastBytes(needs);
+}
+
+void PrintMemory(const MemoryPlan& plan, const DraftOptions& draft) {
   const MemoryNeeds& needs = plan.needs;
   std::printf("memory: %s, of which\n", HumanBytes(plan.budget_bytes).c_str());
   PrintLine("the program, tokenizers, sessions", needs.process_bytes);
@@ -65,7 +71,7 @@ void PrintMemory(const MemoryPlan& plan) {
   PrintLine("left over", plan.budget_bytes - plan.planned_bytes);
   // Rounded up: a budget of so much is to be taken.
   std::printf("the least that works: %lluMiB\n",
-              static_cast<unsigned long long>((plan.least_bytes + (1 << 20) - 1) >> 20));
+              static_cast<unsigned long long>((Least(needs, draft) + (1 << 20) - 1) >> 20));
   std::printf("a pass reads: %s of flash\n", HumanBytes(plan.bytes_per_pass).c_str());
 }
 
@@ -120,7 +126,10 @@ absl::Status Plan(PlanFlags flags) {
   OUTRIDER_ASSIGN_OR_RETURN(flags.device.isa, SelectIsa(std::nullopt));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, Device::Open(flags.device));
   const MemoryPlan plan = *device->plan();
-  PrintMemory(plan);
+  PrintMemory(plan, flags.device.draft);
+  if (const std::optional<ExitsLeftOut> exits = device->exits_left_out()) {
+    std::printf("exits: %s\n", exits->why.c_str());
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const FlashSetting setting, Probe(flags, plan));
   PrintForecast(setting, Forecast(setting));
   return absl::OkStatus();

@@ -142,6 +142,13 @@ void PrintDetails(const Device& device, const DeviceOptions& options) {
   }
 }
 
+// That they are wrong, to everybody; else to those who want to know what runs.
+void TellOfExits(const ExitsLeftOut& exits, bool verbose) {
+  if (!exits.are_wrong && !verbose) return;
+  std::fprintf(stderr, "outrider: %s%s\n", exits.are_wrong ? "exits are not used: " : "",
+               exits.why.c_str());
+}
+
 // What goes through the page cache is memory that nobody has planned.
 void WarnOfPageCache(const FlashUse& use) {
   if (use.backend.find("buffered") == std::string::npos) return;
@@ -230,6 +237,7 @@ absl::Status Run(RunFlags flags) {
     OUTRIDER_RETURN_IF_ERROR(device->Load(bars.progress()));
   }
   if (flags.verbose) PrintDetails(*device, flags.device);
+  if (const auto exits = device->exits_left_out()) TellOfExits(*exits, flags.verbose);
   if (const std::optional<FlashUse> use = device->flash_use()) WarnOfPageCache(*use);
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Conversation> conversation,
                             device->Converse(flags.conversation));

@@ -41,20 +41,39 @@ for setting in "${settings[@]}"; do
   equals "$text" "$(run --draft ngram --policy ours --memory "${budgets[0]}MiB")"
 done
 
-# Exits beside the target guess in the waits, if the budget has room for them; they change nothing.
+# Exits guess in the waits, and change nothing. Those that only lie beside the target are left out where they would take
+# the place of layers that passes then read.
 "$TOOLS/identity_exits" target.gguf target.exits.gguf 200
 guessing=$(least --draft draft.gguf --exits target.exits.gguf)
 for setting in "${settings[@]}"; do
   text=$(run --exits none --draft draft.gguf)
   for more in 1 25 200; do
     budget=$((guessing + more))
-    equals "$text" "$(run --draft draft.gguf --policy ours --memory "${budget}MiB")"
+    equals "$text" "$(run --draft draft.gguf --exits target.exits.gguf --policy ours --memory "${budget}MiB")"
     # Where all of it stays, draft and target take turns, and nobody could make use of a hint.
     [ "$more" -eq 200 ] || contains "$(cat summary.txt)" ' hints, '
     [ "$(peak_of summary.txt)" -le $((budget * 1024)) ] || fail "over the budget with exits: $(cat summary.txt)"
+    equals "$text" "$(run --draft draft.gguf --policy ours --memory "${budget}MiB")"
+    [ "$(peak_of summary.txt)" -le $((budget * 1024)) ] || fail "over the budget beside exits: $(cat summary.txt)"
+    if [ "$more" -eq 200 ]; then
+      [[ "$(cat summary.txt)" != *'left out'* ]] || fail "there was room: $(cat summary.txt)"
+    else
+      contains "$(cat summary.txt)" 'target.exits.gguf: is left out, as a pass would read '
+    fi
   done
 done
 equals "$text" "$(run --draft draft.gguf --policy ours --memory "${budgets[0]}MiB")"
+contains "$(cat summary.txt)" 'target.exits.gguf: is left out, as there is no room for it'
+# The least that works is that without exits, but for who asks for them.
+planned() { outrider plan --target target.gguf --draft draft.gguf --memory $((guessing + $1))MiB "${@:2}" 2>/dev/null; }
+least_of() { sed -n 's/^the least that works: \([0-9]*\)MiB$/\1/p' <<<"$1"; }
+plan=$(planned 1)
+contains "$plan" 'exits: target.exits.gguf: is left out, as a pass would read '
+plan=$(planned 200)
+contains "$plan" 'its exits'
+[ "$(least_of "$plan")" -lt "$guessing" ] || fail "exits are counted that nobody has asked for: $plan"
+plan=$(planned 200 --exits target.exits.gguf)
+[ "$(least_of "$plan")" -ge $((guessing - 1)) ] || fail "exits are not counted: $plan"
 fails 1 'its exits' outrider run --model target.gguf --draft draft.gguf --exits target.exits.gguf --memory 1MiB --prompt x
 "$TOOLS/identity_exits" stories.gguf other.exits.gguf 200
 fails 1 'other.exits.gguf: was trained for' outrider run --model target.gguf --draft draft.gguf --exits other.exits.gguf --prompt x

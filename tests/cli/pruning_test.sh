@@ -4,6 +4,7 @@ cp "$demo/target.gguf" "$demo/target.exits.gguf" "$demo/draft.gguf" .
 
 # Whatever exits take out of passes and whichever rows the head is asked for, in memory and from flash, the text is that of
 # the target alone, greedy and sampled.
+exits=(--exits target.exits.gguf)  # beside the target, where a budget might leave them out
 least=$({ outrider run --target target.gguf --draft draft.gguf --spec-prune on --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
   sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p')
 [ -n "$least" ] || fail 'no least is named'
@@ -21,7 +22,7 @@ for setting in "${settings[@]}"; do
     for policy in edgellm auto; do
       for way in 'on path' 'on all' 'off path' 'auto auto'; do
         read -r prune projection <<<"$way"
-        equals "$text" "$(run --draft draft.gguf --policy $policy --spec-prune "$prune" --spec-projection "$projection" "${place[@]}")"
+        equals "$text" "$(run --draft draft.gguf --policy $policy --spec-prune "$prune" --spec-projection "$projection" "${exits[@]}" "${place[@]}")"
         [ "$prune" != off ] || equals 0.00 "$(pruned)"
       done
     done
@@ -31,8 +32,8 @@ for setting in "${settings[@]}"; do
     awk "BEGIN { exit !($(pruned) > 0) }" || fail "nothing is pruned: $(cat summary.txt)"
   done
 done
-# Those beside the target are found: on flash they give hints while a pass runs, in memory nobody drafts then.
-run --draft draft.gguf --policy ours --memory "$((least + 2))MiB" >/dev/null
+# On flash they give hints while a pass runs; in memory nobody drafts then.
+run --draft draft.gguf --policy ours "${exits[@]}" --memory "$((least + 2))MiB" >/dev/null
 contains "$(cat summary.txt)" ' hints, '
 
 # What cannot be is a sentence.
@@ -54,4 +55,21 @@ OUTRIDER_EXITS=nowhere.gguf OUTRIDER_SPEC_PROJECTION=path fails 1 'localhost:1' 
 [[ "$(cat err.txt)" != *exits* ]] || fail "exits are spoken of: $(cat err.txt)"
 OUTRIDER_EXITS=nowhere.gguf fails 1 'nowhere.gguf: ' outrider run --target target.gguf --draft draft.gguf --prompt x
 cp draft.gguf alone && cp target.exits.gguf alone/draft.exits.gguf
-fails 1 'or go on without: --exits none' outrider run --target alone/draft.gguf --draft draft.gguf --prompt x
+fails 1 'alone/draft.exits.gguf: was trained for' outrider run --target alone/draft.gguf --draft draft.gguf --exits alone/draft.exits.gguf --prompt x
+fails 1 'or go on without: leave out --spec-prune on' outrider run --target alone/draft.gguf --draft draft.gguf --spec-prune on --prompt x
+# Another model's that nobody has asked for are told of once, with the hashes of both, and nothing else comes of them;
+# nor of such a file that is none.
+beside() { outrider run --target alone/draft.gguf --draft draft.gguf --prompt 'Once upon a time' --max-tokens 20 "$@" 2>summary.txt; }
+text=$(beside --exits none)
+equals '' "$(grep 'exits are not used' summary.txt || true)"
+for memory in '' '--memory 900MiB'; do
+  # shellcheck disable=SC2086
+  equals "$text" "$(beside $memory)"
+  notice=$(grep 'exits are not used: ' summary.txt)
+  equals 1 "$(wc -l <<<"$notice")"
+  contains "$notice" 'alone/draft.exits.gguf: was trained for'
+  equals 2 "$(grep -o 'weights [0-9a-f]\{16\}' <<<"$notice" | sort -u | wc -l)"
+done
+head -c 1000 target.exits.gguf >alone/draft.exits.gguf
+equals "$text" "$(beside)"
+contains "$(cat summary.txt)" 'exits are not used: alone/draft.exits.gguf: '
