@@ -121,6 +121,7 @@ TEST_F(ScriptTest, HintsAreWantedWhereSomethingIsDraftedBesideAPass) {
   options.sketch.takes_turns = true;
   BeginAttached(options);
   Down(VerdictMessage(0, "", 'd'));
+  EXPECT_FALSE(TakeUp().tune().hints());  // the first, which was being written all along
   const v1::ClientMessage told = TakeUp();
   EXPECT_EQ(told.tune().dry_policy(), v1::DRY_POLICY_ALONE);
   EXPECT_TRUE(told.tune().hints());

@@ -614,7 +614,8 @@ TEST_F(PrunedWalks, ThePathToANodeIsItsHistory) {
       {{kA, 6}, {kB, 5}}, {}, {{kC, 6}}, {{kA, 4}, {kB, 4}, {kC, 4}}, {}, {}, {}};
   EXPECT_THAT(Gone(Walk(greedy_, nodes), rows), testing::IsEmpty());
   SamplingOptions options;
-  options.presence_penalty = 6;
+  options.presence_penalty = 2;
+  options.frequency_penalty = 2;
   const Chooser penalising = OrDie(Chooser::Create(options, kVocabulary));
   EXPECT_THAT(Gone(Walk(penalising, nodes), rows), testing::ElementsAre(4, 6));
 }
