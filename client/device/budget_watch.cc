@@ -1,6 +1,5 @@
 #include "client/device/budget_watch.h"
 
-#include <chrono>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -9,20 +8,17 @@
 namespace outrider {
 namespace {
 
-constexpr Duration kLookEvery = std::chrono::milliseconds(250);
-
-uint64_t Mebibytes(uint64_t bytes) {
-  return (bytes + (1 << 20) - 1) >> 20;
-}
+constexpr uint64_t kMebibyte = 1 << 20;
 
 }  // namespace
 
 BudgetWatch::BudgetWatch(const MemoryPlan& plan, std::shared_ptr<StreamingWeights> weights,
-                         Limit limit)
+                         Limit limit, Duration look_every)
     : planned_bytes_(plan.planned_bytes),
       least_bytes_(plan.least_bytes),
       weights_(std::move(weights)),
       limit_(std::move(limit)),
+      look_every_(look_every),
       thread_([this] { Run(); }) {}
 
 BudgetWatch::~BudgetWatch() {
@@ -38,7 +34,7 @@ void BudgetWatch::Run() {
   for (;;) {
     Look();
     MutexLock lock(mu_);
-    if (!stopping_) stopped_.WaitUntil(mu_, RealClock().Now() + kLookEvery);
+    if (!stopping_) stopped_.WaitUntil(mu_, RealClock().Now() + look_every_);
     if (stopping_) return;
   }
 }
@@ -48,8 +44,8 @@ void BudgetWatch::Look() {
   if (!limit || *limit + given_up_bytes_ >= planned_bytes_) return;
   if (*limit < least_bytes_) {
     weights_->Refuse(ResourceExhausted(
-        "--memory: the limit of this process's control group is now ", Mebibytes(*limit),
-        " MiB, and the least that works is ", Mebibytes(least_bytes_),
+        "--memory: the limit of this process's control group is now ", *limit / kMebibyte,
+        "MiB, and the least that works is ", (least_bytes_ + kMebibyte - 1) / kMebibyte,
         "MiB; raise it, or start again with a smaller --context"));
     return;
   }

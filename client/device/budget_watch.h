@@ -7,9 +7,10 @@
 //
 // What was given up stays given up: who lowers a limit needs what it spares.
 //
-// Threads: one of its own, which looks a few times a second.
+// Threads: one of its own, which looks at the limit every so often.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "client/planner/memory_plan.h"
+#include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
 #include "common/model/weights/streaming/streaming_weights.h"
 
@@ -27,7 +29,8 @@ class BudgetWatch {
  public:
   using Limit = std::function<std::optional<uint64_t>()>;
 
-  BudgetWatch(const MemoryPlan& plan, std::shared_ptr<StreamingWeights> weights, Limit limit);
+  BudgetWatch(const MemoryPlan& plan, std::shared_ptr<StreamingWeights> weights, Limit limit,
+              Duration look_every = std::chrono::milliseconds(250));
   ~BudgetWatch();
 
  private:
@@ -38,6 +41,7 @@ class BudgetWatch {
   const uint64_t least_bytes_;
   const std::shared_ptr<StreamingWeights> weights_;
   const Limit limit_;
+  const Duration look_every_;
   uint64_t given_up_bytes_ = 0;  // its thread's
 
   Mutex mu_;
