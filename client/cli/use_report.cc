@@ -34,15 +34,17 @@ void UseReport::Print(const ConversationStats& stats, const std::optional<FlashU
 
 void UseReport::PrintPasses(const ConversationStats& stats) const {
   const auto& times = stats.times;
-  if (!stats.session || stats.session->passes == 0 || times.pass_ms <= 0) return;
+  if (!stats.session || stats.session->passes == 0 || times.timed_passes == 0) return;
   const auto passes = static_cast<double>(stats.session->passes);
+  const auto timed_passes = static_cast<double>(times.timed_passes);
+  const double pass_ms = times.pass_ms / timed_passes;
   std::fprintf(
       stderr,
       "a token: target %s ms, draft %s ms; a pass: %s ms, predicted %s (off by %s %%), %s of "
       "%s drafted tokens accepted\n",
-      Fixed(times.pass_ms / Tokens(stats), 1).c_str(),
-      Fixed(times.draft_ms / Tokens(stats), 1).c_str(), Fixed(times.pass_ms / passes, 1).c_str(),
-      Fixed(times.predicted_ms / passes, 1).c_str(),
+      Fixed(pass_ms * passes / Tokens(stats), 1).c_str(),
+      Fixed(times.draft_ms / Tokens(stats), 1).c_str(), Fixed(pass_ms, 1).c_str(),
+      Fixed(times.predicted_ms / timed_passes, 1).c_str(),
       Fixed(100 * times.missed_ms / times.pass_ms, 0).c_str(),
       Fixed(static_cast<double>(stats.session->nodes_accepted) / passes, 2).c_str(),
       Fixed(static_cast<double>(stats.session->nodes_passed) / passes, 1).c_str());

@@ -57,6 +57,7 @@ void Measurements::Decided(const v1::Verdict& verdict, size_t token_count, Monot
 
 void Measurements::Passed(const PassShape& shape, double ms) {
   const double predicted_ms = costs_.PassMs(shape);
+  ++totals_.timed_passes;
   totals_.pass_ms += ms;
   totals_.predicted_ms += predicted_ms;
   totals_.missed_ms += std::abs(ms - predicted_ms);

@@ -21,9 +21,10 @@ namespace outrider {
 
 class Measurements {
  public:
-  // Of all passes and batches so far, in milliseconds. What a pass was predicted to take is what the
-  // costs said just before its time was known.
+  // Of all batches so far, and of the passes whose time was told, in milliseconds. What a pass was
+  // predicted to take is what the costs said just before its time was known.
   struct Totals {
+    uint64_t timed_passes = 0;
     double pass_ms = 0;
     double predicted_ms = 0;
     double missed_ms = 0;  // what predictions were off by, either way
