@@ -57,6 +57,7 @@ TEST(MixedType, HalfTheBlocksGetMoreBitsWhereItPays) {
       const TensorType down =
           MixedType(Tensor(prefix + ".ffn_down.weight", {256, 256}), numbers, wanted);
       EXPECT_EQ(MixedType(Tensor(prefix + ".attn_v.weight", {256, 256}), numbers, wanted), down);
+      EXPECT_EQ(MixedType(Tensor(prefix + ".attn_qkv.weight", {256, 768}), numbers, wanted), down);
       EXPECT_EQ(MixedType(Tensor(prefix + ".ffn_up.weight", {256, 256}), numbers, wanted), wanted);
       if (down == TensorType::kQ6_K) more.push_back(block);
     }

@@ -6,7 +6,8 @@ For Llama (with Llama 3.1 rope scaling), Qwen3 and GPT-2, and every type that `o
 --flash, and for one model of every other family as it is stored: gguf-py must read the file and agree on names, shapes and
 alignment; llama.cpp must load and run it. At F32 its logits must equal those of transformers, which shows that the
 transformations (row order of q and k, transposition, rope factors) and the metadata mean what we think they mean. Quantised
-files lie further off; they must lie no further than 1.1 times a file that llama.cpp quantised itself to the same mix.
+files lie further off: each of their tensors must be of the type that llama.cpp gives it in the same mix and its error, as gguf-py decodes
+it, no more than 1 % larger; the logits then lie as far off as theirs but for chance, at most 1.5 times.
 Prints one line a file, and closes with "N passed, N failed".
 """
 import pathlib
@@ -78,7 +79,28 @@ def tolerance(directory, expected, kind):
     f32 = directory.parent / f"{directory.name}-f32.gguf"
     failed = llama_cpp.llama_model_quantize(str(f32).encode(), str(peer).encode(), parameters)
     assert failed == 0, f"llama.cpp could not quantise {f32}"
-    return 1.1 * distance(expected, llama_cpp_logits(peer))
+    return 1.5 * distance(expected, llama_cpp_logits(peer))
+
+
+def tensors_of(path):
+    return {tensor.name: tensor for tensor in gguf.GGUFReader(str(path)).tensors}
+
+
+def error(tensor, exact):
+    values = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float64)
+    return np.sqrt(np.square(values - exact.data).mean())
+
+
+def worst_tensor(directory, out, kind):
+    """The largest error of a tensor, of that of llama.cpp's."""
+    exact = tensors_of(directory.parent / f"{directory.name}-f32.gguf")
+    ours, theirs = (tensors_of(path) for path in (out, directory.parent / f"{directory.name}-{kind}-by-llama.cpp.gguf"))
+    worst = 0
+    for name, tensor in ours.items():
+        assert tensor.tensor_type == theirs[name].tensor_type, f"{name} is {tensor.tensor_type.name}, {theirs[name].tensor_type.name} there"
+        if tensor.tensor_type != gguf.GGMLQuantizationType.F32:
+            worst = max(worst, error(tensor, exact[name]) / error(theirs[name], exact[name]))
+    return worst
 
 
 def check(outrider, directory, expected, kind, flash, limit):
@@ -89,9 +111,10 @@ def check(outrider, directory, expected, kind, flash, limit):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     tensors = check_gguf_py(out, flash)
     found = distance(expected, llama_cpp_logits(out))
-    ok = found <= limit
+    worst = worst_tensor(directory, out, kind) if kind in LLAMA_CPP_FILE_TYPE else 0
+    ok = found <= limit and worst <= 1.01
     print(f"{'ok  ' if ok else 'FAIL'} {out.name:32} {tensors:3} tensors, {out.stat().st_size:9} bytes, "
-          f"1 - cos(logits) {found:.2e} (at most {limit:.2e})", flush=True)
+          f"1 - cos(logits) {found:.2e} (at most {limit:.2e})" + (f", errors {worst:.3f} of llama.cpp's at most" if worst else ""), flush=True)
     return ok
 
 
@@ -106,10 +129,12 @@ def main():
             for flash in (False, True):
                 results.append(check(outrider, work / name, expected, kind, flash, limit))
     for name, config in family_models.families(window=8, first_context=1024).items():
-        expected = make_model(config, work / name)
+        # Of a model whose name has "phi3" in it llama.cpp expects tokens that this vocabulary does not have.
+        directory = work / name.replace("phi3", "longrope")
+        expected = make_model(config, directory)
         # Gemma's activation is a table of halves there.
         limit = 1e-5 if name.startswith("gemma") else TOLERANCE[""]
-        results.append(check(outrider, work / name, expected, "", False, limit))
+        results.append(check(outrider, directory, expected, "", False, limit))
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
     sys.exit(0 if all(results) else 1)
 

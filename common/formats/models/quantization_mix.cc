@@ -51,7 +51,7 @@ TensorType WantedType(const ModelTensor& tensor, const Hyperparameters& numbers,
   const bool nonlinear = wanted == TensorType::kIQ4_XS;
   if (wanted != TensorType::kQ4_K && !five_bits && !nonlinear) return wanted;
 
-  const bool value_projection = Contains(name, "attn_v.");
+  const bool value_projection = Contains(name, "attn_v.") || Contains(name, "attn_qkv.");
   if (numbers.experts.count == 8) {  // shared by eight experts: few bytes, felt everywhere
     if (value_projection || Contains(name, "attn_k.")) return TensorType::kQ8_0;
     if (Contains(name, "attn_output.") && !five_bits) return TensorType::kQ5_K;
@@ -64,7 +64,6 @@ TensorType WantedType(const ModelTensor& tensor, const Hyperparameters& numbers,
         (value_projection && FourQueriesShareAKey(numbers)) || (down_projection && early);
     return more_bits ? TensorType::kQ5_K : wanted;
   }
-  if (Contains(name, "attn_qkv.")) return five_bits ? TensorType::kQ6_K : TensorType::kQ5_K;
   const bool sensitive = value_projection || down_projection;
   if (block && sensitive && DeservesMoreBits(*block, numbers.block_count)) return TensorType::kQ6_K;
   return wanted;
