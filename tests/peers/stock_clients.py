@@ -2,8 +2,7 @@
 
     stock_clients.py OUTRIDER SERVER MODEL WORK_DIR
 
-Starts SERVER with TLS, a key and an operators' port. Beside the .proto, what a client needs to know is how growth is written in bits
-(common/tokens/growth_bits.h), which wire.py does. Closes with "N passed, N failed".
+Starts SERVER with TLS, a key and an operators' port. Growth's bits are written by wire.py, as the .proto tells it. Closes with "N passed, N failed".
 """
 import pathlib
 import queue

@@ -21,7 +21,7 @@ def stubs():
 
 
 def growth(nodes):
-    """Of nodes, which are (step, doubt, token), as common/tokens/growth_bits.h has it."""
+    """Of nodes, which are (step, doubt, token), as the .proto has it (Grow.nodes)."""
     width = max(token for _, _, token in nodes).bit_length() or 1
     bits = golomb(len(nodes), 4) + number(width - 1, 5)
     for step, doubt, token in nodes:
