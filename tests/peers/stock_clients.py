@@ -2,7 +2,8 @@
 
     stock_clients.py OUTRIDER SERVER MODEL WORK_DIR
 
-Starts SERVER with TLS, a key and an operators' port. Growth's bits are written by wire.py, as the .proto tells it. Closes with "N passed, N failed".
+Starts SERVER with TLS, a key and an operators' port. Growth's bits are written by wire.py, as the .proto tells it. Closes with
+"N passed, N failed".
 """
 import pathlib
 import queue
