@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "server/config/limit_flags.h"
-#include "server/exits.h"
-#include "server/operations/operations.h"
+#include "server/exit_flags.h"
+#include "server/operations/operation_flags.h"
 #include "server/security/security_flags.h"
 
 namespace CLI {

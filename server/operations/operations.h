@@ -3,28 +3,15 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/verification/verifier_driver.h"
 #include "server/operations/admin_port.h"
 #include "server/operations/entrance_log.h"
 #include "server/operations/event_log.h"
-
-namespace CLI {
-class App;
-}
+#include "server/operations/operation_flags.h"
 
 namespace outrider {
-
-struct OperationFlags {
-  std::string admin;        // host:port; empty: no such port
-  bool admin_open = false;  // others may reach it
-  EventLog::Form log = EventLog::Form::kText;
-};
-
-// Each with its environment twin.
-void AddOperationFlags(CLI::App& app, OperationFlags& flags);
 
 class Operations {
  public:
