@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import answers
 import predictions
 
 TASKS = pathlib.Path(__file__).resolve().parent / "tasks"
@@ -73,6 +74,7 @@ class Written:
         self.tokens = int(generated[1])
         self.speed = float(generated[2])
         self.passes, self.rows = cost_of(run.stderr, self.tokens)
+        self.answers = answers.answers_of(run.stderr)
         up = re.search(r"up ([\d.]+) (B|KiB|MiB)", run.stderr)
         self.bytes_up = float(up[1]) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[up[2]] if up else 0.0
 
@@ -292,16 +294,26 @@ def report(setting, measured, rows):
             rows.add(setting, task, way, runs, of_alone[task][way], predicted.get(task, {}).get(way))
     if "auto" in pooled:
         report_auto(pooled, of_alone)
+    for way in pooled:
+        if texts := answers_of(pooled_of(written, way)):
+            answers.print_histogram(way, texts)
 
 
 def pooled_of(by_task, way):
     return [what for by_way in by_task.values() for what in by_way.get(way, [])]
 
 
+def answers_of(runs):
+    """Of those texts that have any."""
+    return [run.answers for run in runs if run.answers]
+
+
 def print_table(written, pooled, of_alone, predicted):
     tasks = list(of_alone) if len(of_alone) > 1 else []
+    has_answers = any(answers_of(runs) for runs in written.values())
     print(f"{'':24} tokens/s   of alone (least to largest)" + "".join(f"{task:>13}" for task in tasks)
-          + "   passes a token   rows a token   bytes up a token" + ("   predicted" if predicted else ""))
+          + "   passes a token   rows a token   bytes up a token"
+          + ("   ms to growth   99 of 100" if has_answers else "") + ("   predicted" if predicted else ""))
     for way, runs in written.items():
         middle = {name: statistics.median(getattr(run, name) for run in runs)
                   for name in ("speed", "passes_per_token", "rows_per_token", "bytes_per_token")}
@@ -309,7 +321,14 @@ def print_table(written, pooled, of_alone, predicted):
         print(f"{way:24} {middle['speed']:8.1f}   {statistics.median(pooled[way]):8.2f} {spread:18}"
               + "".join(f"{statistics.median(of_alone[task][way]):13.2f}" for task in tasks)
               + f"{middle['passes_per_token']:17.2f}{middle['rows_per_token']:15.2f}{middle['bytes_per_token']:19.0f}"
+              + (followed(answers_of(runs)) if has_answers else "")
               + beside(statistics.median(pooled[way]), pooled_of(predicted, way)))
+
+
+def followed(texts):
+    if not texts:
+        return f"{'':27}"
+    return f"{answers.quantile_ms(texts, 0.5):15.3f}{answers.quantile_ms(texts, 0.99):12.3f}"
 
 
 def beside(ratio, predicted):
@@ -345,7 +364,8 @@ class Sheet:
 
 class Rows(Sheet):
     COLUMNS = ("bench", "target", "pace", "round_trip_ms", "draft", "task", "way", "round", "tokens", "tokens_per_second",
-               "ratio", "tokens_per_pass", "passes_per_token", "rows_per_token", "bytes_up", "predicted_ratio")
+               "ratio", "tokens_per_pass", "passes_per_token", "rows_per_token", "bytes_up", "answers", "answer_p50_ms",
+               "answer_p99_ms", "predicted_ratio")
 
     def __init__(self, bench, options):
         super().__init__(options.csv, self.COLUMNS)
@@ -356,4 +376,4 @@ class Rows(Sheet):
             self.write((self.bench, name_of(setting.target), setting.pace, setting.round_trip_ms, name_of(setting.draft),
                         task, way, turn, run.tokens, run.speed, round(ratio, 4), round(run.tokens_per_pass, 3),
                         round(run.passes_per_token, 3), round(run.rows_per_token, 3), round(run.bytes_up),
-                        round(predicted[turn], 4) if predicted else ""))
+                        *answers.cells_of(run.answers), round(predicted[turn], 4) if predicted else ""))
