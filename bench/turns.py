@@ -199,6 +199,8 @@ def ways_of(options, ways, draft):
 VARIANTS = {
     "-wait": ["--spec-dry", "wait"],  # the target waits at a root below which nothing is drafted
     "-alone": ["--spec-dry", "alone"],  # or goes on alone at once
+    "-server": ["--spec-objective", "server"],  # of auto: to save a server's work
+    "-balanced": ["--spec-objective", "balanced"],  # or time where it is worth that work
     "-cold": [],  # nothing is known of prices when a text begins
     "-pruned": ["--spec-prune", "on"],  # of a target on this machine, with exits beside it (LEVER's pruning)
     "-unpruned": ["--spec-prune", "off"],
