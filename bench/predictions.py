@@ -71,6 +71,9 @@ def policy_of(way):
     chain = re.fullmatch(r"chain(\d+)", way)
     if chain:
         return ["--policy", "chain", "--gamma", chain[1]]
+    objective = re.fullmatch(r"auto-(server|balanced)", way)
+    if objective:
+        return ["--policy", "auto", "--objective", objective[1], "--sized"]
     return ["--policy", way, "--sized"]
 
 

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import answers
 import predictions
 
 TASKS = pathlib.Path(__file__).resolve().parent / "tasks"
@@ -72,19 +73,38 @@ class Written:
         generated = re.search(r"generated: (\d+) tokens, ([\d.]+) tokens/s", run.stderr)
         self.tokens = int(generated[1])
         self.speed = float(generated[2])
-        passes = re.search(r"passes: (\d+) \(([\d.]+) tokens each of ([\d.]+) drafted\)", run.stderr)
-        self.tokens_per_pass = float(passes[2]) if passes else 1.0
-        self.rows_per_token = (1 + float(passes[3])) / float(passes[2]) if passes else 1.0
-        there = re.search(r"passes: (\d+) at the server, over its own draft", run.stderr)
-        if there:
-            self.tokens_per_pass = self.tokens / int(there[1])
-            self.rows_per_token = math.nan  # the server does not tell
+        self.passes, self.rows = cost_of(run.stderr, self.tokens)
+        self.answers = answers.answers_of(run.stderr)
         up = re.search(r"up ([\d.]+) (B|KiB|MiB)", run.stderr)
         self.bytes_up = float(up[1]) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[up[2]] if up else 0.0
 
     @property
+    def tokens_per_pass(self):
+        return self.tokens / self.passes
+
+    @property
+    def passes_per_token(self):
+        return self.passes / self.tokens
+
+    @property
+    def rows_per_token(self):
+        return self.rows / self.tokens
+
+    @property
     def bytes_per_token(self):
         return self.bytes_up / self.tokens
+
+
+def cost_of(said, tokens):
+    """(passes, rows) of the target; one that is alone has both once for each token."""
+    drafted_here = re.search(r"passes: (\d+) \([\d.]+ tokens each of ([\d.]+) drafted\)", said)
+    if drafted_here:
+        passes = int(drafted_here[1])
+        return passes, passes * (1 + float(drafted_here[2]))
+    drafted_there = re.search(r"passes: (\d+) at the server, over its own draft", said)
+    if drafted_there:
+        return int(drafted_there[1]), math.nan  # the server does not tell
+    return tokens, tokens
 
 
 # --- programs ---
@@ -179,6 +199,8 @@ def ways_of(options, ways, draft):
 VARIANTS = {
     "-wait": ["--spec-dry", "wait"],  # the target waits at a root below which nothing is drafted
     "-alone": ["--spec-dry", "alone"],  # or goes on alone at once
+    "-server": ["--spec-objective", "server"],  # of auto: to save a server's work
+    "-balanced": ["--spec-objective", "balanced"],  # or time where it is worth that work
     "-cold": [],  # nothing is known of prices when a text begins
     "-pruned": ["--spec-prune", "on"],  # of a target on this machine, with exits beside it (LEVER's pruning)
     "-unpruned": ["--spec-prune", "off"],
@@ -266,26 +288,49 @@ def report(setting, measured, rows):
     written, predicted = measured
     of_alone = {task: {way: ratios(runs, by_way["alone"]) for way, runs in by_way.items()}
                 for task, by_way in written.items()}
-    ways = list(next(iter(written.values())))
-    pooled = {way: [ratio for by_way in of_alone.values() for ratio in by_way[way]] for way in ways}
-    columns = list(written) if len(written) > 1 else []
+    pooled = {way: pooled_of(of_alone, way) for way in next(iter(of_alone.values()))}
     print(f"\n{setting.title()}")
-    print(f"{'':24} tokens/s   of alone (least to largest)" + "".join(f"{task:>13}" for task in columns)
-          + "   tokens a pass   rows a token   bytes up a token" + ("   predicted" if predicted else ""))
-    for way in ways:
-        runs = [run for by_way in written.values() for run in by_way[way]]
-        middle = {name: statistics.median(getattr(run, name) for run in runs)
-                  for name in ("speed", "tokens_per_pass", "rows_per_token", "bytes_per_token")}
-        spread = f"({min(pooled[way]):.2f} to {max(pooled[way]):.2f})"
-        print(f"{way:24} {middle['speed']:8.1f}   {statistics.median(pooled[way]):8.2f} {spread:18}"
-              + "".join(f"{statistics.median(of_alone[task][way]):13.2f}" for task in columns)
-              + f"{middle['tokens_per_pass']:16.2f}{middle['rows_per_token']:15.2f}{middle['bytes_per_token']:19.0f}"
-              + beside(statistics.median(pooled[way]), [ratio for by_way in predicted.values() for ratio in by_way.get(way, [])]))
+    print_table({way: pooled_of(written, way) for way in pooled}, pooled, of_alone, predicted)
     for task, by_way in written.items():
         for way, runs in by_way.items():
             rows.add(setting, task, way, runs, of_alone[task][way], predicted.get(task, {}).get(way))
-    if "auto" in ways:
+    if "auto" in pooled:
         report_auto(pooled, of_alone)
+    for way in pooled:
+        if texts := answers_of(pooled_of(written, way)):
+            answers.print_histogram(way, texts)
+
+
+def pooled_of(by_task, way):
+    return [what for by_way in by_task.values() for what in by_way.get(way, [])]
+
+
+def answers_of(runs):
+    """Of those texts that have any."""
+    return [run.answers for run in runs if run.answers]
+
+
+def print_table(written, pooled, of_alone, predicted):
+    tasks = list(of_alone) if len(of_alone) > 1 else []
+    has_answers = any(answers_of(runs) for runs in written.values())
+    print(f"{'':24} tokens/s   of alone (least to largest)" + "".join(f"{task:>13}" for task in tasks)
+          + "   passes a token   rows a token   bytes up a token"
+          + ("   ms to growth   99 of 100" if has_answers else "") + ("   predicted" if predicted else ""))
+    for way, runs in written.items():
+        middle = {name: statistics.median(getattr(run, name) for run in runs)
+                  for name in ("speed", "passes_per_token", "rows_per_token", "bytes_per_token")}
+        spread = f"({min(pooled[way]):.2f} to {max(pooled[way]):.2f})"
+        print(f"{way:24} {middle['speed']:8.1f}   {statistics.median(pooled[way]):8.2f} {spread:18}"
+              + "".join(f"{statistics.median(of_alone[task][way]):13.2f}" for task in tasks)
+              + f"{middle['passes_per_token']:17.2f}{middle['rows_per_token']:15.2f}{middle['bytes_per_token']:19.0f}"
+              + (followed(answers_of(runs)) if has_answers else "")
+              + beside(statistics.median(pooled[way]), pooled_of(predicted, way)))
+
+
+def followed(texts):
+    if not texts:
+        return f"{'':27}"
+    return f"{answers.quantile_ms(texts, 0.5):15.3f}{answers.quantile_ms(texts, 0.99):12.3f}"
 
 
 def beside(ratio, predicted):
@@ -321,7 +366,8 @@ class Sheet:
 
 class Rows(Sheet):
     COLUMNS = ("bench", "target", "pace", "round_trip_ms", "draft", "task", "way", "round", "tokens", "tokens_per_second",
-               "ratio", "tokens_per_pass", "rows_per_token", "bytes_up", "predicted_ratio")
+               "ratio", "tokens_per_pass", "passes_per_token", "rows_per_token", "bytes_up", "answers", "answer_p50_ms",
+               "answer_p99_ms", "predicted_ratio")
 
     def __init__(self, bench, options):
         super().__init__(options.csv, self.COLUMNS)
@@ -331,4 +377,5 @@ class Rows(Sheet):
         for turn, (run, ratio) in enumerate(zip(runs, ratios_of_way)):
             self.write((self.bench, name_of(setting.target), setting.pace, setting.round_trip_ms, name_of(setting.draft),
                         task, way, turn, run.tokens, run.speed, round(ratio, 4), round(run.tokens_per_pass, 3),
-                        round(run.rows_per_token, 3), round(run.bytes_up), round(predicted[turn], 4) if predicted else ""))
+                        round(run.passes_per_token, 3), round(run.rows_per_token, 3), round(run.bytes_up),
+                        *answers.cells_of(run.answers), round(predicted[turn], 4) if predicted else ""))
