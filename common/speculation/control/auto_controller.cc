@@ -180,14 +180,15 @@ bool AutoController::Gains(const CostModel& costs) {
 }
 
 // A draft that is next to its server's target and waits for verdicts there gains or is not much
-// behind. Where it takes the time of the target's own processor it may be.
+// behind. Beside a target here it may be: it takes the time of the cores that they share, or has
+// cores of its own that are slow beside a GPU.
 bool AutoController::MayFail(Way way) const {
   return way == Way::kGoOn || setup_.target_is_here;
 }
 
-// One that goes on in this process takes the cores that the growth it does not wait for needs.
+// One that goes on takes the cores that the growth it does not wait for needs, if it shares them.
 bool AutoController::MayGoOn(double delay_ms, double pass_ms) const {
-  if (setup_.target_is_here || setup_.objective == Objective::kServer) return false;
+  if (setup_.shares_cores || setup_.objective == Objective::kServer) return false;
   if (setup_.objective == Objective::kTime) return true;
   const double more_work = Border(waiting_tokens_ * waiting_tokens_, way_ != Way::kGoOn);
   return delay_ms + pass_ms > more_work * pass_ms;
@@ -207,11 +208,11 @@ bool AutoController::RowsAreCheap(const CostModel& costs) const {
 }
 
 // To await a verdict costs nothing then, and what was drafted without it is seldom what is worth
-// most after it. (In this process nothing is drafted during a pass.)
+// most after it. (On shared cores nothing is drafted during a pass.)
 bool AutoController::IsNextToTarget(const CostModel& costs) const {
   const double pass_ms = costs.recent_pass_ms();
   const bool awaits = way_ == Way::kAwait;
-  return !setup_.target_is_here && costs.round_trip_ms() < Border(kNone, awaits) * pass_ms &&
+  return !setup_.shares_cores && costs.round_trip_ms() < Border(kNone, awaits) * pass_ms &&
          costs.DraftMs(1) < Border(kSeveral, awaits) * pass_ms;
 }
 

@@ -17,9 +17,9 @@
 //   trip                  of it, or there is no round trip at all and several batches to a pass,
 //                         the device waits for the verdict, since a tree that is grown in its light
 //                         is better: if rows are known to cost little, for that tree needs more of
-//                         them. A target in this process is never told to go on: it would take the
-//                         cores that the growth it does not wait for needs. A drafter that has
-//                         nothing to say says so, and is not waited for (sketcher.h)
+//                         them. A target that shares cores with the draft is never told to go on:
+//                         it would take those that the growth it does not wait for needs. A drafter
+//                         that has nothing to say says so, and is not waited for (sketcher.h)
 //   whenever the first    the target alone: nothing is drafted. Then nothing tells whether a draft
 //   is no gain            would be one by now, so it is tried again, now and then and when T
 //                         changes
