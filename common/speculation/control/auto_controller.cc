@@ -13,25 +13,22 @@ constexpr double kHysteresis = 0.05;
 
 // Drafting that saves less than this share of the time is no gain.
 constexpr double kGainMin = 0.01;
-// Verdicts until the mean time of a token is that of the way alone, and until it is judged: by so
-// many that a gain of a few percent is not lost to chance, far from the target with a good draft.
+// Verdicts until the mean time of a token is that of the way alone.
 constexpr uint32_t kSettling = 32;
-constexpr uint32_t kTrial = 256;
 // By how many deviations of a mean it is behind when it is given up sooner; tokens of a verdict
 // deviate by about their mean.
 constexpr double kDeviations = 2;
-// Verdicts without drafting.
-constexpr uint32_t kRest = 512;
-constexpr uint32_t kRestMax = 2048;
 // What a pass has to take more or less for drafting to be tried at once.
 constexpr double kChange = 0.25;
 // Of a pass, what goes by between two of them for the server's draft to be worth a trial; the verdicts
 // until it is tried first, which tell how fast text comes without it; of a trial, those that are still
-// of before, or half made of them, and those after which it is known which way it goes.
+// of before, or half made of them, and those after which it is known which way it goes; and the most
+// there are from one to the next.
 constexpr double kIdle = 0.15;
 constexpr uint32_t kFirstTrial = 12;
 constexpr uint32_t kArrival = 16;
 constexpr uint32_t kLikely = kArrival + 4;
+constexpr uint32_t kRestMax = 2048;
 
 // The border as it is for what is on the side of `below` or not.
 double Border(double at, bool below) {

@@ -79,6 +79,11 @@ class AutoController final : public Controller {
   static constexpr double kLittleYield = 3.4;  // tokens of a pass
   static constexpr double kDearRows = 0.2;     // what drafted rows take of T
 
+  // Verdicts until drafting is judged, by so many that a gain of a few percent is not lost to
+  // chance, far from the target with a good draft; and verdicts without any, where it was no gain.
+  static constexpr uint32_t kTrial = 256;
+  static constexpr uint32_t kRest = 512;
+
   static constexpr uint32_t kTrialAtServer = 48;  // verdicts
   static constexpr double kYieldAssumed = 2;      // tokens of a pass that has waited
 
