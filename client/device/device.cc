@@ -147,7 +147,8 @@ class LocalDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Conversation>> Converse(
       const ConversationOptions& asked) override {
     if (draft_ == nullptr) return Alone(asked);
-    return Drafted(asked, *draft_, info_.context_length, target_->NewVerifier(), SetupAt(*target_));
+    return Drafted(asked, *draft_, info_.context_length, target_->NewVerifier(),
+                   SetupAt(*target_, *draft_));
   }
 
  private:
@@ -429,10 +430,12 @@ absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, uint3
 
 // Where passes on flash begin, as nothing is known yet: rows cost little beside what is read, and
 // next to nothing beside most of a model.
-ControlSetup Device::SetupAt(const LocalTarget& target) {
+ControlSetup Device::SetupAt(const LocalTarget& target, const Draft& draft) {
   constexpr uint32_t kFlashPassNodes = 16;
   constexpr uint32_t kHiddenNodes = 24;
-  ControlSetup setup = {.target_is_here = true};
+  ControlSetup setup = {
+      .target_is_here = true,
+      .shares_cores = target.info().on_host_processor && draft.on_host_processor()};
   if (!target.reads_flash()) return setup;
   setup.target_streams = target.plan()->ReadsMost();
   setup.before = Findings{.pass_nodes = setup.target_streams ? kHiddenNodes : kFlashPassNodes};
@@ -511,7 +514,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::DraftedWithFallback(
   DraftedConversation::Control at_server =
       ControlFor(draft, setup, info_.numerics_id, AssumedOf(verifier->verifier_at(Place::kServer)));
   DraftedConversation::Control at_device =
-      ControlFor(draft, SetupAt(fallback), fallback.info().numerics_id.ToString(), here);
+      ControlFor(draft, SetupAt(fallback, draft), fallback.info().numerics_id.ToString(), here);
   FallbackVerifier& both = *verifier;
   return std::make_unique<DraftedConversation>(
       std::move(session), DraftedConversation::Parts{

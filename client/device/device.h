@@ -182,8 +182,8 @@ class Device {
   absl::StatusOr<std::unique_ptr<Draft>> LoadDraft(uint32_t context, uint32_t thread_count,
                                                    FlashTurns* turns,
                                                    const LoadProgress& progress) const;
-  // What can be chosen with a target here.
-  static ControlSetup SetupAt(const LocalTarget& target);
+  // What can be chosen with a target here, and this draft.
+  static ControlSetup SetupAt(const LocalTarget& target, const Draft& draft);
   // A conversation that is drafted here and checked by `verifier`, or as `setup` allows besides.
   absl::StatusOr<std::unique_ptr<Conversation>> Drafted(const ConversationOptions& asked,
                                                         Draft& draft, uint32_t context,

@@ -201,11 +201,15 @@ absl::StatusOr<std::unique_ptr<Engine>> LocalTarget::LoadTarget(ChromeTrace* tra
                                                                 const LoadProgress& progress) {
   const Kernels& kernels = KernelsFor(options_.isa);
   const bool drafts_here = options_.draft.is_model() && options_.draft.engine == "cpu";
-  if (drafts_here && (reads_flash() || setup_.is_fallback)) turns_.emplace();
+  const bool may_take_turns = drafts_here && (reads_flash() || setup_.is_fallback);
   if (!plan_) {
-    return LoadEngine(options_.engine, *model_, setup_.path, engine_options_, kernels, *pool_,
-                      progress);
+    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                              LoadEngine(options_.engine, *model_, setup_.path, engine_options_,
+                                         kernels, *pool_, progress));
+    if (may_take_turns && engine->info().on_host_processor) turns_.emplace();
+    return engine;
   }
+  if (may_take_turns) turns_.emplace();
   StreamOptions stream = plan_->stream;
   stream.trace = trace;
   OUTRIDER_ASSIGN_OR_RETURN(FlashEngine flash, LoadFlashEngine(model_, setup_.path, engine_options_,

@@ -8,7 +8,11 @@
 namespace outrider {
 
 DraftWorker::DraftWorker(Drafter& drafter, const TokenHistory::Options& history, Done done)
-    : drafter_(drafter), done_(std::move(done)), history_(history), thread_([this] { Run(); }) {}
+    : drafter_(drafter),
+      done_(std::move(done)),
+      token_count_max_(history.capacity),
+      history_(history),
+      thread_([this] { Run(); }) {}
 
 DraftWorker::~DraftWorker() {
   {
@@ -22,7 +26,7 @@ DraftWorker::~DraftWorker() {
 
 void DraftWorker::Begin(const Session::Draft& draft) {
   MutexLock lock(mu_);
-  if (unused_.empty()) unused_.push_back(std::make_unique<Batch>());
+  if (unused_.empty()) unused_.push_back(NewBatch());
   Batch& batch = *unused_.front();
   batch.number = draft.batch;
   batch.committed.assign(draft.committed.begin(), draft.committed.end());
@@ -32,6 +36,13 @@ void DraftWorker::Begin(const Session::Draft& draft) {
   batch.cancellation.Renew();
   MoveTo(waiting_, unused_, unused_.begin());
   changed_.NotifyAll();
+}
+
+// With room for the longest text: else it would be taken anew for each that is longer than before.
+std::unique_ptr<DraftWorker::Batch> DraftWorker::NewBatch() const {
+  auto batch = std::make_unique<Batch>();
+  batch->committed.reserve(token_count_max_);
+  return batch;
 }
 
 void DraftWorker::Cancel(uint64_t number) {

@@ -7,7 +7,10 @@
 // Threads: Begin(), Cancel(), Release() and the destructor from one thread. A batch is that thread's
 //          before Begin() and after `done`, and the worker's in between; so is the drafter.
 // Queues:  as many batches as are begun and not answered: a session says how many.
-// Memory:  a batch keeps its memory for another.
+// Memory:  a batch has room for as many tokens as the history, and keeps it for another.
+// Copies:  the committed tokens, all of them for every batch, which takes 0.3 us of 4096. To know what
+//          of them is new would take as long, and a batch that had no more than that would need those
+//          before it, which may have been dropped.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +62,7 @@ class DraftWorker {
   };
   using Batches = std::deque<std::unique_ptr<Batch>>;
 
+  std::unique_ptr<Batch> NewBatch() const;
   void Run();
   void Follow(const Batch& batch);
   static void MoveTo(Batches& to, Batches& from, Batches::iterator batch);
@@ -66,6 +70,7 @@ class DraftWorker {
 
   Drafter& drafter_;
   const Done done_;
+  const size_t token_count_max_;
   TokenHistory history_;  // the worker's thread only
 
   Mutex mu_;

@@ -35,6 +35,8 @@ class LocalVerifier::Stream final : public VerifierDriver::Stream {
     listener_.OnWritten(number_);
   }
 
+  // A copy: this message is the machine's again as soon as the stream is at its end, and the session
+  // may read it later than that.
   void Send(const v1::ServerMessage& message) override {
     listener_.OnMessage(number_, v1::ServerMessage(message));
   }

@@ -1,5 +1,5 @@
 // A verifier whose target is in this process: a stream of the same driver that serves many devices
-// at a server, whose messages are handed over as they are.
+// at a server, whose messages are handed over as they are, not serialised.
 //
 //   VerifierMachine machine(ConfigFor(target.info(), tokenizer), {tokenizer, RandomBits});
 //   VerifierDriver driver(machine, target);

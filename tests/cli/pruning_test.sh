@@ -33,8 +33,10 @@ for setting in "${settings[@]}"; do
   done
 done
 # On flash they give hints while a pass runs; in memory nobody drafts then.
-run --draft draft.gguf --policy ours "${exits[@]}" --memory "$((least + 2))MiB" >/dev/null
+# (A trace takes 16 MiB of the budget.)
+run --draft draft.gguf --policy ours "${exits[@]}" --memory "$((least + 18))MiB" --trace trace.json >/dev/null
 contains "$(cat summary.txt)" ' hints, '
+contains "$(cat trace.json)" '"name":"hint"'
 
 # What cannot be is a sentence.
 mkdir alone && cp target.gguf alone

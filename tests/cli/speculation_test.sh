@@ -48,6 +48,7 @@ traced() { outrider run --model stories.gguf --draft stories.gguf --prompt 'Lily
 equals "$text" "$(traced --trace trace.json)"
 for name in run batch open growth verdict text; do contains "$(cat trace.json)" "\"name\":\"$name\""; done
 contains "$(outrider run --model stories.gguf --prompt x --max-tokens 4 --trace alone.json 2>/dev/null; cat alone.json)" '"name":"run"'
+[[ "$(cat alone.json)" != *'"name":"batch"'* ]] || fail "something is drafted without a draft"
 fails 1 '/nowhere/trace.json: cannot be written' outrider run --model stories.gguf --prompt x --trace /nowhere/trace.json
 fails 1 '--trace t.json: with --place target there is nothing to trace' outrider run --server localhost:1 --place target --tokenizer stories.gguf --trace t.json --prompt x
 

@@ -9,6 +9,7 @@
 #include "common/base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/allocation_count.h"
 
 namespace outrider {
 namespace {
@@ -58,6 +59,8 @@ class PatientDrafter final : public Drafter {
 
 class DraftWorkerTest : public ::testing::Test {
  protected:
+  static constexpr size_t kCapacity = 10;  // tokens
+
   struct Answer {
     uint64_t batch;
     TokenId token;
@@ -88,7 +91,7 @@ class DraftWorkerTest : public ::testing::Test {
   std::vector<Answer> answers_ ABSL_GUARDED_BY(mu_);
   DraftWorker worker_{
       drafter_,
-      {.vocabulary_size = 100, .capacity = 10},
+      {.vocabulary_size = 100, .capacity = kCapacity},
       [this](uint64_t batch, std::span<const std::span<const Proposal>> children,
              const absl::Status& status) {
         MutexLock lock(mu_);
@@ -130,6 +133,27 @@ TEST_F(DraftWorkerTest, EndsABatchUnderWayWhenTheDrafterLooks) {
   drafter_.LetGo(1);
   EXPECT_THAT(AwaitAnswers(2), ElementsAre(1, 2));
   EXPECT_EQ(At(1).code, absl::StatusCode::kOk);
+}
+
+// Behind one under way, so that nothing else happens meanwhile.
+TEST_F(DraftWorkerTest, ATextThatGrowsTakesNoMoreMemory) {
+  Begin(1, 10);
+  drafter_.AwaitBegun(1);
+  std::vector<TokenId> committed = {1, 2, 3};
+  committed.reserve(kCapacity);
+  const std::vector<Drafter::Context> contexts = {{DraftedNode::kRoot, 1}};
+  uint64_t batch = 1;
+  const auto begin_and_cancel = [&] {
+    worker_.Begin({++batch, committed, 1, {}, contexts});
+    worker_.Cancel(batch);
+  };
+  begin_and_cancel();
+  const uint64_t before = AllocationCount();
+  while (committed.size() < kCapacity) {
+    committed.push_back(4);
+    begin_and_cancel();
+  }
+  EXPECT_EQ(AllocationCount(), before);
 }
 
 TEST_F(DraftWorkerTest, EndsWithABatchUnderWay) {

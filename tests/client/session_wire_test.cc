@@ -1,14 +1,17 @@
 // What a session writes to the wire, and takes from it: one by one, against a server whose every
 // message is written out here.
+#include <algorithm>
 #include <chrono>
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "client/session/session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/allocation_count.h"
 #include "tests/client/session_script.h"
 #include "tests/tokens/grown_nodes.h"
 
@@ -408,6 +411,55 @@ TEST_F(ScriptTest, OneMessageIsWrittenAtATimeAndTheNextHasAllThatCameMeanwhile) 
   ASSERT_EQ(up_.size(), 1u);
   EXPECT_EQ(NodesOf(up_[0].grow().nodes()).size(), 2u);
   EXPECT_EQ(up_[0].grow().first_id(), 2u);
+}
+
+// The batch that is asked for last.
+uint64_t BatchOf(std::span<const Session::Action> actions) {
+  uint64_t batch = 0;
+  for (const Session::Action& action : actions) {
+    if (const auto* const draft = std::get_if<Session::Draft>(&action)) batch = draft->batch;
+  }
+  return batch;
+}
+
+bool SendsGrowth(std::span<const Session::Action> actions) {
+  return std::ranges::any_of(actions, [](const Session::Action& action) {
+    const auto* const send = std::get_if<Session::Send>(&action);
+    return send != nullptr && !send->message->grow().nodes().empty();
+  });
+}
+
+// Nothing of it is copied, looked for or taken anew as the text gets longer.
+TEST_F(ScriptTest, AVerdictIsAnsweredWithTheSameFewAllocationsHoweverLongTheText) {
+  constexpr int kRounds = 40;  // until every message of the queue has been sent before
+  policy_ = &eager_;
+  const Proposal proposal = {'x', 0.9};
+  const std::span<const Proposal> children(&proposal, 1);
+  std::vector<Session::Action> actions;
+  actions.reserve(16);
+  const auto allocations_after = [&](size_t prompt_length) {
+    verdicts_ = 0;
+    SessionOptions options;
+    options.prompt.assign(prompt_length, 'a');
+    options.length_max = 5000;
+    BeginAttached(std::move(options));
+    uint64_t allocations = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      const v1::ServerMessage verdict = VerdictMessage(0, "", 'd');
+      actions.clear();
+      const uint64_t before = AllocationCount();
+      session_->Handle(Session::Received{stream_, verdict}, now_, actions);
+      const uint64_t batch = BatchOf(actions);
+      session_->Handle(Session::Drafted{batch, {&children, 1}, absl::OkStatus()}, now_, actions);
+      allocations = AllocationCount() - before;
+      EXPECT_TRUE(SendsGrowth(actions)) << round;
+      session_->Handle(Session::Written{stream_}, now_, actions);
+    }
+    return allocations;
+  };
+  const uint64_t of_short_text = allocations_after(100);
+  EXPECT_LE(of_short_text, 8u);
+  EXPECT_EQ(allocations_after(4000), of_short_text);
 }
 
 TEST_F(ScriptTest, NothingIsShownPastAStop) {

@@ -11,6 +11,7 @@
 #include "bench/simulator/studies/formulas.h"
 #include "bench/simulator/studies/lossless.h"
 #include "common/base/status.h"
+#include "common/speculation/control/auto_controller.h"
 #include "gtest/gtest.h"
 
 namespace outrider {
@@ -183,6 +184,79 @@ TEST(OneProcessor, NothingIsDraftedWhileAPassRuns) {
   const Figures figures = FiguresOf(scenario);
   const double passed = figures.rows_per_token - figures.passes_per_token;
   EXPECT_NEAR(figures.sent_per_token, passed, 0.03 * passed);
+}
+
+// --- a target alone ---
+
+// What a session drafted whose draft comes to nothing, and for how many verdicts on end it did or
+// did not. The last of them are not counted: the end has cut them short.
+struct Trials {
+  std::vector<uint64_t> drafting;
+  std::vector<uint64_t> alone;
+  uint64_t batches_drafting = 0;
+  uint64_t batches_alone = 0;
+};
+
+Trials TrialsOf(const Scenario& scenario) {
+  const std::unique_ptr<World> world = MakeWorld();
+  Simulation simulation(*world, scenario);
+  SimulatedDevice& device = simulation.device(0);
+  const uint64_t& verdicts = device.session().stats().passes;
+  Trials trials;
+  bool was_alone = false;
+  uint64_t begin = 0;
+  device.Start();
+  while (!device.done()) {
+    const uint64_t batches = device.batch_count();
+    if (!simulation.events().RunNext()) break;
+    const bool is_alone = device.session().course().placement == Placement::kTargetAlone;
+    (is_alone ? trials.batches_alone : trials.batches_drafting) += device.batch_count() - batches;
+    if (is_alone == was_alone) continue;
+    (was_alone ? trials.alone : trials.drafting).push_back(verdicts - begin);
+    was_alone = is_alone;
+    begin = verdicts;
+  }
+  EXPECT_TRUE(CheckTexts(simulation).ok()) << CheckTexts(simulation);
+  return trials;
+}
+
+// Always sure, and always wrong; on the target's own processor, and so far away that it is never
+// waited for.
+Scenario Hopeless(bool one_processor) {
+  Scenario scenario = Constant();
+  scenario.one_processor = one_processor;
+  scenario.link.delay = Milliseconds(150);
+  scenario.pass_time = TimeProfile::Constant(Milliseconds(20));
+  scenario.skill = Skill("adversarial");
+  scenario.policy.kind = PolicyKind::kAuto;
+  scenario.dry_policy = v1::DRY_POLICY_ADAPTIVE;
+  scenario.max_tokens = 3000;
+  return scenario;
+}
+
+TEST(TargetAlone, AsksTheDraftForNothingUntilItIsTriedAgain) {
+  for (const bool one_processor : {true, false}) {
+    SCOPED_TRACE(one_processor ? "on one processor" : "far away");
+    const Scenario scenario = Hopeless(one_processor);
+    const Trials trials = TrialsOf(scenario);
+    EXPECT_EQ(trials.batches_alone, 0u);
+    EXPECT_GT(trials.batches_drafting, 0u);
+    EXPECT_GE(trials.drafting.size(), 3u);
+    EXPECT_LE(trials.drafting.size(), 1 + scenario.max_tokens / AutoController::kRest);
+    // The first verdict may be what tells which way to draft.
+    for (const uint64_t length : trials.drafting) EXPECT_LE(length, AutoController::kTrial + 1);
+    for (const uint64_t length : trials.alone) EXPECT_GE(length, AutoController::kRest);
+  }
+}
+
+TEST(TargetAlone, AsksADraftThatIsOffForNothing) {
+  for (const bool one_processor : {true, false}) {
+    Scenario scenario = Hopeless(one_processor);
+    scenario.baseline = Baseline::kAlone;
+    scenario.dry_policy = v1::DRY_POLICY_ALONE;
+    const Trials trials = TrialsOf(scenario);
+    EXPECT_EQ(trials.batches_drafting + trials.batches_alone, 0u);
+  }
 }
 
 // --- baselines ---

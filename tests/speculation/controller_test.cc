@@ -13,6 +13,10 @@ namespace {
 
 using Way = AutoController::Way;
 
+// Where a target in this process computes: on the cores that draft, or on a GPU.
+constexpr ControlSetup kOnSharedCores = {.target_is_here = true, .shares_cores = true};
+constexpr ControlSetup kOnGpu = {.target_is_here = true};
+
 // A session in which nothing varies.
 class Session {
  public:
@@ -65,7 +69,7 @@ TEST(Controller, KnowsFromTheFirstVerdictWhetherToWaitForGrowth) {
 
 // Its passes take a hundred times what the draft does, and rows cost little from the first on.
 TEST(Controller, AwaitsTheVerdictsOfATargetOnFlash) {
-  const ControlSetup setup = {.target_is_here = true, .target_streams = true};
+  const ControlSetup setup = {.target_is_here = true, .shares_cores = true, .target_streams = true};
   Session session(setup);
   EXPECT_EQ(session.way(), Way::kAwait);
   const Session::Times times = {.round_trip_ms = 0.1,
@@ -79,7 +83,7 @@ TEST(Controller, AwaitsTheVerdictsOfATargetOnFlash) {
     return MakeController({.kind = PolicyKind::kOurs}, where)->course().growth->name();
   };
   EXPECT_EQ(growth_of(setup), "awaited");
-  EXPECT_EQ(growth_of({.target_is_here = true}), "ours");
+  EXPECT_EQ(growth_of(kOnSharedCores), "ours");
 }
 
 // Where little comes of a pass, or drafting takes next to nothing of it, or there is no way
@@ -109,28 +113,44 @@ TEST(Controller, AwaitsVerdictsThatAreNextDoor) {
   EXPECT_EQ(Session().Decide(dear, kUntilPriced), Way::kWait);
 }
 
-// Not even where drafting takes longer than a pass: it would take as long still.
-TEST(Controller, NeverHasATargetInThisProcessGoOnBesideItsDraft) {
+// Not even where drafting takes longer than a pass: it would take as long still. A GPU goes on, in
+// this process as at a server.
+TEST(Controller, NeverHasATargetGoOnThatSharesCoresWithItsDraft) {
   const Session::Times slow_draft = {
       .round_trip_ms = 0.1, .pass_ms = 20, .draft_ms = 30, .tokens_per_verdict = 4};
   EXPECT_EQ(Session().Decide(slow_draft), Way::kGoOn);
-  Session here({.target_is_here = true});
-  EXPECT_EQ(here.Decide(slow_draft), Way::kWait);
-  EXPECT_EQ(here.course().dry, Dry::kWait);
+  Session shared(kOnSharedCores);
+  EXPECT_EQ(shared.Decide(slow_draft), Way::kWait);
+  EXPECT_EQ(shared.course().dry, Dry::kWait);
+  Session gpu(kOnGpu);
+  EXPECT_EQ(gpu.Decide(slow_draft), Way::kGoOn);
+  EXPECT_EQ(gpu.course().dry, Dry::kAlone);
+  EXPECT_EQ(gpu.course().placement, Placement::kLocal);
+}
+
+// A tree that is grown in a verdict's light is better; but on shared cores none is grown in any
+// other, and there is nothing to choose.
+TEST(Controller, AwaitsTheVerdictsOfAGpuInThisProcess) {
+  const Session::Times beside = {
+      .round_trip_ms = 0.1, .pass_ms = 50, .draft_ms = 5, .tokens_per_verdict = 5};
+  EXPECT_EQ(Session(kOnGpu).Decide(beside, 12), Way::kAwait);
+  EXPECT_EQ(Session(kOnSharedCores).Decide(beside, 12), Way::kWait);
 }
 
 // A draft here that costs more than it brings: a token of it takes twice what one alone does.
 TEST(Controller, SoonGivesUpADraftInThisProcessThatHalvesTheSpeed) {
   const Session::Times useless = {
       .round_trip_ms = 0.1, .pass_ms = 20, .tokens_per_verdict = 1, .verdict_ms = 40};
-  Session session({.target_is_here = true});
-  session.Decide(useless, 50);
-  EXPECT_EQ(session.course().placement, Placement::kTargetAlone);
   Session::Times useful = useless;
   useful.tokens_per_verdict = 3;
-  Session other({.target_is_here = true});
-  other.Decide(useful, 2000);
-  EXPECT_EQ(other.course().placement, Placement::kLocal);
+  for (const ControlSetup& setup : {kOnSharedCores, kOnGpu}) {
+    Session session(setup);
+    session.Decide(useless, 50);
+    EXPECT_EQ(session.course().placement, Placement::kTargetAlone);
+    Session other(setup);
+    other.Decide(useful, 2000);
+    EXPECT_EQ(other.course().placement, Placement::kLocal);
+  }
 }
 
 // 60 ms of growth, 100 of a pass: what a wait loses is what a token takes.
@@ -229,8 +249,9 @@ TEST(Controller, ChoosesAPlacementThatThereIs) {
   EXPECT_EQ(placements({}), std::pair(Placement::kSplit, Placement::kTargetAlone));
   EXPECT_EQ(placements({.server_drafts = true}),
             std::pair(Placement::kSplit, Placement::kTargetAlone));
-  EXPECT_EQ(placements({.target_is_here = true}),
-            std::pair(Placement::kLocal, Placement::kTargetAlone));
+  for (const ControlSetup& here : {kOnSharedCores, kOnGpu}) {
+    EXPECT_EQ(placements(here), std::pair(Placement::kLocal, Placement::kTargetAlone));
+  }
 }
 
 // A session far away, whose server has a draft that brings a token in `server_ms`.

@@ -36,7 +36,7 @@ class ChainSession {
   ChainSession(double right, PassMs pass_ms, uint32_t nodes, double row_ms)
       : right_(right),
         pass_ms_(std::move(pass_ms)),
-        size_({.target_is_here = true, .before = Findings{.pass_nodes = nodes}}) {
+        size_({.shares_cores = true, .before = Findings{.pass_nodes = nodes}}) {
     draft_.costs = CostModel({.pass_node_ms = row_ms, .knows_rows = true});
   }
 
@@ -93,6 +93,14 @@ class ChainSession {
   double ms_ = 0;
 };
 
+// A GPU in this process has one, as a server has.
+TEST(PassSize, BeginsLargeWhereAPassHasAProcessorOfItsOwn) {
+  const auto first = [](const ControlSetup& setup) { return PassSize(setup).nodes(); };
+  EXPECT_EQ(first({}), 16u);
+  EXPECT_EQ(first({.target_is_here = true}), 16u);
+  EXPECT_EQ(first({.target_is_here = true, .shares_cores = true}), 4u);
+}
+
 TEST(PassSize, IsWithinAFewPercentOfTheBestSizeWhateverRowsCost) {
   for (const double right : {0.3, 0.5, 0.7, 0.85, 0.95}) {
     for (double (*const pass_ms)(double) : {OnProcessor, OnGpu}) {
@@ -148,7 +156,7 @@ TEST(PassSize, IsFoundAgainWhenRowsBecomeCheapAfterLong) {
 TEST(PassSize, AsksWhatRowsCostByLargerPassesWhereFlashHidesThem) {
   ChainSession session(
       0.95, OnFlash,
-      ControlSetup{.target_is_here = true, .target_streams = true, .before = Findings{24}});
+      ControlSetup{.shares_cores = true, .target_streams = true, .before = Findings{24}});
   for (int i = 0; i < 30; ++i) {
     session.Run(1);
     EXPECT_GE(session.nodes(), 24u) << i;

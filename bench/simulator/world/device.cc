@@ -35,6 +35,7 @@ std::unique_ptr<Controller> StayingController(const SimulatedDevice::Options& op
     return std::make_unique<FixedController>(MakePolicy(options.policy), here);
   }
   return MakeController(options.policy, {.target_is_here = options.target_is_here,
+                                         .shares_cores = options.target_is_here,
                                          .server_drafts = options.server_drafts,
                                          .objective = options.objective});
 }

@@ -13,25 +13,22 @@ constexpr double kHysteresis = 0.05;
 
 // Drafting that saves less than this share of the time is no gain.
 constexpr double kGainMin = 0.01;
-// Verdicts until the mean time of a token is that of the way alone, and until it is judged: by so
-// many that a gain of a few percent is not lost to chance, far from the target with a good draft.
+// Verdicts until the mean time of a token is that of the way alone.
 constexpr uint32_t kSettling = 32;
-constexpr uint32_t kTrial = 256;
 // By how many deviations of a mean it is behind when it is given up sooner; tokens of a verdict
 // deviate by about their mean.
 constexpr double kDeviations = 2;
-// Verdicts without drafting.
-constexpr uint32_t kRest = 512;
-constexpr uint32_t kRestMax = 2048;
 // What a pass has to take more or less for drafting to be tried at once.
 constexpr double kChange = 0.25;
 // Of a pass, what goes by between two of them for the server's draft to be worth a trial; the verdicts
 // until it is tried first, which tell how fast text comes without it; of a trial, those that are still
-// of before, or half made of them, and those after which it is known which way it goes.
+// of before, or half made of them, and those after which it is known which way it goes; and the most
+// there are from one to the next.
 constexpr double kIdle = 0.15;
 constexpr uint32_t kFirstTrial = 12;
 constexpr uint32_t kArrival = 16;
 constexpr uint32_t kLikely = kArrival + 4;
+constexpr uint32_t kRestMax = 2048;
 
 // The border as it is for what is on the side of `below` or not.
 double Border(double at, bool below) {
@@ -180,14 +177,15 @@ bool AutoController::Gains(const CostModel& costs) {
 }
 
 // A draft that is next to its server's target and waits for verdicts there gains or is not much
-// behind. Where it takes the time of the target's own processor it may be.
+// behind. Beside a target here it may be: it takes the time of the cores that they share, or has
+// cores of its own that are slow beside a GPU.
 bool AutoController::MayFail(Way way) const {
   return way == Way::kGoOn || setup_.target_is_here;
 }
 
-// One that goes on in this process takes the cores that the growth it does not wait for needs.
+// One that goes on takes the cores that the growth it does not wait for needs, if it shares them.
 bool AutoController::MayGoOn(double delay_ms, double pass_ms) const {
-  if (setup_.target_is_here || setup_.objective == Objective::kServer) return false;
+  if (setup_.shares_cores || setup_.objective == Objective::kServer) return false;
   if (setup_.objective == Objective::kTime) return true;
   const double more_work = Border(waiting_tokens_ * waiting_tokens_, way_ != Way::kGoOn);
   return delay_ms + pass_ms > more_work * pass_ms;
@@ -207,11 +205,11 @@ bool AutoController::RowsAreCheap(const CostModel& costs) const {
 }
 
 // To await a verdict costs nothing then, and what was drafted without it is seldom what is worth
-// most after it. (In this process nothing is drafted during a pass.)
+// most after it. (On shared cores nothing is drafted during a pass.)
 bool AutoController::IsNextToTarget(const CostModel& costs) const {
   const double pass_ms = costs.recent_pass_ms();
   const bool awaits = way_ == Way::kAwait;
-  return !setup_.target_is_here && costs.round_trip_ms() < Border(kNone, awaits) * pass_ms &&
+  return !setup_.shares_cores && costs.round_trip_ms() < Border(kNone, awaits) * pass_ms &&
          costs.DraftMs(1) < Border(kSeveral, awaits) * pass_ms;
 }
 

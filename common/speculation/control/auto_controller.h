@@ -17,9 +17,9 @@
 //   trip                  of it, or there is no round trip at all and several batches to a pass,
 //                         the device waits for the verdict, since a tree that is grown in its light
 //                         is better: if rows are known to cost little, for that tree needs more of
-//                         them. A target in this process is never told to go on: it would take the
-//                         cores that the growth it does not wait for needs. A drafter that has
-//                         nothing to say says so, and is not waited for (sketcher.h)
+//                         them. A target that shares cores with the draft is never told to go on:
+//                         it would take those that the growth it does not wait for needs. A drafter
+//                         that has nothing to say says so, and is not waited for (sketcher.h)
 //   whenever the first    the target alone: nothing is drafted. Then nothing tells whether a draft
 //   is no gain            would be one by now, so it is tried again, now and then and when T
 //                         changes
@@ -78,6 +78,11 @@ class AutoController final : public Controller {
   static constexpr double kSeveral = 1.0 / 4;  // a batch / T
   static constexpr double kLittleYield = 3.4;  // tokens of a pass
   static constexpr double kDearRows = 0.2;     // what drafted rows take of T
+
+  // Verdicts until drafting is judged, by so many that a gain of a few percent is not lost to
+  // chance, far from the target with a good draft; and verdicts without any, where it was no gain.
+  static constexpr uint32_t kTrial = 256;
+  static constexpr uint32_t kRest = 512;
 
   static constexpr uint32_t kTrialAtServer = 48;  // verdicts
   static constexpr double kYieldAssumed = 2;      // tokens of a pass that has waited

@@ -56,6 +56,9 @@ struct Findings {
 // What can be chosen where a session stands. What cannot be done is not chosen.
 struct ControlSetup {
   bool target_is_here = false;  // in this process, and not at a server
+  // It computes on the cores that draft: rows of a pass are dear there, and what the one takes the
+  // other lacks, unless the one waits for flash. A target here on a GPU does not.
+  bool shares_cores = false;
   // Most of its weights come from flash for every pass: that takes far longer than a batch of the
   // draft, and hides what rows cost until they are many.
   bool target_streams = false;

@@ -27,7 +27,7 @@ double Middle(size_t size) {
 }  // namespace
 
 PassSize::PassSize(const ControlSetup& setup)
-    : rows_are_hidden_(setup.target_streams), size_(setup.target_is_here ? kFirstShared : kFirst) {
+    : rows_are_hidden_(setup.target_streams), size_(setup.shares_cores ? kFirstShared : kFirst) {
   if (setup.before) {
     const auto at_least = std::ranges::lower_bound(kSizes, setup.before->pass_nodes);
     size_ = std::min(kSizes.size() - 1, static_cast<size_t>(at_least - kSizes.begin()));
