@@ -1,5 +1,6 @@
 #include "server/serve.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -50,6 +51,27 @@ sigset_t AllSignals() {
   sigset_t signals = EndingSignals();
   sigaddset(&signals, SIGHUP);
   return signals;
+}
+
+// `config` is that of a target.
+void PutIn(const VerifierConfig& limits, VerifierConfig& config) {
+  config.session_count_max = limits.session_count_max;
+  config.session_count_of_key_max = limits.session_count_of_key_max;
+  config.opens_per_minute = limits.opens_per_minute;
+  config.stream_count_max = limits.stream_count_max;
+  config.stream_count_of_key_max = limits.stream_count_of_key_max;
+  config.stream_count_of_origin_max = limits.stream_count_of_origin_max;
+  config.sketch_nodes_max = limits.sketch_nodes_max;
+  config.unread_verdicts_max = limits.unread_verdicts_max;
+  config.unseen_verdicts_max = limits.unseen_verdicts_max;
+  config.unseen_verdicts_first = std::min(config.unseen_verdicts_first, limits.unseen_verdicts_max);
+  config.time_to_live = limits.time_to_live;
+  config.first_message_max = limits.first_message_max;
+  config.silence_max = limits.silence_max;
+  config.idle_max = limits.idle_max;
+  config.prefix_max = limits.prefix_max;
+  config.write_max = limits.write_max;
+  config.retry_after = limits.retry_after;
 }
 
 // Whoever has lost his key is thrown out; a file that is no good changes nothing.
@@ -197,7 +219,7 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServerDraft> draft,
                             LoadDraft(flags, tokenizer, *draft_pool, operations.log()));
   VerifierConfig config = ConfigFor(target.info(), tokenizer);
-  flags.limits.ApplyTo(config);
+  PutIn(flags.limits.machine, config);
   config.drafts = draft != nullptr;
   config.hint_order = flags.exits.order;
   VerifierMachine machine(std::move(config), {tokenizer, RandomBits});

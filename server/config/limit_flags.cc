@@ -1,6 +1,5 @@
 #include "server/config/limit_flags.h"
 
-#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <string>
@@ -56,27 +55,6 @@ class Adder {
 };
 
 }  // namespace
-
-void LimitFlags::ApplyTo(VerifierConfig& config) const {
-  config.session_count_max = machine.session_count_max;
-  config.session_count_of_key_max = machine.session_count_of_key_max;
-  config.opens_per_minute = machine.opens_per_minute;
-  config.stream_count_max = machine.stream_count_max;
-  config.stream_count_of_key_max = machine.stream_count_of_key_max;
-  config.stream_count_of_origin_max = machine.stream_count_of_origin_max;
-  config.sketch_nodes_max = machine.sketch_nodes_max;
-  config.unread_verdicts_max = machine.unread_verdicts_max;
-  config.unseen_verdicts_max = machine.unseen_verdicts_max;
-  config.unseen_verdicts_first =
-      std::min(config.unseen_verdicts_first, machine.unseen_verdicts_max);
-  config.time_to_live = machine.time_to_live;
-  config.first_message_max = machine.first_message_max;
-  config.silence_max = machine.silence_max;
-  config.idle_max = machine.idle_max;
-  config.prefix_max = machine.prefix_max;
-  config.write_max = machine.write_max;
-  config.retry_after = machine.retry_after;
-}
 
 void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
   VerifierConfig& machine = flags.machine;

@@ -36,9 +36,6 @@ struct LimitFlags {
   uint64_t message_bytes = kMessageBytes;
   // Of all calls together, for what is being read and written.
   uint64_t transport_bytes = kTransportBytes;
-
-  // `config` is that of a target; what is set here is put in.
-  void ApplyTo(VerifierConfig& config) const;
 };
 
 // Each with its environment twin.
