@@ -98,9 +98,11 @@ std::vector<Contender> ContendersOf(const ScenarioFlags& flags) {
     without.blind = true;
     contenders.push_back({"ours, no exits", without});
   }
-  ScenarioFlags clairvoyant = WithPolicy(flags, kOurs);
-  clairvoyant.clairvoyant = true;
-  contenders.push_back({"ours, clairvoyant draft", clairvoyant});
+  if (flags.trace.empty()) {
+    ScenarioFlags clairvoyant = WithPolicy(flags, kOurs);
+    clairvoyant.clairvoyant = true;
+    contenders.push_back({"ours, clairvoyant draft", clairvoyant});
+  }
   return contenders;
 }
 
@@ -122,6 +124,18 @@ std::vector<Contender> AblationsOf(const ScenarioFlags& flags) {
   ablations.push_back({"without passes at a dry root", waiting});
   ablations.push_back({kAuto, WithPolicy(flags, kAuto)});
   return ablations;
+}
+
+ScenarioFlags Independent(ScenarioFlags flags, const Trace& recording) {
+  flags.trace.clear();
+  flags.exits = "none";
+  std::string draft;
+  for (const double right : recording.RightByRank()) {
+    // Digits enough that what is rounded up does not make more than one of all of them.
+    draft += Concat(draft.empty() ? "" : ",", Fixed(right, 12));
+  }
+  flags.draft = draft.empty() ? "none" : draft;
+  return flags;
 }
 
 absl::StatusOr<Figures> Measure(const ScenarioFlags& flags) {
