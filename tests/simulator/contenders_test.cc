@@ -1,5 +1,6 @@
 #include "bench/simulator/studies/contenders.h"
 
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,18 @@ constexpr std::string_view kRecording =
     "place 30 draft 30:0.8 31:0.1 exits 30:0.5\n"
     "place 40 draft 41:0.6 40:0.2 exits 40:0.25\n"
     "place 50 draft 51:0.6 exits 9:0.75\n";
+
+// 4 + 4 chains, the target alone, and 7 trees of 7 sizes.
+TEST(Contenders, FixedWaysAreAllDifferentAndNoneOfThemChooses) {
+  std::set<std::string> names;
+  for (const Contender& way : FixedWaysOf({})) {
+    names.insert(way.name);
+    EXPECT_NE(way.flags.policy, kAuto) << way.name;
+    EXPECT_FALSE(way.flags.sizes_passes) << way.name;
+    EXPECT_TRUE(way.flags.ToScenario().ok()) << way.name;
+  }
+  EXPECT_EQ(names.size(), 58u);
+}
 
 TEST(Contenders, AnIndependentDraftIsAsOftenRightAtEveryRank) {
   ScenarioFlags flags;

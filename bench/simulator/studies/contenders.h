@@ -26,6 +26,11 @@ std::vector<Contender> ContendersOf(const ScenarioFlags& flags);
 // Ours, and ours without this or that: what is owed to whom; and auto.
 std::vector<Contender> AblationsOf(const ScenarioFlags& flags);
 
+// What auto could have kept to from the first token to the last: the target alone; chains, and those of
+// fsd, of 2, 4, 6 and 8; trees of every policy with 2 to 32 nodes a pass, ours with a target that waits at
+// a dry root, goes on, or adapts.
+std::vector<Contender> FixedWaysOf(const ScenarioFlags& flags);
+
 // Without its recording, whose draft is right in stretches: with one that is right at each rank as often,
 // at one place as at the next, and without exits.
 ScenarioFlags Independent(ScenarioFlags flags, const Trace& recording);
@@ -35,7 +40,8 @@ inline constexpr const char* kServersDraft = "the server's draft";
 inline constexpr const char* kOurs = "ours";
 inline constexpr const char* kAuto = "auto";
 
-// Runs it.
+// Runs it, in the world that its flags describe or in one that was made from others of the same text.
 absl::StatusOr<Figures> Measure(const ScenarioFlags& flags);
+absl::StatusOr<Figures> Measure(const World& world, const ScenarioFlags& flags);
 
 }  // namespace outrider
