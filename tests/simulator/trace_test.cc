@@ -115,6 +115,12 @@ TEST_F(Traced, BesideThePathTheDraftIsAsGoodAsOnIt) {
   EXPECT_NEAR(second, kPlaces / 3, 104);
 }
 
+TEST(Trace, TellsHowOftenEachRankIsRight) {
+  const Trace trace = Recorded();
+  EXPECT_EQ(trace.place_count(), 3u);
+  EXPECT_THAT(trace.RightByRank(), ElementsAre(1.0 / 3, 1.0 / 3));
+}
+
 TEST(Trace, ErrorsNameTheLine) {
   const auto why = [](const std::string& text) {
     const absl::StatusOr<Trace> trace = Trace::Parse(text, "t");

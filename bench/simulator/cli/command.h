@@ -21,6 +21,7 @@ void AddSweepCommand(CLI::App& app, CommandBody& chosen);
 void AddPaperCommand(CLI::App& app, CommandBody& chosen);
 void AddExitsCommand(CLI::App& app, CommandBody& chosen);
 void AddRegretCommand(CLI::App& app, CommandBody& chosen);
+void AddHindsightCommand(CLI::App& app, CommandBody& chosen);
 void AddCrowdCommand(CLI::App& app, CommandBody& chosen);
 void AddFaultsCommand(CLI::App& app, CommandBody& chosen);
 

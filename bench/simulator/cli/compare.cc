@@ -1,4 +1,5 @@
 // simulate compare: policies and baselines side by side.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -13,6 +14,40 @@
 
 namespace outrider {
 namespace {
+
+// Replies with a draft that is right by chance, which has to even out; of a recording there is one.
+constexpr uint32_t kIndependentReplies = 8;
+
+absl::StatusOr<double> MeanTokenMs(ScenarioFlags flags) {
+  double sum = 0;
+  for (uint32_t reply = 0; reply < kIndependentReplies; ++reply, ++flags.seed) {
+    OUTRIDER_ASSIGN_OR_RETURN(const Figures figures, Measure(flags));
+    sum += figures.token_ms;
+  }
+  return sum / kIndependentReplies;
+}
+
+// What it does that a recorded draft is right in stretches. Of drafts alone: an exit has to be right about
+// whole outcomes, of which a recording does not tell how often it is.
+absl::Status PrintBesideIndependent(const ScenarioFlags& flags) {
+  OUTRIDER_ASSIGN_OR_RETURN(const Trace recording, Trace::Read(flags.trace));
+  ScenarioFlags recorded = flags;
+  recorded.blind = true;
+  // What follows is right by chance, too.
+  recorded.tokens = std::min(flags.tokens, static_cast<uint32_t>(recording.place_count()));
+  std::vector<std::vector<std::string>> rows = {
+      {"as often right, no hints", "recorded ms/token", "independent", "recorded longer %"}};
+  for (const Contender& contender : ContendersOf(recorded)) {
+    OUTRIDER_ASSIGN_OR_RETURN(const Figures figures, Measure(contender.flags));
+    OUTRIDER_ASSIGN_OR_RETURN(const double independent_ms,
+                              MeanTokenMs(Independent(contender.flags, recording)));
+    rows.push_back({contender.name, Fixed(figures.token_ms, 2), Fixed(independent_ms, 2),
+                    Fixed(100 * (figures.token_ms / independent_ms - 1), 1)});
+  }
+  std::fputs(Table(rows).c_str(), stdout);
+  std::fputs("\n", stdout);
+  return absl::OkStatus();
+}
 
 // How often a verdict found its root grown, and thanks to whom; and what is lost without each.
 absl::Status PrintThanks(const ScenarioFlags& flags) {
@@ -47,6 +82,7 @@ absl::Status Compare(const ScenarioFlags& flags) {
   }
   std::fputs(Table(rows).c_str(), stdout);
   std::fputs("\n", stdout);
+  if (!flags.trace.empty()) OUTRIDER_RETURN_IF_ERROR(PrintBesideIndependent(flags));
   return PrintThanks(flags);
 }
 

@@ -33,6 +33,7 @@ constexpr char kFooter[] =
     "  simulate paper                                  the FSD paper's figures, and ours for them\n"
     "  simulate crowd --sessions 1,4,16,64             what many sessions have of one target\n"
     "  simulate exits --traces greedy.trace,sampled.trace   what hints save, and in which order\n"
+    "  simulate hindsight --target cpu:20 --rtt 0,60   what auto costs over the best fixed way\n"
     "  simulate faults --count 100000                  a random fault each: the text stays the "
     "same\n"
     "`simulate COMMAND --help` explains a command. Exit codes: 0 done, 1 failed, 2 wrong usage.";
@@ -48,6 +49,7 @@ int Main(int argc, char** argv) {
   AddPaperCommand(app, chosen);
   AddExitsCommand(app, chosen);
   AddRegretCommand(app, chosen);
+  AddHindsightCommand(app, chosen);
   AddCrowdCommand(app, chosen);
   AddFaultsCommand(app, chosen);
   return RunProgram(app, argc, argv, chosen);

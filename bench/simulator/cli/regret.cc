@@ -11,7 +11,9 @@
 
 #include "CLI/CLI.hpp"
 #include "bench/simulator/cli/command.h"
+#include "bench/simulator/cli/points.h"
 #include "bench/simulator/studies/figures.h"
+#include "common/base/program.h"
 #include "common/base/status.h"
 #include "common/base/units.h"
 
@@ -26,6 +28,7 @@ struct RegretFlags {
   uint32_t random = 200;
   uint32_t tokens = 1500;
   double above_percent = 5;
+  uint32_t threads = ProcessorCount();
 };
 
 std::vector<Conditions> Grid(const RegretFlags& flags) {
@@ -42,6 +45,19 @@ std::vector<Conditions> Grid(const RegretFlags& flags) {
   return grid;
 }
 
+absl::StatusOr<std::vector<Regret>> RegretsAt(const RegretFlags& flags, std::string_view title,
+                                              std::span<const Conditions> points, Shift shift) {
+  std::vector<Regret> regrets(points.size());
+  OUTRIDER_RETURN_IF_ERROR(ForEachPoint(
+      Concat("simulate regret, ", title), points.size(), flags.threads,
+      [&](size_t i) -> absl::Status {
+        OUTRIDER_ASSIGN_OR_RETURN(
+            regrets[i], SettledRegretAt(points[i], shift, flags.tokens, flags.above_percent / 100));
+        return absl::OkStatus();
+      }));
+  return regrets;
+}
+
 // Runs all, and prints those that were worse than is asked for until they were run at length.
 absl::Status PrintPoints(const RegretFlags& flags, std::string_view title,
                          std::span<const Conditions> points, Shift shift) {
@@ -51,9 +67,11 @@ absl::Status PrintPoints(const RegretFlags& flags, std::string_view title,
   double worst = 0;
   uint32_t above = 0;
   const double bound = flags.above_percent / 100;
-  for (const Conditions& met : points) {
-    OUTRIDER_ASSIGN_OR_RETURN(const Regret regret,
-                              SettledRegretAt(met, shift, flags.tokens, bound));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Regret> regrets,
+                            RegretsAt(flags, title, points, shift));
+  for (size_t i = 0; i < points.size(); ++i) {
+    const Conditions& met = points[i];
+    const Regret& regret = regrets[i];
     sum += regret.value();
     worst = std::max(worst, regret.value());
     above += regret.value() > bound ? 1 : 0;
@@ -100,6 +118,7 @@ void AddRegretCommand(CLI::App& app, CommandBody& chosen) {
   add("--above", flags->above_percent,
       "Points that are worse than so many percent are run again, at length, and printed");
   add("--tokens", flags->tokens, "Of a reply; what shifts does so half-way");
+  add("--threads", flags->threads, "Points that are run at a time")->check(AboveZero());
   command->callback([flags, &chosen] { chosen = [flags] { return PrintRegrets(*flags); }; });
 }
 

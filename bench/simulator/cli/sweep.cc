@@ -1,7 +1,10 @@
 // simulate sweep: policies and baselines along an axis.
+#include <array>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -23,13 +26,23 @@ struct SweepFlags {
   std::string svg;
 };
 
-struct Range {
-  double first;
-  double last;
-  double step;
+// What is printed of every way at every value, a table each.
+struct Printed {
+  const char* what;
+  double Figures::*figure;
+  int decimals;
+};
+constexpr std::array<Printed, 3> kPrinted = {{{"ms/token", &Figures::token_ms, 2},
+                                              {"p95", &Figures::token_ms_p95, 1},
+                                              {"rows/token", &Figures::rows_per_token, 2}}};
+
+// A way, at every value.
+struct Swept {
+  std::string name;
+  std::vector<Figures> figures;
 };
 
-absl::StatusOr<Range> ParseRange(const std::string& text) {
+absl::StatusOr<std::vector<double>> ValuesIn(const std::string& text) {
   std::vector<double> numbers;
   for (const std::string_view part : SplitAt(text, ':')) {
     numbers.push_back(ParseNumber(part).value_or(-1));
@@ -38,7 +51,10 @@ absl::StatusOr<Range> ParseRange(const std::string& text) {
     return InvalidArgument("'", text, "' is no range: it is written FIRST:LAST:STEP, as in ",
                            "0:300:20");
   }
-  return Range{numbers[0], numbers[1], numbers[2]};
+  std::vector<double> values;
+  const double last = numbers[1] * (1 + 1e-9);
+  for (double value = numbers[0]; value <= last; value += numbers[2]) values.push_back(value);
+  return values;
 }
 
 // With its unit.
@@ -77,41 +93,63 @@ absl::Status SetAxis(ScenarioFlags& flags, const std::string& axis, double value
   return absl::OkStatus();
 }
 
-Chart ChartOf(const SweepFlags& sweep) {
+Chart ChartOf(const SweepFlags& sweep, std::span<const double> values,
+              std::span<const Swept> ways) {
   const ScenarioFlags& flags = sweep.scenario;
-  return {.title = "Time per token",
-          .subtitle = Concat("unless swept: round trip ", Fixed(flags.rtt_ms, 0), " ms, a pass ",
-                             flags.target_time, " ms, a batch of the draft ", flags.draft_time,
-                             " ms, draft ", flags.draft),
-          .x_label = LabelOf(sweep.axis),
-          .y_label = "ms per token",
-          .lines = {}};
+  Chart chart = {.title = "Time per token",
+                 .subtitle = Concat("unless swept: round trip ", Fixed(flags.rtt_ms, 0),
+                                    " ms, a pass ", flags.target_time, " ms, a batch of the draft ",
+                                    flags.draft_time, " ms, draft ", flags.draft),
+                 .x_label = LabelOf(sweep.axis),
+                 .y_label = "ms per token",
+                 .lines = {}};
+  for (const Swept& way : ways) {
+    Chart::Line line = {way.name, {}, /*stands_out=*/way.name == kOurs};
+    for (size_t i = 0; i < values.size(); ++i) {
+      line.points.emplace_back(values[i], way.figures[i].token_ms);
+    }
+    chart.lines.push_back(std::move(line));
+  }
+  return chart;
+}
+
+// A line for every way: there are more of them than values, as a rule, and their names are long.
+std::string TableOf(const Printed& printed, const std::string& axis, std::span<const double> values,
+                    std::span<const Swept> ways) {
+  std::vector<std::vector<std::string>> rows = {{Concat(printed.what, " by ", axis)}};
+  for (const double value : values) rows[0].push_back(Fixed(value, 2));
+  for (const Swept& way : ways) {
+    rows.push_back({way.name});
+    for (const Figures& figures : way.figures) {
+      rows.back().push_back(Fixed(figures.*printed.figure, printed.decimals));
+    }
+  }
+  return Table(rows);
+}
+
+absl::Status AddValue(const SweepFlags& sweep, double value, std::vector<Swept>& ways) {
+  ScenarioFlags flags = sweep.scenario;
+  OUTRIDER_RETURN_IF_ERROR(SetAxis(flags, sweep.axis, value));
+  const std::vector<Contender> contenders = ContendersOf(flags);
+  ways.resize(contenders.size());
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    OUTRIDER_ASSIGN_OR_RETURN(const Figures figures, Measure(contenders[i].flags));
+    ways[i].name = contenders[i].name;
+    ways[i].figures.push_back(figures);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Sweep(const SweepFlags& sweep) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Range range, ParseRange(sweep.range));
-  Chart chart = ChartOf(sweep);
-  std::vector<std::vector<std::string>> rows = {{sweep.axis}};
-  for (double value = range.first; value <= range.last * (1 + 1e-9); value += range.step) {
-    ScenarioFlags flags = sweep.scenario;
-    OUTRIDER_RETURN_IF_ERROR(SetAxis(flags, sweep.axis, value));
-    rows.push_back({Fixed(value, 2)});
-    const std::vector<Contender> contenders = ContendersOf(flags);
-    chart.lines.resize(contenders.size());
-    for (size_t i = 0; i < contenders.size(); ++i) {
-      OUTRIDER_ASSIGN_OR_RETURN(const Figures figures, Measure(contenders[i].flags));
-      Chart::Line& line = chart.lines[i];
-      if (line.points.empty()) {
-        line.name = contenders[i].name;
-        line.stands_out = line.name == kOurs;
-        rows[0].push_back(line.name);
-      }
-      line.points.emplace_back(value, figures.token_ms);
-      rows.back().push_back(Fixed(figures.token_ms, 2));
-    }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<double> values, ValuesIn(sweep.range));
+  std::vector<Swept> ways;
+  for (const double value : values) OUTRIDER_RETURN_IF_ERROR(AddValue(sweep, value, ways));
+  for (const Printed& printed : kPrinted) {
+    if (&printed != kPrinted.begin()) std::fputs("\n", stdout);
+    std::fputs(TableOf(printed, sweep.axis, values, ways).c_str(), stdout);
   }
-  std::fputs(Table(rows).c_str(), stdout);
-  return sweep.svg.empty() ? absl::OkStatus() : WriteFile(sweep.svg, ToSvg(chart));
+  if (sweep.svg.empty()) return absl::OkStatus();
+  return WriteFile(sweep.svg, ToSvg(ChartOf(sweep, values, ways)));
 }
 
 }  // namespace

@@ -66,6 +66,13 @@ absl::StatusOr<DraftSkill> DraftSkill::Parse(std::string_view text) {
   return DraftSkill(std::move(kinds));
 }
 
+std::string SkillLikeGood(double first) {
+  std::string text = std::to_string(first);
+  for (const double share : {0.4, 0.17, 0.1, 0.07})
+    text += "," + std::to_string(share * (1 - first));
+  return text;
+}
+
 DraftSkill DraftSkill::Clairvoyant() const {
   DraftSkill skill = *this;
   skill.clairvoyant_ = true;

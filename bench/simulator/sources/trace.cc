@@ -180,6 +180,18 @@ absl::StatusOr<Trace> Trace::Parse(std::string_view text, std::string_view name)
   return trace;
 }
 
+std::vector<double> Trace::RightByRank() const {
+  std::vector<double> right;
+  for (const TracePlace& place : places_) {
+    right.resize(std::max(right.size(), place.draft.size()));
+    const auto found = std::ranges::find(place.draft, place.token, &Guess::token);
+    if (found == place.draft.end()) continue;
+    right[static_cast<size_t>(found - place.draft.begin())] +=
+        1.0 / static_cast<double>(places_.size());
+  }
+  return right;
+}
+
 const TracePlace* Trace::Find(uint64_t hash, uint32_t length) const {
   if (length < prompt_.size()) return nullptr;
   const size_t index = length - prompt_.size();

@@ -54,6 +54,10 @@ class Trace {
   int32_t vocabulary_size() const { return vocabulary_size_; }
   std::span<const TokenId> prompt() const { return prompt_; }
   std::span<const double> exit_depths() const { return exit_depths_; }
+  size_t place_count() const { return places_.size(); }
+
+  // In which share of the places the target's choice has each rank of the draft's list.
+  std::vector<double> RightByRank() const;
 
   // Null beside the recorded path.
   const TracePlace* Find(uint64_t hash, uint32_t length) const;

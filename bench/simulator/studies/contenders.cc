@@ -27,6 +27,13 @@ ScenarioFlags Chain(ScenarioFlags flags, uint32_t gamma) {
   return flags;
 }
 
+ScenarioFlags Fsd(ScenarioFlags flags, uint32_t gamma) {
+  flags.policy = "fsd";
+  flags.gamma = gamma;
+  flags.dry = "wait";
+  return flags;
+}
+
 ScenarioFlags TargetAlone(ScenarioFlags flags) {
   flags.policy = kAlone;
   flags.trace.clear();
@@ -98,9 +105,11 @@ std::vector<Contender> ContendersOf(const ScenarioFlags& flags) {
     without.blind = true;
     contenders.push_back({"ours, no exits", without});
   }
-  ScenarioFlags clairvoyant = WithPolicy(flags, kOurs);
-  clairvoyant.clairvoyant = true;
-  contenders.push_back({"ours, clairvoyant draft", clairvoyant});
+  if (flags.trace.empty()) {
+    ScenarioFlags clairvoyant = WithPolicy(flags, kOurs);
+    clairvoyant.clairvoyant = true;
+    contenders.push_back({"ours, clairvoyant draft", clairvoyant});
+  }
   return contenders;
 }
 
@@ -124,10 +133,50 @@ std::vector<Contender> AblationsOf(const ScenarioFlags& flags) {
   return ablations;
 }
 
+std::vector<Contender> FixedWaysOf(const ScenarioFlags& flags) {
+  struct Tree {
+    const char* policy;
+    const char* dry;
+  };
+  static constexpr Tree kTrees[] = {{kOurs, "wait"},     {kOurs, "alone"},  {kOurs, "adaptive"},
+                                    {"awaited", "wait"}, {"lever", "wait"}, {"edgellm", "wait"},
+                                    {"llmcad", "wait"}};
+  std::vector<Contender> ways = {{kTargetAlone, TargetAlone(flags)}};
+  for (const uint32_t gamma : {2, 4, 6, 8}) {
+    ways.push_back({Concat("chain ", gamma), Chain(flags, gamma)});
+    ways.push_back({Concat("fsd ", gamma), Fsd(flags, gamma)});
+  }
+  for (const Tree& tree : kTrees) {
+    for (const uint32_t nodes : {2, 4, 6, 8, 12, 16, 32}) {
+      ScenarioFlags way = WithPolicy(flags, tree.policy);
+      way.dry = tree.dry;
+      way.pass_nodes = nodes;
+      ways.push_back({Concat(tree.policy, ", ", tree.dry, ", ", nodes), std::move(way)});
+    }
+  }
+  return ways;
+}
+
+ScenarioFlags Independent(ScenarioFlags flags, const Trace& recording) {
+  flags.trace.clear();
+  flags.exits = "none";
+  std::string draft;
+  for (const double right : recording.RightByRank()) {
+    // Digits enough that what is rounded up does not make more than one of all of them.
+    draft += Concat(draft.empty() ? "" : ",", Fixed(right, 12));
+  }
+  flags.draft = draft.empty() ? "none" : draft;
+  return flags;
+}
+
 absl::StatusOr<Figures> Measure(const ScenarioFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<World> world, flags.ToWorld());
+  return Measure(*world, flags);
+}
+
+absl::StatusOr<Figures> Measure(const World& world, const ScenarioFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const Scenario scenario, flags.ToScenario());
-  Simulation simulation(*world, scenario);
+  Simulation simulation(world, scenario);
   if (!simulation.Run()) return absl::DeadlineExceededError("a day has passed, and no end is near");
   return FiguresOf(simulation);
 }

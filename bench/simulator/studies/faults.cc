@@ -27,8 +27,10 @@ constexpr std::array<std::string_view, kFaultCount> kNames = {
 // How often another simulation is tried where a fault has come to nothing.
 constexpr uint64_t kAttemptsMax = 16;
 
-// Of all seeds, those in which auto has the tokens to try its choices.
+// Of all seeds, those in which auto has the tokens to try its choices; of those, the ones in which it has
+// them to come back to drafting, too.
 constexpr double kLongReplies = 0.05;
+constexpr double kLongestReplies = 0.2;
 
 // What a trial may take of virtual time. Patience with servers that are away is two minutes.
 constexpr Duration kTimeMax = std::chrono::hours(2);
@@ -60,7 +62,9 @@ std::vector<Turn> TurnsOf(Draw& draw, uint32_t prompt_length, uint32_t max_token
   return turns;
 }
 
-// One reply by policy auto, so long that it gives drafting up, has the server draft, and comes back.
+// One reply by policy auto, so long that it gives drafting up, or has the server draft and comes back.
+// From the target alone it comes back after 512 verdicts, which are as many tokens: with drafts that are
+// seldom right at token 770, and near 1,120 where it has tried the server's before it gave up its own.
 void MakeLong(Draw& draw, Scenario& scenario) {
   scenario.policy.kind = PolicyKind::kAuto;
   scenario.moves_every.reset();
@@ -69,6 +73,7 @@ void MakeLong(Draw& draw, Scenario& scenario) {
   scenario.turns.clear();
   scenario.ends_at_end_token = false;
   scenario.max_tokens = 300 + static_cast<uint32_t>(draw.Below(200));
+  if (draw.Happens(kLongestReplies)) scenario.max_tokens += 700;
 }
 
 Scenario RandomScenario(Draw& draw, bool sampled) {

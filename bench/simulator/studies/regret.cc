@@ -36,10 +36,7 @@ constexpr std::array<Choice, 7> kFixed = {{
 constexpr Choice kControlled = {"auto", {PolicyKind::kAuto}, v1::DRY_POLICY_ADAPTIVE};
 
 DraftSkill SkillOf(double acceptance) {
-  const double rest = 1 - acceptance;
-  std::string text = std::to_string(acceptance);
-  for (const double share : {0.4, 0.17, 0.1, 0.07}) text += "," + std::to_string(share * rest);
-  return *DraftSkill::Parse(text);
+  return *DraftSkill::Parse(SkillLikeGood(acceptance));
 }
 
 std::optional<Change> ChangeOf(Shift shift, uint32_t after_tokens) {

@@ -12,8 +12,8 @@
 
 namespace outrider {
 
-// What a session meets. The draft's first guess is right with `acceptance`; of the rest its others
-// take four tenths, 17, 10 and 7 hundredths, as the draft of the bars does ("good").
+// What a session meets. The draft's first guess is right with `acceptance`, and its others are as those
+// of a good draft (SkillLikeGood).
 struct Conditions {
   double round_trip_ms = 60;
   double pass_ms = 20;

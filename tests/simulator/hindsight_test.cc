@@ -1,0 +1,55 @@
+#include "bench/simulator/studies/hindsight.h"
+
+#include <string>
+
+#include "bench/simulator/sources/draft_skill.h"
+#include "common/base/status.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+constexpr uint32_t kReplies = 16;
+constexpr double kBound = 0.05;
+
+ScenarioFlags First100Tokens(const std::string& target_time) {
+  ScenarioFlags met;
+  met.tokens = 100;
+  met.target_time = target_time;
+  met.draft_time = "draft:3";
+  return met;
+}
+
+TEST(Hindsight, NothingIsSoonerThanTheTargetAloneWhereADraftIsNeverRight) {
+  ScenarioFlags met = First100Tokens("cpu:20");
+  met.draft = "adversarial";
+  const absl::StatusOr<Hindsight> found = InHindsight(met, 2, kBound);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_NEAR(found->best_ms, 20, 1e-3) << found->best;
+  EXPECT_GE(found->regret(), 0);
+}
+
+// A pass takes 16 nodes for a twentieth more, and there is time to draft them.
+TEST(Hindsight, LargePassesAreBestWhereRowsCostLittle) {
+  ScenarioFlags met = First100Tokens("gpu:20");
+  met.draft_time = "draft:0.6";
+  met.draft = SkillLikeGood(0.95);
+  const absl::StatusOr<Hindsight> found = InHindsight(met, 2, kBound);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(found->best.ends_with(", 16") || found->best.ends_with(", 32")) << found->best;
+  EXPECT_LT(found->best_ms, 10);
+}
+
+TEST(Hindsight, TheFirstTokensOfAutoAreNearlyAsSoonAsOfTheBestWay) {
+  for (const char* target_time : {"cpu:20", "gpu:20"}) {
+    ScenarioFlags met = First100Tokens(target_time);
+    met.draft = SkillLikeGood(0.85);
+    const absl::StatusOr<Hindsight> found = InHindsight(met, kReplies, kBound);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_LE(found->regret(), kBound) << target_time << ": " << found->auto_ms << " ms, and "
+                                       << found->best_ms << " by " << found->best;
+  }
+}
+
+}  // namespace
+}  // namespace outrider
