@@ -17,6 +17,8 @@ constexpr double kFallMin = 0.95;
 // A draft that is further off than so says nothing.
 constexpr double kTruthMin = 0.25;
 constexpr double kTruthMax = 2;
+// What is as unlikely as this is in no pass of a size that there is.
+constexpr double kPathMin = 0.02;
 
 // Of the nodes that a size adds, where the one in the middle stands among all.
 double Middle(size_t size) {
@@ -27,7 +29,9 @@ double Middle(size_t size) {
 }  // namespace
 
 PassSize::PassSize(const ControlSetup& setup)
-    : rows_are_hidden_(setup.target_streams), size_(setup.shares_cores ? kFirstShared : kFirst) {
+    : rows_are_hidden_(setup.target_streams),
+      grows_to_size_(setup.shares_cores && !setup.target_streams),
+      size_(setup.shares_cores ? kFirstShared : kFirst) {
   if (setup.before) {
     const auto at_least = std::ranges::lower_bound(kSizes, setup.before->pass_nodes);
     size_ = std::min(kSizes.size() - 1, static_cast<size_t>(at_least - kSizes.begin()));
@@ -38,11 +42,16 @@ PassSize::PassSize(const ControlSetup& setup)
 void PassSize::Decided(const DraftView& draft) {
   Learn(draft);
   if (const std::optional<double> row_ms = draft.costs.row_ms()) {
-    Move(*row_ms * draft.costs.tokens_per_pass() / draft.costs.recent_pass_ms() /
-         Truth(draft.costs));
+    Move(TokensIn(*row_ms, draft.costs) / Truth(draft.costs));
   }
   nodes_ = kSizes[size_];
   if (IsToProbe(draft.costs)) nodes_ = Probed();
+}
+
+// The tokens that come in a time, at the pace of passes and, where drafting takes its turn, of drafting.
+double PassSize::TokensIn(double ms, const CostModel& costs) const {
+  if (grows_to_size_) return ms * costs.tokens_per_ms();
+  return ms * costs.tokens_per_pass() / costs.recent_pass_ms();
 }
 
 uint32_t PassSize::Probed() const {
@@ -62,23 +71,56 @@ bool PassSize::IsToProbe(const CostModel& costs) {
   return unpriced_ % (unpriced_ < kProbesFirst ? at_first : kProbeEvery) == 0;
 }
 
-// From the nodes that the target had when the pass began.
 void PassSize::Learn(const DraftView& draft) {
-  const auto half_way = std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double, std::milli>(draft.costs.round_trip_ms() / 2));
-  paths_.clear();
   double promised = 0;
   for (const DraftNode& node : draft.nodes.subspan(1)) {
     if (node.in_pass) promised += node.path;
-    if (node.sent && node.sent_at + half_way <= draft.pass_begin) paths_.push_back(node.path);
   }
   promised_.Add(promised);
+  paths_.clear();
+  if (grows_to_size_) {
+    AddGrown(draft);
+  } else {
+    AddShown(draft);
+  }
   std::ranges::sort(paths_, std::greater());
   auto first = paths_.cbegin();
   for (size_t i = 0; i < kSizes.size() && kSizes[i] <= paths_.size(); ++i) {
     const auto last = paths_.cbegin() + kSizes[i];
     worth_[i].Add(std::accumulate(first, last, 0.0) / static_cast<double>(last - first));
     first = last;
+  }
+}
+
+// The nodes that the target had when the pass began.
+void PassSize::AddShown(const DraftView& draft) {
+  const auto half_way = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double, std::milli>(draft.costs.round_trip_ms() / 2));
+  for (const DraftNode& node : draft.nodes.subspan(1)) {
+    if (node.sent && node.sent_at + half_way <= draft.pass_begin) paths_.push_back(node.path);
+  }
+}
+
+// What has been drafted, and what would have been below each leaf: a best child of the usual chance, its
+// best child, and so on. Those take a batch each, which their siblings have for nothing, as the root's
+// children have theirs: some is drafted for every pass.
+void PassSize::AddGrown(const DraftView& draft) {
+  best_child_.assign(draft.nodes.size(), 0);
+  for (const DraftNode& node : draft.nodes.subspan(1)) {
+    best_child_[node.parent] = std::max(best_child_[node.parent], node.confidence);
+  }
+  for (const double confidence : best_child_) {
+    if (confidence > 0) continuation_.Add(std::min(confidence, kFallMin));
+  }
+  const double batch = TokensIn(draft.costs.DraftMs(1), draft.costs) / Truth(draft.costs);
+  for (const DraftNode& node : draft.nodes.subspan(1)) {
+    const bool took_a_batch = node.parent != 0 && node.confidence == best_child_[node.parent];
+    paths_.push_back(took_a_batch ? std::max(0.0, node.path - batch) : node.path);
+    if (node.children != DraftNode::Children::kUnknown) continue;
+    for (double path = node.path * continuation_.Value(); path > batch + kPathMin;
+         path *= continuation_.Value()) {
+      paths_.push_back(path - batch);
+    }
   }
 }
 

@@ -13,6 +13,10 @@
 // a node that is left out is still in the sketch when the next pass begins, so a link and a draft
 // are waited for as often whatever R is.
 //
+// On shared cores nothing is drafted beside a pass, and growth ends where a pass of R nodes has no room for
+// more. Of what it would have gone on to draft for a larger one, w is reckoned from the leaves that there are:
+// the nodes that were drafted besides are siblings that nobody wanted, and say little of it.
+//
 // What a draft says of w is put right by what has come of it: drafted tokens that were committed,
 // over those that the passes promised.
 //
@@ -68,6 +72,9 @@ class PassSize {
   static constexpr uint32_t kLargerThanSmall = 6;
 
   void Learn(const DraftView& draft);
+  void AddShown(const DraftView& draft);
+  void AddGrown(const DraftView& draft);
+  double TokensIn(double ms, const CostModel& costs) const;
   bool IsToProbe(const CostModel& costs);
   uint32_t Probed() const;
   double Worth(size_t size) const;
@@ -76,12 +83,15 @@ class PassSize {
   void Move(double least_worth);
 
   const bool rows_are_hidden_;  // by flash, as far as is known
+  const bool grows_to_size_;    // nothing is drafted that a pass of nodes_ has no room for
   size_t size_;
   uint32_t nodes_;
   uint32_t unpriced_ = 0;
   // By size: the chance that the text passes a node that this size has and the one before has not.
   std::array<RecentMean, kSizes.size()> worth_;
-  RecentMean promised_;  // by the nodes that a pass took
+  RecentMean promised_;      // by the nodes that a pass took
+  RecentMean continuation_;  // the chance of a best child, where its parent was chosen
+  std::vector<double> best_child_;
   std::vector<double> paths_;
 };
 
