@@ -49,6 +49,7 @@ class HandDraft {
             .pass_running = pass_running,
             .pass_begin = MonotonicTime(),
             .target_waits = true,
+            .takes_turns = takes_turns,
             .pass_node_count_max = pass_node_count_max,
             .batch_node_count_max = batch_node_count_max,
             .child_count_max = 5,
@@ -75,6 +76,7 @@ class HandDraft {
   CostModel costs;
   OutcomePosterior posterior;
   bool pass_running = false;
+  bool takes_turns = false;
   uint32_t pass_node_count_max = 16;
   uint32_t batch_node_count_max = 8;
   uint32_t room = 100;

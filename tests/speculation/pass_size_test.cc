@@ -46,7 +46,10 @@ class ChainSession {
 
   // From now on nothing is drafted beside a pass, and of the chain no more than one has room for, in a batch
   // each; beside every token stands another that is hardly ever right.
-  void TakeTurns(double draft_ms) { draft_ms_ = draft_ms; }
+  void TakeTurns(double draft_ms) {
+    draft_ms_ = draft_ms;
+    draft_.takes_turns = true;
+  }
 
   void Run(int verdicts) {
     for (int i = 0; i < verdicts; ++i) {

@@ -29,9 +29,7 @@ double Middle(size_t size) {
 }  // namespace
 
 PassSize::PassSize(const ControlSetup& setup)
-    : rows_are_hidden_(setup.target_streams),
-      grows_to_size_(setup.shares_cores && !setup.target_streams),
-      size_(setup.shares_cores ? kFirstShared : kFirst) {
+    : rows_are_hidden_(setup.target_streams), size_(setup.shares_cores ? kFirstShared : kFirst) {
   if (setup.before) {
     const auto at_least = std::ranges::lower_bound(kSizes, setup.before->pass_nodes);
     size_ = std::min(kSizes.size() - 1, static_cast<size_t>(at_least - kSizes.begin()));
@@ -42,15 +40,16 @@ PassSize::PassSize(const ControlSetup& setup)
 void PassSize::Decided(const DraftView& draft) {
   Learn(draft);
   if (const std::optional<double> row_ms = draft.costs.row_ms()) {
-    Move(TokensIn(*row_ms, draft.costs) / Truth(draft.costs));
+    Move(TokensIn(*row_ms, draft) / Truth(draft.costs));
   }
   nodes_ = kSizes[size_];
   if (IsToProbe(draft.costs)) nodes_ = Probed();
 }
 
 // The tokens that come in a time, at the pace of passes and, where drafting takes its turn, of drafting.
-double PassSize::TokensIn(double ms, const CostModel& costs) const {
-  if (grows_to_size_) return ms * costs.tokens_per_ms();
+double PassSize::TokensIn(double ms, const DraftView& draft) {
+  const CostModel& costs = draft.costs;
+  if (draft.takes_turns) return ms * costs.tokens_per_ms();
   return ms * costs.tokens_per_pass() / costs.recent_pass_ms();
 }
 
@@ -78,7 +77,7 @@ void PassSize::Learn(const DraftView& draft) {
   }
   promised_.Add(promised);
   paths_.clear();
-  if (grows_to_size_) {
+  if (draft.takes_turns) {
     AddGrown(draft);
   } else {
     AddShown(draft);
@@ -112,7 +111,7 @@ void PassSize::AddGrown(const DraftView& draft) {
   for (const double confidence : best_child_) {
     if (confidence > 0) continuation_.Add(std::min(confidence, kFallMin));
   }
-  const double batch = TokensIn(draft.costs.DraftMs(1), draft.costs) / Truth(draft.costs);
+  const double batch = TokensIn(draft.costs.DraftMs(1), draft) / Truth(draft.costs);
   for (const DraftNode& node : draft.nodes.subspan(1)) {
     const bool took_a_batch = node.parent != 0 && node.confidence == best_child_[node.parent];
     paths_.push_back(took_a_batch ? std::max(0.0, node.path - batch) : node.path);

@@ -13,7 +13,7 @@
 // a node that is left out is still in the sketch when the next pass begins, so a link and a draft
 // are waited for as often whatever R is.
 //
-// On shared cores nothing is drafted beside a pass, and growth ends where a pass of R nodes has no room for
+// Where draft and target take turns nothing is drafted beside a pass, and growth ends where a pass of R nodes has no room for
 // more. Of what it would have gone on to draft for a larger one, w is reckoned from the leaves that there are:
 // the nodes that were drafted besides are siblings that nobody wanted, and say little of it.
 //
@@ -74,7 +74,7 @@ class PassSize {
   void Learn(const DraftView& draft);
   void AddShown(const DraftView& draft);
   void AddGrown(const DraftView& draft);
-  double TokensIn(double ms, const CostModel& costs) const;
+  static double TokensIn(double ms, const DraftView& draft);
   bool IsToProbe(const CostModel& costs);
   uint32_t Probed() const;
   double Worth(size_t size) const;
@@ -83,7 +83,6 @@ class PassSize {
   void Move(double least_worth);
 
   const bool rows_are_hidden_;  // by flash, as far as is known
-  const bool grows_to_size_;    // nothing is drafted that a pass of nodes_ has no room for
   size_t size_;
   uint32_t nodes_;
   uint32_t unpriced_ = 0;

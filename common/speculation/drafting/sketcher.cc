@@ -49,6 +49,7 @@ DraftView Sketcher::View(MonotonicTime now) const {
           .pass_running = pass_running_,
           .pass_begin = pass_begin_,
           .target_waits = target_waits_,
+          .takes_turns = takes_turns(),
           .pass_node_count_max = options_.pass_node_count_max,
           .batch_node_count_max = options_.batch_node_count_max,
           .child_count_max = options_.child_count_max,

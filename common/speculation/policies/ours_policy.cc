@@ -233,12 +233,13 @@ Sending OursPolicy::Send(const DraftView& draft, bool drafting) {
   }
   if (batch_.empty()) ChooseBatch(draft);  // what is under way is of the past: the one after it
   if (batch_.empty()) return Sending::kSend;
-  // Hold while gain / draft_ms > tokens / pass_ms (ours_policy.h). In a pass that is full, what the
+  // Hold while gain / draft_ms > the pace of text (ours_policy.h). In a pass that is full, what the
   // batch adds takes the place of its least probable node.
   const bool full = pass_.size() == draft.pass_node_count_max;
   const double gain = BatchGain(draft, full ? draft.nodes[pass_.back()].reach : 0);
   const double draft_ms = draft.costs.DraftMs(static_cast<uint32_t>(batch_.size()));
-  return gain * pass_ms > tokens * draft_ms ? Sending::kHold : Sending::kSend;
+  const double tokens_per_ms = draft.takes_turns ? draft.costs.tokens_per_ms() : tokens / pass_ms;
+  return gain > tokens_per_ms * draft_ms ? Sending::kHold : Sending::kSend;
 }
 
 }  // namespace outrider

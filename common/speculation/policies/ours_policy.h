@@ -20,7 +20,8 @@
 //                     time of the batch                 time of the pass, queue and all
 //
 //            (a token that misses this pass costs its share of another; LEVER's rule, on time
-//            alone)
+//            alone). Where draft and target take turns, that share is one of all that goes by between two
+//            verdicts, and to the right stands how fast text has been coming
 //
 // A target that does not stand still but writes on alone passes shallow nodes by before they come.
 // There a node's worth is the best chance, among it and what may come below it, to be reached and

@@ -81,6 +81,7 @@ struct DraftView {
   bool pass_running;
   MonotonicTime pass_begin;  // when it is; an estimate
   bool target_waits;         // at a root without children; or else it writes on alone
+  bool takes_turns;          // nothing is drafted while a pass runs
 
   uint32_t pass_node_count_max;   // R
   uint32_t batch_node_count_max;  // what the drafter runs at once
