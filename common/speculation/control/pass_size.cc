@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "common/speculation/costs/cost_model.h"
 
@@ -17,6 +18,8 @@ constexpr double kFallMin = 0.95;
 // A draft that is further off than so says nothing.
 constexpr double kTruthMin = 0.25;
 constexpr double kTruthMax = 2;
+// What a row takes of a pass, until passes have told: on most processors it is less.
+constexpr double kRowShare = 0.1;
 // What is as unlikely as this is in no pass of a size that there is.
 constexpr double kPathMin = 0.02;
 
@@ -39,11 +42,11 @@ PassSize::PassSize(const ControlSetup& setup)
 
 void PassSize::Decided(const DraftView& draft) {
   Learn(draft);
-  if (const std::optional<double> row_ms = draft.costs.row_ms()) {
-    Move(TokensIn(*row_ms, draft) / Truth(draft.costs));
-  }
-  nodes_ = kSizes[size_];
-  if (IsToProbe(draft.costs)) nodes_ = Probed();
+  const CostModel& costs = draft.costs;
+  const double row_ms = costs.row_ms().value_or(kRowShare * costs.recent_pass_ms());
+  Move(TokensIn(row_ms, draft) / Truth(costs), /*may_fall=*/costs.row_ms().has_value());
+  const uint32_t before = std::exchange(nodes_, kSizes[size_]);
+  if (IsToProbe(costs) && nodes_ == before) nodes_ = Probed();
 }
 
 // The tokens that come in a time, at the pace of passes and, where drafting takes its turn, of drafting.
@@ -143,10 +146,10 @@ double PassSize::Supposed(size_t size) const {
   return before * std::pow(std::clamp(fall, kFallMax, kFallMin), Middle(size) - Middle(size - 1));
 }
 
-void PassSize::Move(double least_worth) {
+void PassSize::Move(double least_worth, bool may_fall) {
   if (size_ + 1 < kSizes.size() && Worth(size_ + 1) > kUp * least_worth) {
     ++size_;
-  } else if (size_ > 0 && Worth(size_) < kDown * least_worth) {
+  } else if (may_fall && size_ > 0 && Worth(size_) < kDown * least_worth) {
     --size_;
   }
 }

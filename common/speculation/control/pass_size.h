@@ -80,7 +80,7 @@ class PassSize {
   double Worth(size_t size) const;
   double Supposed(size_t size) const;
   double Truth(const CostModel& costs) const;
-  void Move(double least_worth);
+  void Move(double least_worth, bool may_fall);
 
   const bool rows_are_hidden_;  // by flash, as far as is known
   size_t size_;
