@@ -47,7 +47,9 @@ namespace outrider {
 
 class PassSize {
  public:
-  static constexpr std::array<uint32_t, 12> kSizes = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63};
+  // With the root, whole blocks of rows, once there are several: processors compute four, eight or sixteen of
+  // them in about the time of one more than the block before.
+  static constexpr std::array<uint32_t, 11> kSizes = {1, 2, 3, 5, 7, 11, 15, 23, 31, 47, 63};
   static constexpr double kUp = 0.9;
   static constexpr double kDown = 0.8;
 
@@ -61,15 +63,15 @@ class PassSize {
   uint32_t nodes() const { return nodes_; }
 
  private:
-  static constexpr size_t kFirst = 7;        // 16
-  static constexpr size_t kFirstShared = 3;  // 4
+  static constexpr size_t kFirst = 6;        // 15
+  static constexpr size_t kFirstShared = 2;  // 3
   // Verdicts without a fresh price, from one pass of another size to the next. Of the first ones every
   // other has it, or every fourth where there is a price of before, since what they cost is little beside
   // a wrong size for long.
   static constexpr uint32_t kProbeEvery = 8;
   static constexpr uint32_t kProbesFirst = 10;
-  static constexpr uint32_t kSmall = 4;
-  static constexpr uint32_t kLargerThanSmall = 6;
+  static constexpr uint32_t kSmall = 3;
+  static constexpr uint32_t kLargerThanSmall = 5;
 
   void Learn(const DraftView& draft);
   void AddShown(const DraftView& draft);
