@@ -129,8 +129,13 @@ void SessionDriver::Receive(const Message& message) {
 void SessionDriver::Handle(const Session::Event& event) {
   actions_.clear();
   session_.Handle(event, RealClock().Now(), actions_);
-  for (const Session::Action& action : actions_) {
-    std::visit([this](const auto& which) { Do(which); }, action);
+  // What starts the drafter comes last: on a core that both are on it may run at once, and growth would
+  // wait for it.
+  for (const bool starts_drafter : {false, true}) {
+    for (const Session::Action& action : actions_) {
+      if (std::holds_alternative<Session::Draft>(action) != starts_drafter) continue;
+      std::visit([this](const auto& which) { Do(which); }, action);
+    }
   }
   if (std::exchange(has_told_, false)) told_.Wake();
 }
