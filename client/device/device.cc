@@ -431,8 +431,8 @@ absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, uint3
 // Where passes on flash begin, as nothing is known yet: rows cost little beside what is read, and
 // next to nothing beside most of a model.
 ControlSetup Device::SetupAt(const LocalTarget& target, const Draft& draft) {
-  constexpr uint32_t kFlashPassNodes = 16;
-  constexpr uint32_t kHiddenNodes = 24;
+  constexpr uint32_t kFlashPassNodes = 15;
+  constexpr uint32_t kHiddenNodes = 23;
   ControlSetup setup = {
       .target_is_here = true,
       .shares_cores = target.info().on_host_processor && draft.on_host_processor()};

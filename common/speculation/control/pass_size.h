@@ -20,7 +20,7 @@
 // What a draft says of w is put right by what has come of it: drafted tokens that were committed,
 // over those that the passes promised.
 //
-// R is one of a few sizes, three an octave, and moves by one at a time: up when the next rows are
+// R is one of a few sizes, two an octave, and moves by one at a time: up when the next rows are
 // worth kUp of what they cost, down when the last ones are worth less than kDown. Between the two it
 // stands still, and what that loses is less than a few percent of what a few rows cost. Both are below
 // 1 because a draft that is right stays right for a while: what is far below the root is passed more
@@ -47,8 +47,8 @@ namespace outrider {
 
 class PassSize {
  public:
-  // With the root, whole blocks of rows, once there are several: processors compute four, eight or sixteen of
-  // them in about the time of one more than the block before.
+  // With the root whole blocks of rows, but for the smallest and 5: processors compute four, eight or sixteen
+  // of them in about the time of one more than the block before.
   static constexpr std::array<uint32_t, 11> kSizes = {1, 2, 3, 5, 7, 11, 15, 23, 31, 47, 63};
   static constexpr double kUp = 0.9;
   static constexpr double kDown = 0.8;
