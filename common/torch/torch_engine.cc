@@ -3,15 +3,11 @@
 #include <ATen/Context.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,8 +21,12 @@
 #include "common/model/memory/ledger.h"
 #include "common/model/memory/node_tree.h"
 #include "common/model/memory/page_memory.h"
+#include "common/torch/layer_cache.h"
 #include "common/torch/layer_windows.h"
+#include "common/torch/run_rows.h"
+#include "common/torch/tensor_of.h"
 #include "common/torch/torch_attention.h"
+#include "common/torch/torch_sequence.h"
 #include "common/torch/torch_status.h"
 #include "common/torch/torch_threads.h"
 #include "common/torch/torch_transformer.h"
@@ -34,228 +34,10 @@
 namespace outrider {
 namespace {
 
-// The first room a sequence gets, in cells.
-constexpr int64_t kFirstRoom = 64;
-
-// How much of a sequence its caches are to hold, now and in the end.
-struct Room {
-  int64_t node_count;  // slots, always all of them
-  int64_t cell_count;
-  int64_t cell_count_max;
-};
-
-at::Tensor TensorOf(std::span<const int64_t> values, at::Device device) {
-  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
-  std::ranges::copy(values, tensor.data_ptr<int64_t>());
-  return tensor.to(device);
-}
-
-// One sequence's keys and values of one layer: [node slots, then cells; kv heads, length]. Cells of
-// a chain that is not committed stand after the committed ones. A fork has the same tensors, and
-// whoever is about to write copies those that somebody else has.
-class LayerCache {
- public:
-  // To be written to. What is there stays.
-  void Reserve(const Room& room, const AttentionSpec& shape, at::Device device) {
-    Reserve(keys_, room, {shape.kv_head_count, shape.key_length}, device);
-    Reserve(values_, room, {shape.kv_head_count, shape.value_length}, device);
-  }
-
-  // Rows at the places `at`. A row that sees no such key must not be touched by it, and zero times
-  // NaN is NaN: so what is not finite is told by the key alone, and the value is zero.
-  void Write(const at::Tensor& at, const at::Tensor& keys, const at::Tensor& values) {
-    const at::Tensor spoiled = values.isfinite().all(-1, true).logical_not();
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    keys_.index_copy_(0, at, keys.masked_fill(spoiled, nan));
-    values_.index_copy_(0, at, values.masked_fill(spoiled, 0.0));
-  }
-
-  // What is at the places `from` is at those from `first` on, too.
-  void Copy(int64_t first, const at::Tensor& from) {
-    for (at::Tensor* const tensor : {&keys_, &values_}) {
-      tensor->narrow(0, first, from.size(0)).copy_(tensor->index_select(0, from));
-    }
-  }
-
-  // At places [first, end): [1, places, kv heads, length].
-  at::Tensor Keys(int64_t first, int64_t end) const {
-    return keys_.narrow(0, first, end - first).unsqueeze(0);
-  }
-  at::Tensor Values(int64_t first, int64_t end) const {
-    return values_.narrow(0, first, end - first).unsqueeze(0);
-  }
-
- private:
-  struct RowShape {
-    int64_t heads;
-    int64_t length;
-  };
-  static void Reserve(at::Tensor& tensor, const Room& room, const RowShape& row,
-                      at::Device device) {
-    const int64_t before = tensor.defined() ? tensor.size(0) - room.node_count : 0;
-    const bool is_large_enough = tensor.defined() && room.cell_count <= before;
-    if (is_large_enough && tensor.use_count() == 1) return;
-    const int64_t grown = std::min(std::max(2 * before, kFirstRoom), room.cell_count_max);
-    const int64_t after = is_large_enough ? before : std::max(room.cell_count, grown);
-    // Zeros: slots that no node is in stand among the keys of those that are.
-    at::Tensor larger = at::zeros({room.node_count + after, row.heads, row.length},
-                                  at::TensorOptions(at::kFloat).device(device));
-    if (tensor.defined()) larger.narrow(0, 0, tensor.size(0)).copy_(tensor);
-    tensor = std::move(larger);
-  }
-
-  at::Tensor keys_;
-  at::Tensor values_;
-};
-
 // The ledger's groups. Pages of cells are promised, and never taken: who has them is the tensors'
 // business. An encoder's are taken, since forks that hold the same tensors hold no more pages.
 constexpr uint32_t kCells = 0;
 constexpr uint32_t kEncoder = 1;  // where layers hear one
-
-// Committed cells, a chain that is not committed yet, and nodes.
-struct TorchSequence {
-  explicit TorchSequence(const EngineInfo& info) : nodes(info.node_count_max) {}
-
-  int64_t chain_end() const { return int64_t{length} + chain_count; }
-  void Forget() {
-    chain_count = 0;
-    nodes.Clear();
-  }
-
-  uint64_t id = 0;  // 0: nobody's
-  PageOwner pages{};
-  std::vector<LayerCache> layers;
-  std::vector<TorchTransformer::Heard> heard;  // by layer; empty: nothing yet
-  std::vector<uint32_t> encoder_pages;
-  uint32_t length = 0;
-  uint32_t chain_count = 0;
-  NodeTree nodes;
-  uint64_t last_run = 0;
-};
-
-// A run's rows of one sequence, and which of its places they see.
-struct Segment {
-  TorchSequence* sequence;
-  int64_t first_row;
-  int64_t row_count;
-  at::Tensor places;               // [rows], int64: where their keys and values go
-  int64_t first_place, end_place;  // what is looked at
-  // By window, [1, rows, places], bool: the keys a row does not see.
-  std::vector<at::Tensor> hidden;
-};
-
-// The rows of one run of the transformer.
-class RunRows {
- public:
-  RunRows(const LayerWindows& windows, const EngineInfo& info, at::Device device)
-      : windows_(windows), node_count_max_(info.node_count_max), device_(device) {}
-
-  std::span<const Segment> segments() const { return segments_; }
-  // What enters the first layer, but for what positions add to it.
-  at::Tensor Embedded(const TorchTransformer& model) const {
-    at::Tensor embedded = model.Embed(TensorOf(tokens_, device_));
-    if (given_rows_.empty()) return embedded;
-    const int64_t length = embedded.size(1);
-    at::Tensor given = at::empty({static_cast<int64_t>(given_.size()), length}, at::kFloat);
-    for (size_t i = 0; i < given_.size(); ++i) {
-      std::copy_n(given_[i], length, given.data_ptr<float>() + static_cast<int64_t>(i) * length);
-    }
-    return embedded.index_copy_(0, TensorOf(given_rows_, device_), given.to(device_));
-  }
-  at::Tensor positions() const { return TensorOf(positions_, device_); }
-
-  void Add(TorchSequence& sequence, const RunPart& part) {
-    if (!part.chain.empty()) BeginChain(sequence, part.chain.size());
-    const auto first_row = static_cast<int64_t>(tokens_.size());
-    const int64_t first_place = part.nodes.empty() ? node_count_max_ : 0;
-    const int64_t end_place = node_count_max_ + sequence.chain_end();
-    std::vector<int64_t> places;
-    const auto add_row = [&](TokenId token, int64_t index, int64_t place) {
-      tokens_.push_back(token);
-      positions_.push_back(index);
-      places.push_back(place);
-    };
-    for (const TokenId token : part.chain) {
-      const int64_t index = sequence.length + static_cast<int64_t>(places.size());
-      add_row(token, index, node_count_max_ + index);
-    }
-    for (const EngineNode& node : part.nodes) {
-      PlaceNode(sequence, node);
-      add_row(node.token, sequence.nodes.index(node.slot), node.slot);
-    }
-    std::vector<at::Tensor> hidden;
-    for (const std::optional<uint32_t> window : windows_.windows()) {
-      hidden.push_back(HiddenFrom(sequence, part, first_place, end_place, window).to(device_));
-    }
-    segments_.push_back({&sequence, first_row, int64_t{part.row_count()}, TensorOf(places, device_),
-                         first_place, end_place, std::move(hidden)});
-    for (size_t i = 0; i < part.positions.size(); ++i) {
-      positions_[static_cast<size_t>(first_row) + i] = part.positions[i].at[0];
-    }
-    for (size_t i = 0; i < part.embeddings.size(); ++i) {
-      if (part.embeddings[i] == nullptr) continue;
-      Give(first_row + static_cast<int64_t>(i), part.embeddings[i]);
-    }
-  }
-
- private:
-  // The token it replaces may be none of the vocabulary.
-  void Give(int64_t row, const float* embedding) {
-    tokens_[static_cast<size_t>(row)] = 0;
-    given_rows_.push_back(row);
-    given_.push_back(embedding);
-  }
-
-  static void BeginChain(TorchSequence& sequence, size_t count) {
-    if (sequence.chain_count > 0) sequence.nodes.MoveEnd(NodeTree::kChain, sequence.length);
-    sequence.chain_count = static_cast<uint32_t>(count);
-  }
-
-  static void PlaceNode(TorchSequence& sequence, const EngineNode& node) {
-    const int64_t index = node.parent == EngineNode::kChain ? sequence.chain_end()
-                                                            : sequence.nodes.index(node.parent) + 1;
-    sequence.nodes.Place(node.slot, node.parent, static_cast<uint32_t>(index));
-  }
-
-  // Which of the places [first_place, end_place) rows that have been placed do not see.
-  at::Tensor HiddenFrom(TorchSequence& sequence, const RunPart& part, int64_t first_place,
-                        int64_t end_place, std::optional<uint32_t> window) const {
-    const int64_t length = end_place - first_place;
-    at::Tensor hidden = at::full({1, int64_t{part.row_count()}, length}, true, at::kBool);
-    const auto first_seen = [&](int64_t index) {
-      return window ? std::max<int64_t>(0, index + 1 - *window) : 0;
-    };
-    bool* row = hidden.data_ptr<bool>();
-    for (size_t i = 0; i < part.chain.size(); ++i, row += length) {
-      const int64_t index = sequence.length + static_cast<int64_t>(i);
-      ShowCells(first_seen(index), index + 1, row + node_count_max_ - first_place);
-    }
-    for (const EngineNode& node : part.nodes) {
-      const int64_t first = first_seen(sequence.nodes.index(node.slot));
-      const std::span<const uint32_t> path = sequence.nodes.PathTo(node.slot);
-      ShowCells(first, sequence.nodes.index(path.front()), row + node_count_max_);
-      for (const uint32_t slot : path) {
-        if (sequence.nodes.index(slot) >= first) row[slot] = false;
-      }
-      row += length;
-    }
-    return hidden;
-  }
-
-  static void ShowCells(int64_t first, int64_t end, bool* cells) {
-    std::fill(cells + std::min(first, end), cells + end, false);
-  }
-
-  const LayerWindows& windows_;
-  const int64_t node_count_max_;
-  const at::Device device_;
-  std::vector<int64_t> tokens_;
-  std::vector<int64_t> positions_;
-  std::vector<int64_t> given_rows_;  // whose embeddings are the caller's
-  std::vector<const float*> given_;
-  std::vector<Segment> segments_;
-};
 
 class TorchEngine final : public Engine {
  public:
@@ -364,9 +146,9 @@ absl::Status TorchEngine::Reserve(SequenceId id, uint32_t cell_count, uint32_t n
   const c10::InferenceMode inference;
   return CatchTorch("keys and values", [&]() -> absl::Status {
     const ModelSpec& spec = model_.spec();
-    const Room room = {.node_count = info_.node_count_max,
-                       .cell_count = int64_t{sequence.length} + cell_count,
-                       .cell_count_max = info_.context_length};
+    const CacheRoom room = {.node_count = info_.node_count_max,
+                            .cell_count = int64_t{sequence.length} + cell_count,
+                            .cell_count_max = info_.context_length};
     for (uint32_t layer = 0; layer < spec.layer_count(); ++layer) {
       sequence.layers[layer].Reserve(room, *spec.layers[layer].attention(), model_.device());
     }
@@ -471,7 +253,7 @@ at::Tensor TorchEngine::Compute(const RunRows& rows, const EngineRun& run) {
   const auto attend = [&](uint32_t layer, const at::Tensor& query, const at::Tensor& key,
                           const at::Tensor& value) {
     std::vector<at::Tensor> attended;
-    for (const Segment& segment : rows.segments()) {
+    for (const RowSegment& segment : rows.segments()) {
       LayerCache& cache = segment.sequence->layers[layer];
       const auto of_segment = [&](const at::Tensor& x) {
         return x.narrow(0, segment.first_row, segment.row_count);
@@ -488,7 +270,7 @@ at::Tensor TorchEngine::Compute(const RunRows& rows, const EngineRun& run) {
   };
   const auto hear = [&](uint32_t layer, const at::Tensor& query) {
     std::vector<at::Tensor> attended;
-    for (const Segment& segment : rows.segments()) {
+    for (const RowSegment& segment : rows.segments()) {
       const TorchTransformer::Heard& heard = segment.sequence->heard[layer];
       const at::Tensor queries = query.narrow(0, segment.first_row, segment.row_count);
       attended.push_back(outrider::Attend(queries.unsqueeze(0), heard.keys.unsqueeze(0),
