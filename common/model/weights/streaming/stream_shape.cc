@@ -8,7 +8,7 @@
 #include "common/kernels/weight_matrix.h"
 #include "common/model/weights/load_plan.h"
 #include "common/model/weights/streaming/flash_reads.h"
-#include "common/model/weights/streaming/streaming_weights.h"
+#include "common/model/weights/streaming/flash_tables.h"
 
 namespace outrider {
 namespace {
@@ -66,8 +66,7 @@ uint64_t RowsLookedUp(const ModelFile& model) {
       row_bytes = std::max(row_bytes, RowBytes(tensor->type, tensor->dims[0]));
     }
   }
-  return StreamingWeights::kLookUpsInFlight *
-         (RoundUp(row_bytes, kBlockBytesMax) + 2 * kBlockBytesMax);
+  return FlashTables::kLookUpsInFlight * (RoundUp(row_bytes, kBlockBytesMax) + 2 * kBlockBytesMax);
 }
 
 }  // namespace

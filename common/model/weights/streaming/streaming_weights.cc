@@ -103,11 +103,12 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
     OUTRIDER_ASSIGN_OR_RETURN(FileWatch watch, FileWatch::Open(model.file_path(i)));
     weights->watches_.push_back(std::move(watch));
   }
-  OUTRIDER_ASSIGN_OR_RETURN(weights->table_files_, OpenAll(model, options));
+  OUTRIDER_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DirectFile>> files,
+                            OpenAll(model, options));
   OUTRIDER_RETURN_IF_ERROR(CheckRouters(model, spec, path));
-  OUTRIDER_RETURN_IF_ERROR(weights->Plan(model, spec, options));
+  OUTRIDER_RETURN_IF_ERROR(weights->Plan(model, spec, files, options));
   OUTRIDER_RETURN_IF_ERROR(weights->TakeMemory(options));
-  OUTRIDER_RETURN_IF_ERROR(weights->ReadEntry(model, spec));
+  OUTRIDER_RETURN_IF_ERROR(weights->ReadEntry(model, spec, std::move(files)));
   OUTRIDER_RETURN_IF_ERROR(weights->StartLane(model, options));
   OUTRIDER_RETURN_IF_ERROR(weights->ReadKept(progress));
   if (const std::optional<uint64_t> recorded = model.RecordedContentHash()) {
@@ -127,9 +128,10 @@ StreamingWeights::~StreamingWeights() {
 // --- opening ---
 
 absl::Status StreamingWeights::Plan(const ModelFile& model, const ModelSpec& spec,
+                                    std::span<const std::unique_ptr<DirectFile>> opened,
                                     const StreamOptions& options) {
   std::vector<const DirectFile*> files;
-  for (const std::unique_ptr<DirectFile>& file : table_files_) files.push_back(file.get());
+  for (const std::unique_ptr<DirectFile>& file : opened) files.push_back(file.get());
   const LoadPlanner planner(model, spec);
   const auto add = [&](std::span<const MatrixPart> matrices, std::span<const VectorPart> vectors,
                        Unit unit) -> absl::Status {
@@ -232,7 +234,8 @@ absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
 }
 
 // Where embeddings are the head and that is pinned, their rows are looked up there.
-absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec& spec) {
+absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec& spec,
+                                         std::vector<std::unique_ptr<DirectFile>> files) {
   const LoadPlan<EntryWeights> plan = LoadPlanner(model, spec).Entry();
   std::vector<std::byte> vectors;
   OUTRIDER_RETURN_IF_ERROR(outrider::ReadVectors(model, plan.vectors, vectors));
@@ -244,28 +247,8 @@ absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec
     at += part.count * sizeof(float);
   }
   const bool in_head = spec.tied_embeddings && units_.back().is_pinned;
-  uint64_t row_bytes_max = 0;
-  const auto keep = [&](std::string_view name, std::optional<ModelTensor>& table) -> absl::Status {
-    const ModelTensor* const tensor = model.Find(name);
-    if (tensor == nullptr) return absl::OkStatus();
-    if (!tensor->place) {
-      return InvalidArgument(path_, ": the rows of tensor ", tensor->name,
-                             " do not lie in the file as they are used, so they cannot be "
-                             "streamed; write a file that can be with `outrider convert --flash`");
-    }
-    OUTRIDER_RETURN_IF_ERROR(CheckRunnable(*tensor, path_));
-    table = *tensor;
-    row_bytes_max = std::max(row_bytes_max, RowBytes(tensor->type, tensor->dims[0]));
-    return absl::OkStatus();
-  };
-  if (!in_head) OUTRIDER_RETURN_IF_ERROR(keep("token_embd.weight", embeddings_));
-  OUTRIDER_RETURN_IF_ERROR(keep("position_embd.weight", positions_));
-  size_t alignment = kVectorAlignment;
-  for (const auto& file : table_files_) alignment = std::max(alignment, file->alignment());
-  table_row_bytes_ = RoundUp(row_bytes_max, alignment) + alignment;
-  OUTRIDER_ASSIGN_OR_RETURN(table_rows_,
-                            AlignedBuffer::Create(table_row_bytes_ * kLookUpsInFlight, alignment));
-  memory_bytes_ += table_rows_.bytes().size();
+  OUTRIDER_ASSIGN_OR_RETURN(tables_, FlashTables::Create(model, path_, std::move(files), !in_head));
+  memory_bytes_ += tables_->memory_bytes();
   return absl::OkStatus();
 }
 
@@ -605,61 +588,21 @@ absl::Status StreamingWeights::LookUp(WeightTable table, std::span<const TableRo
     MutexLock lock(mu_);
     OUTRIDER_RETURN_IF_ERROR(refused_);
   }
-  const std::optional<ModelTensor>& tensor =
-      table == WeightTable::kEmbeddings ? embeddings_ : positions_;
-  if (!tensor) {
+  if (!tables_->Has(table)) {
     const WeightMatrix& head = std::get<HeadWeights>(units_.back().kept.weights).matrix;
     for (const TableRow& row : rows) DecodeRow(head, row.row, {row.out, head.inputs});
     return absl::OkStatus();
   }
   const MonotonicTime begin = RealClock().Now();
-  absl::Status status;
-  for (size_t done = 0; done < rows.size() && status.ok(); done += kLookUpsInFlight) {
-    status = LookUpSome(*tensor,
-                        rows.subspan(done, std::min<size_t>(kLookUpsInFlight, rows.size() - done)));
-  }
+  const absl::Status status = tables_->LookUp(table, rows);
   MutexLock lock(mu_);
   stalled_ += RealClock().Now() - begin;
   return status;
 }
 
-// As many as are read at a time. All that has begun has landed when it returns.
-absl::Status StreamingWeights::LookUpSome(const ModelTensor& tensor,
-                                          std::span<const TableRow> rows) {
-  DirectFile& file = *table_files_[tensor.place->file];
-  const uint64_t row_bytes = RowBytes(tensor.type, tensor.dims[0]);
-  const auto extent_of = [&](size_t i) {
-    return file.ExtentOf(tensor.place->offset + rows[i].row * row_bytes, row_bytes);
-  };
-  const auto blocks_of = [&](size_t i) {
-    return table_rows_.bytes().subspan(i * table_row_bytes_, extent_of(i).length);
-  };
-  absl::Status status;
-  size_t begun = 0;
-  for (size_t landed = 0; landed < begun || (begun < rows.size() && status.ok());) {
-    if (begun < rows.size() && status.ok() && file.in_flight() < file.queue_depth()) {
-      status.Update(file.SubmitRead(extent_of(begun).offset, blocks_of(begun), begun));
-      if (status.ok()) ++begun;
-      continue;
-    }
-    const DirectFile::Completion done = file.WaitCompletion();
-    ++landed;
-    status.Update(done.status);
-    if (!done.status.ok()) continue;
-    const TableRow& row = rows[done.tag];
-    status.Update(Dequantize(tensor.type,
-                             blocks_of(done.tag).subspan(extent_of(done.tag).skip, row_bytes),
-                             {row.out, tensor.dims[0]}));
-  }
-  if (!status.ok()) return Annotate(status, Concat("tensor ", tensor.name));
-  MutexLock lock(mu_);
-  looked_up_bytes_ += rows.size() * row_bytes;
-  return absl::OkStatus();
-}
-
 StreamStats StreamingWeights::stats() const {
   MutexLock lock(mu_);
-  return {.bytes_read = lane_->bytes_read() + looked_up_bytes_,
+  return {.bytes_read = lane_->bytes_read() + tables_->bytes_read(),
           .acquired = acquired_,
           .thrown_away = thrown_away_,
           .stalled = stalled_,

@@ -61,6 +61,7 @@
 #include "common/model/weights/streaming/expert_places.h"
 #include "common/model/weights/streaming/flash_lane.h"
 #include "common/model/weights/streaming/flash_reads.h"
+#include "common/model/weights/streaming/flash_tables.h"
 #include "common/model/weights/streaming/stream_options.h"
 #include "common/model/weights/weight_store.h"
 
@@ -77,8 +78,6 @@ struct StreamStats {
 
 class StreamingWeights final : public WeightStore {
  public:
-  static constexpr uint32_t kLookUpsInFlight = 16;  // rows of a table
-
   // `path` starts every message. Reads what is pinned, and the whole file once if it has no record of
   // its content hash (`outrider convert --flash` writes one).
   static absl::StatusOr<std::unique_ptr<StreamingWeights>> Open(const ModelFile& model,
@@ -157,9 +156,12 @@ class StreamingWeights final : public WeightStore {
 
   StreamingWeights() = default;
 
-  absl::Status Plan(const ModelFile& model, const ModelSpec& spec, const StreamOptions& options);
+  absl::Status Plan(const ModelFile& model, const ModelSpec& spec,
+                    std::span<const std::unique_ptr<DirectFile>> opened,
+                    const StreamOptions& options);
   absl::Status TakeMemory(const StreamOptions& options);
-  absl::Status ReadEntry(const ModelFile& model, const ModelSpec& spec);
+  absl::Status ReadEntry(const ModelFile& model, const ModelSpec& spec,
+                         std::vector<std::unique_ptr<DirectFile>> files);
   absl::Status StartLane(const ModelFile& model, const StreamOptions& options);
   absl::Status ReadKept(const LoadProgress& progress);
 
@@ -170,7 +172,6 @@ class StreamingWeights final : public WeightStore {
   uint32_t UnitOf(const WeightKey& key) const;
   absl::StatusOr<const Filled*> AcquireUnit(uint32_t unit);
   void Release(const WeightKey& key) override;
-  absl::Status LookUpSome(const ModelTensor& tensor, std::span<const TableRow> rows);
 
   Slot* LentSlot(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsInRing(uint32_t unit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -193,8 +194,6 @@ class StreamingWeights final : public WeightStore {
   PageBuffer slot_memory_;
   PageBuffer router_memory_;
   std::vector<float> rope_freqs_;
-  std::optional<ModelTensor> embeddings_;  // rows of which are looked up on flash
-  std::optional<ModelTensor> positions_;
   uint64_t content_hash_ = 0;
   uint64_t memory_bytes_ = 0;
   std::atomic<uint64_t> bytes_per_pass_ = 0;
@@ -205,10 +204,7 @@ class StreamingWeights final : public WeightStore {
   // The thread that computes.
   std::vector<FileWatch> watches_;  // a file of other weights is another model's
   IdleWork idle_work_;
-  AlignedBuffer
-      table_rows_;  // kLookUpsInFlight of table_row_bytes_, before the files that write there
-  uint64_t table_row_bytes_ = 0;
-  std::vector<std::unique_ptr<DirectFile>> table_files_;
+  std::unique_ptr<FlashTables> tables_;  // but for bytes_read()
 
   mutable Mutex mu_;
   CondVar filled_;
@@ -221,7 +217,6 @@ class StreamingWeights final : public WeightStore {
   uint32_t kept_count_ ABSL_GUARDED_BY(mu_) = 0;  // fills of what stays
   uint64_t acquired_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t thrown_away_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t looked_up_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   Duration stalled_ ABSL_GUARDED_BY(mu_) = {};
   MonotonicTime drawn_ ABSL_GUARDED_BY(mu_) = {};  // until when the reads are in the trace
   std::unique_ptr<ExpertPlaces> experts_ ABSL_PT_GUARDED_BY(mu_);  // none: no layer has any
