@@ -3,8 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstring>
-#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -13,7 +11,6 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/formats/models/content_parts.h"
-#include "common/formats/tensors/dequantize.h"
 #include "common/kernels/weight_matrix.h"
 #include "common/model/weights/streaming/stream_shape.h"
 
@@ -28,36 +25,9 @@ constexpr uint64_t kExpert = uint64_t{1} << 33;
 constexpr ChromeTrace::Label kRead = {"read", {"layer", "KiB"}};
 constexpr ChromeTrace::Label kWait = {"wait", {"layer"}};
 
-// The floats of a plan's vectors, one after another.
-absl::Status ReadVectors(const ModelFile& model, std::span<const VectorPart> parts,
-                         std::vector<std::byte>& out) {
-  for (const VectorPart& part : parts) {
-    const ModelTensor& tensor = *part.tensor;
-    std::vector<std::byte> stored(tensor.bytes);
-    std::vector<float> values(tensor.dims[0]);
-    OUTRIDER_RETURN_IF_ERROR(model.ReadRows(tensor, 0, 1, stored));
-    OUTRIDER_RETURN_IF_ERROR(Dequantize(tensor.type, stored, values));
-    const auto bytes = std::as_bytes(std::span(values).subspan(part.first, part.count));
-    out.insert(out.end(), bytes.begin(), bytes.end());
-  }
-  return absl::OkStatus();
-}
-
-void PutVectors(std::span<const VectorPart> parts, const std::byte* values, std::byte* slot) {
-  for (const VectorPart& part : parts) {
-    std::memcpy(slot + part.at, values, part.count * sizeof(float));
-    values += part.count * sizeof(float);
-  }
-}
-
 bool HasExperts(const ModelSpec& spec) {
   return std::ranges::any_of(
       spec.layers, [](const LayerSpec& layer) { return layer.feed_forward.router.has_value(); });
-}
-
-// All of one matrix's reads.
-size_t RouterBytes(std::span<const FlashRead> reads) {
-  return RoundUp(reads.front().part.bytes, kVectorAlignment);
 }
 
 // A router's bias would have to be kept beside it, and an expert's read with it.
@@ -133,29 +103,18 @@ absl::Status StreamingWeights::Plan(const ModelFile& model, const ModelSpec& spe
   std::vector<const DirectFile*> files;
   for (const std::unique_ptr<DirectFile>& file : opened) files.push_back(file.get());
   const LoadPlanner planner(model, spec);
-  const auto add = [&](std::span<const MatrixPart> matrices, std::span<const VectorPart> vectors,
-                       Unit unit) -> absl::Status {
-    for (const MatrixPart& part : matrices) {
-      OUTRIDER_RETURN_IF_ERROR(CheckRunnable(*part.tensor, path_));
-    }
-    OUTRIDER_ASSIGN_OR_RETURN(unit.reads, PlanReads(matrices, files, path_));
-    OUTRIDER_RETURN_IF_ERROR(outrider::ReadVectors(model, vectors, unit.vectors));
+  const auto add = [&](StreamUnit::Plan plan, bool is_pinned) -> absl::Status {
+    OUTRIDER_ASSIGN_OR_RETURN(StreamUnit unit,
+                              StreamUnit::Create(model, std::move(plan), files, path_));
+    unit.is_pinned = is_pinned;
     units_.push_back(std::move(unit));
     return absl::OkStatus();
   };
   const uint32_t pinned = std::min(options.pinned_layer_count, spec.layer_count());
   for (uint32_t n = 0; n < spec.layer_count(); ++n) {
-    Unit unit;
-    unit.plan = planner.Layer(n);
-    unit.is_pinned = IsPinnedLayer(n, pinned, spec.layer_count());
-    const auto& plan = std::get<LoadPlan<LayerWeights>>(unit.plan);
-    OUTRIDER_RETURN_IF_ERROR(add(std::vector(plan.matrices), std::vector(plan.vectors), unit));
+    OUTRIDER_RETURN_IF_ERROR(add(planner.Layer(n), IsPinnedLayer(n, pinned, spec.layer_count())));
   }
-  Unit unit;
-  unit.plan = planner.Head();
-  unit.is_pinned = options.pins_head;
-  const auto& plan = std::get<LoadPlan<HeadWeights>>(unit.plan);
-  OUTRIDER_RETURN_IF_ERROR(add(std::vector(plan.matrices), std::vector(plan.vectors), unit));
+  OUTRIDER_RETURN_IF_ERROR(add(planner.Head(), options.pins_head));
   if (HasExperts(spec)) {
     OUTRIDER_ASSIGN_OR_RETURN(
         experts_, ExpertPlaces::Plan(model, spec, files, path_, options.expert_place_count,
@@ -163,42 +122,24 @@ absl::Status StreamingWeights::Plan(const ModelFile& model, const ModelSpec& spe
   }
   for (uint32_t u = 0; u < units_.size(); ++u) {
     if (units_[u].is_pinned) continue;
-    KeepRouter(units_[u]);
-    units_[u].place = static_cast<uint32_t>(order_.size());
+    units_[u].KeepRouter();
     order_.push_back(u);
     bytes_per_pass_ += ReadBytes(units_[u].reads);
   }
   return absl::OkStatus();
 }
 
-// It is not read with its layer: it stays, so that it can be asked before that has landed.
-void StreamingWeights::KeepRouter(Unit& unit) {
-  const auto* const plan = std::get_if<LoadPlan<LayerWeights>>(&unit.plan);
-  if (plan == nullptr || plan->offsets.router.matrix.outputs == 0) return;
-  KeptRouter router = {.reads = {}, .weights = plan->offsets.router};
-  const auto at = reinterpret_cast<size_t>(router.weights.matrix.data);
-  const auto is_router = [&](const FlashRead& read) { return read.part.at == at; };
-  std::ranges::copy_if(unit.reads, std::back_inserter(router.reads), is_router);
-  std::erase_if(unit.reads, is_router);
-  for (FlashRead& read : router.reads) read.part.at = 0;
-  unit.router = std::move(router);
-}
-
 uint64_t StreamingWeights::PlaceBytesOfExpert(const ModelFile& model, const ModelSpec& spec) {
   return ExpertPlaces::PlaceBytes(model, spec);
-}
-
-size_t StreamingWeights::SlotBytes(const Unit& unit) {
-  return std::visit([](const auto& plan) { return plan.slot_bytes; }, unit.plan);
 }
 
 absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
   size_t pinned_bytes = 0;
   size_t slot_bytes = 0;
   size_t router_bytes = 0;
-  for (const Unit& unit : units_) {
-    if (unit.router) router_bytes += RouterBytes(unit.router->reads);
-    const size_t bytes = RoundUp(SlotBytes(unit), kVectorAlignment);
+  for (const StreamUnit& unit : units_) {
+    if (unit.router) router_bytes += unit.router->bytes();
+    const size_t bytes = RoundUp(unit.slot_bytes(), kVectorAlignment);
     if (unit.is_pinned) {
       pinned_bytes += bytes;
     } else {
@@ -212,15 +153,15 @@ absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
   OUTRIDER_ASSIGN_OR_RETURN(router_memory_, PageBuffer::Create(router_bytes));
   std::byte* at = pinned_memory_.bytes().data();
   std::byte* router_at = router_memory_.bytes().data();
-  for (Unit& unit : units_) {
+  for (StreamUnit& unit : units_) {
     if (unit.router) {
       unit.router->memory = router_at;
       unit.router->weights.matrix.data = router_at;
-      router_at += RouterBytes(unit.router->reads);
+      router_at += unit.router->bytes();
     }
     if (!unit.is_pinned) continue;
     unit.kept.memory = at;
-    at += RoundUp(SlotBytes(unit), kVectorAlignment);
+    at += RoundUp(unit.slot_bytes(), kVectorAlignment);
   }
   MutexLock lock(mu_);
   for (size_t i = 0; i < slot_count; ++i) {
@@ -238,7 +179,7 @@ absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec
                                          std::vector<std::unique_ptr<DirectFile>> files) {
   const LoadPlan<EntryWeights> plan = LoadPlanner(model, spec).Entry();
   std::vector<std::byte> vectors;
-  OUTRIDER_RETURN_IF_ERROR(outrider::ReadVectors(model, plan.vectors, vectors));
+  OUTRIDER_RETURN_IF_ERROR(ReadVectors(model, plan.vectors, vectors));
   size_t at = 0;
   for (const VectorPart& part : plan.vectors) {
     const auto* const values = reinterpret_cast<const float*>(vectors.data() + at);
@@ -254,7 +195,7 @@ absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec
 
 absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOptions& options) {
   uint64_t extent_bytes_max = 0;
-  for (const Unit& unit : units_) {
+  for (const StreamUnit& unit : units_) {
     extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.reads));
     if (unit.router) {
       extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.router->reads));
@@ -278,7 +219,7 @@ absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOpt
 absl::Status StreamingWeights::ReadKept(const LoadProgress& progress) {
   uint64_t total = 0;
   std::vector<FlashLane::Fill> fills;
-  for (const Unit& unit : units_) {
+  for (const StreamUnit& unit : units_) {
     if (unit.is_pinned) {
       fills.push_back({.id = kKept, .reads = unit.reads, .slot = unit.kept.memory});
     }
@@ -300,34 +241,23 @@ absl::Status StreamingWeights::ReadKept(const LoadProgress& progress) {
     done += ReadBytes(fills[count].reads);
     if (progress) progress(done, total, fills[count].reads.back().part.tensor->name);
   }
-  for (Unit& unit : units_) {
-    if (unit.is_pinned) Finish(unit, unit.kept);
+  for (StreamUnit& unit : units_) {
+    if (unit.is_pinned) unit.Finish(unit.kept);
   }
   return absl::OkStatus();
 }
 
 // --- using ---
 
-// Its matrices have landed: the rest of it, and views.
-void StreamingWeights::Finish(const Unit& unit, Filled& filled) {
-  std::visit(
-      [&](const auto& plan) {
-        PutVectors(plan.vectors, unit.vectors.data(), filled.memory);
-        filled.weights = plan.In(filled.memory);
-      },
-      unit.plan);
-  if (unit.router) std::get<LayerWeights>(filled.weights).router = unit.router->weights;
-}
-
 absl::StatusOr<Lease<LayerWeights>> StreamingWeights::Acquire(LayerKey key) {
-  OUTRIDER_ASSIGN_OR_RETURN(const Filled* const filled, AcquireUnit(key.layer));
+  OUTRIDER_ASSIGN_OR_RETURN(const StreamUnit::Filled* const filled, AcquireUnit(key.layer));
   return Lease<LayerWeights>(*this, key, std::get<LayerWeights>(filled->weights));
 }
 
 // The last that a run acquires whose rows are asked anything: all it has read is behind it.
 absl::StatusOr<Lease<HeadWeights>> StreamingWeights::Acquire(HeadKey key) {
   for (const FileWatch& watch : watches_) OUTRIDER_RETURN_IF_ERROR(watch.Check());
-  OUTRIDER_ASSIGN_OR_RETURN(const Filled* const filled, AcquireUnit(HeadUnit()));
+  OUTRIDER_ASSIGN_OR_RETURN(const StreamUnit::Filled* const filled, AcquireUnit(HeadUnit()));
   return Lease<HeadWeights>(*this, key, std::get<HeadWeights>(filled->weights));
 }
 
@@ -363,7 +293,7 @@ const Linear* StreamingWeights::RouterAhead(uint32_t layer) {
     MutexLock lock(mu_);
     if (!experts_->IsWorthGuessing(layer)) return nullptr;
   }
-  const Unit& unit = units_[layer];
+  const StreamUnit& unit = units_[layer];
   if (unit.router) return &unit.router->weights;
   return unit.is_pinned ? &std::get<LayerWeights>(unit.kept.weights).router : nullptr;
 }
@@ -383,8 +313,12 @@ uint32_t StreamingWeights::UnitOf(const WeightKey& key) const {
   return layer != nullptr ? layer->layer : HeadUnit();
 }
 
-absl::StatusOr<const StreamingWeights::Filled*> StreamingWeights::AcquireUnit(uint32_t u) {
-  Unit& unit = units_[u];
+uint32_t StreamingWeights::PlaceOf(uint32_t unit) const {
+  return static_cast<uint32_t>(std::ranges::lower_bound(order_, unit) - order_.begin());
+}
+
+absl::StatusOr<const StreamUnit::Filled*> StreamingWeights::AcquireUnit(uint32_t u) {
+  StreamUnit& unit = units_[u];
   if (unit.is_pinned) return &unit.kept;
   const MonotonicTime begin = RealClock().Now();
   MutexLock lock(mu_);
@@ -404,12 +338,12 @@ absl::StatusOr<const StreamingWeights::Filled*> StreamingWeights::AcquireUnit(ui
   if (!slot.status.ok()) {
     slot.hand = Hand::kFree;
     while (!ring_.empty()) ThrowAwayFront();  // who asks again begins with this one
-    next_ = unit.place;
+    next_ = PlaceOf(u);
     return std::exchange(slot.status, absl::OkStatus());
   }
   slot.hand = Hand::kLent;
   slot.lease_count = 1;
-  Finish(unit, slot.filled);
+  unit.Finish(slot.filled);
   return &slot.filled;
 }
 
@@ -431,7 +365,7 @@ bool StreamingWeights::IsInRing(uint32_t unit) const {
 StreamingWeights::Slot& StreamingWeights::ComeTo(uint32_t unit) {
   const bool is_ahead = IsInRing(unit);
   while (!ring_.empty() && !(is_ahead && slots_[ring_.front()].unit == unit)) ThrowAwayFront();
-  if (!is_ahead) next_ = units_[unit].place;
+  if (!is_ahead) next_ = PlaceOf(unit);
   ReadAhead();
   // All slots may be filling with what nobody wants any more.
   while (ring_.empty()) {
@@ -549,10 +483,10 @@ void StreamingWeights::GiveUpPinned() {
 std::optional<uint32_t> StreamingWeights::LargestPinned() const {
   std::optional<uint32_t> largest;
   for (uint32_t u = 0; u < HeadUnit(); ++u) {
-    const Unit& unit = units_[u];
+    const StreamUnit& unit = units_[u];
     const auto& plan = std::get<LoadPlan<LayerWeights>>(unit.plan);
     if (!unit.is_pinned || plan.offsets.router.matrix.outputs > 0) continue;
-    if (!largest || SlotBytes(unit) > SlotBytes(units_[*largest])) largest = u;
+    if (!largest || unit.slot_bytes() > units_[*largest].slot_bytes()) largest = u;
   }
   return largest;
 }
@@ -560,12 +494,11 @@ std::optional<uint32_t> StreamingWeights::LargestPinned() const {
 // It is read from now on. Its memory becomes a slot where there are too few, else it is given back:
 // how much of it.
 size_t StreamingWeights::Unpin(uint32_t u) {
-  Unit& unit = units_[u];
+  StreamUnit& unit = units_[u];
   unit.is_pinned = false;
   const uint32_t next_unit = order_.empty() ? u : order_[next_];
   order_.insert(std::ranges::lower_bound(order_, u), u);
-  for (uint32_t place = 0; place < order_.size(); ++place) units_[order_[place]].place = place;
-  next_ = units_[next_unit].place;
+  next_ = PlaceOf(next_unit);
   bytes_per_pass_ += ReadBytes(unit.reads);
   if (slots_.size() < slot_count_) {
     slots_.emplace_back().filled.memory = unit.kept.memory;
@@ -573,7 +506,8 @@ size_t StreamingWeights::Unpin(uint32_t u) {
   }
   const size_t page = PageBuffer::PageSize();
   const auto begin = RoundUp(reinterpret_cast<uintptr_t>(unit.kept.memory), page);
-  const auto end = (reinterpret_cast<uintptr_t>(unit.kept.memory) + SlotBytes(unit)) / page * page;
+  const auto end =
+      (reinterpret_cast<uintptr_t>(unit.kept.memory) + unit.slot_bytes()) / page * page;
   if (begin >= end) return 0;
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   return end - begin;

@@ -63,6 +63,7 @@
 #include "common/model/weights/streaming/flash_reads.h"
 #include "common/model/weights/streaming/flash_tables.h"
 #include "common/model/weights/streaming/stream_options.h"
+#include "common/model/weights/streaming/stream_unit.h"
 #include "common/model/weights/weight_store.h"
 
 namespace outrider {
@@ -120,32 +121,8 @@ class StreamingWeights final : public WeightStore {
   const std::vector<std::string>& refusals() const { return lane_->file(0).refusals(); }
 
  private:
-  // What lies in memory of one unit.
-  struct Filled {
-    std::byte* memory = nullptr;
-    std::variant<LayerWeights, HeadWeights> weights = {};  // views of that
-  };
-
-  // Of a streamed layer with experts.
-  struct KeptRouter {
-    std::vector<FlashRead> reads;
-    std::byte* memory = nullptr;
-    Linear weights;  // views of that
-  };
-
-  // A layer, or the head: what is read for it, and where it stays if it is pinned.
-  struct Unit {
-    std::variant<LoadPlan<LayerWeights>, LoadPlan<HeadWeights>> plan;
-    std::vector<FlashRead> reads;
-    std::vector<std::byte> vectors;  // norms and biases, in the order of the plan's
-    bool is_pinned = false;
-    Filled kept = {};  // of what is pinned
-    std::optional<KeptRouter> router = {};
-    uint32_t place = 0;  // in order_, of what is streamed
-  };
-
   struct Slot {
-    Filled filled;
+    StreamUnit::Filled filled;
     MonotonicTime asked = {};  // when it began to be filled, or waited for that
     Hand hand = Hand::kFree;
     bool is_wanted = true;  // false: is free as soon as it is filled
@@ -165,12 +142,10 @@ class StreamingWeights final : public WeightStore {
   absl::Status StartLane(const ModelFile& model, const StreamOptions& options);
   absl::Status ReadKept(const LoadProgress& progress);
 
-  static void KeepRouter(Unit& unit);
-  static size_t SlotBytes(const Unit& unit);
-  static void Finish(const Unit& unit, Filled& filled);
   uint32_t HeadUnit() const { return static_cast<uint32_t>(units_.size() - 1); }
   uint32_t UnitOf(const WeightKey& key) const;
-  absl::StatusOr<const Filled*> AcquireUnit(uint32_t unit);
+  uint32_t PlaceOf(uint32_t unit) const;
+  absl::StatusOr<const StreamUnit::Filled*> AcquireUnit(uint32_t unit);
   void Release(const WeightKey& key) override;
 
   Slot* LentSlot(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -187,9 +162,9 @@ class StreamingWeights final : public WeightStore {
 
   // Constant after Open(), but for what lies in the memory, and what is given up between two runs.
   std::string path_;
-  std::vector<Unit> units_;      // layers, then the head
-  std::vector<uint32_t> order_;  // streamed units, in the order of a pass
-  size_t slot_count_ = 0;        // as it was asked for
+  std::vector<StreamUnit> units_;  // layers, then the head
+  std::vector<uint32_t> order_;    // streamed units, in the order of a pass: rising
+  size_t slot_count_ = 0;          // as it was asked for
   PageBuffer pinned_memory_;
   PageBuffer slot_memory_;
   PageBuffer router_memory_;

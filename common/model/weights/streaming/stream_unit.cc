@@ -1,0 +1,86 @@
+#include "common/model/weights/streaming/stream_unit.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "common/base/buffer.h"
+#include "common/base/status.h"
+#include "common/formats/tensors/dequantize.h"
+#include "common/kernels/weight_matrix.h"
+
+namespace outrider {
+namespace {
+
+void PutVectors(std::span<const VectorPart> parts, const std::byte* values, std::byte* slot) {
+  for (const VectorPart& part : parts) {
+    std::memcpy(slot + part.at, values, part.count * sizeof(float));
+    values += part.count * sizeof(float);
+  }
+}
+
+}  // namespace
+
+absl::Status ReadVectors(const ModelFile& model, std::span<const VectorPart> parts,
+                         std::vector<std::byte>& out) {
+  for (const VectorPart& part : parts) {
+    const ModelTensor& tensor = *part.tensor;
+    std::vector<std::byte> stored(tensor.bytes);
+    std::vector<float> values(tensor.dims[0]);
+    OUTRIDER_RETURN_IF_ERROR(model.ReadRows(tensor, 0, 1, stored));
+    OUTRIDER_RETURN_IF_ERROR(Dequantize(tensor.type, stored, values));
+    const auto bytes = std::as_bytes(std::span(values).subspan(part.first, part.count));
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StreamUnit> StreamUnit::Create(const ModelFile& model, Plan plan,
+                                              std::span<const DirectFile* const> files,
+                                              const std::string& path) {
+  StreamUnit unit;
+  unit.plan = std::move(plan);
+  const auto read = [&](const auto& parts) -> absl::Status {
+    for (const MatrixPart& part : parts.matrices) {
+      OUTRIDER_RETURN_IF_ERROR(CheckRunnable(*part.tensor, path));
+    }
+    OUTRIDER_ASSIGN_OR_RETURN(unit.reads, PlanReads(parts.matrices, files, path));
+    return ReadVectors(model, parts.vectors, unit.vectors);
+  };
+  OUTRIDER_RETURN_IF_ERROR(std::visit(read, unit.plan));
+  return unit;
+}
+
+size_t StreamUnit::slot_bytes() const {
+  return std::visit([](const auto& parts) { return parts.slot_bytes; }, plan);
+}
+
+void StreamUnit::KeepRouter() {
+  const auto* const layer = std::get_if<LoadPlan<LayerWeights>>(&plan);
+  if (layer == nullptr || layer->offsets.router.matrix.outputs == 0) return;
+  KeptRouter kept_router = {.reads = {}, .weights = layer->offsets.router};
+  const auto at = reinterpret_cast<size_t>(kept_router.weights.matrix.data);
+  const auto is_router = [&](const FlashRead& read) { return read.part.at == at; };
+  std::ranges::copy_if(reads, std::back_inserter(kept_router.reads), is_router);
+  std::erase_if(reads, is_router);
+  for (FlashRead& read : kept_router.reads) read.part.at = 0;
+  router = std::move(kept_router);
+}
+
+// All of its reads are one matrix's.
+size_t StreamUnit::KeptRouter::bytes() const {
+  return RoundUp(reads.front().part.bytes, kVectorAlignment);
+}
+
+void StreamUnit::Finish(Filled& filled) const {
+  std::visit(
+      [&](const auto& parts) {
+        PutVectors(parts.vectors, vectors.data(), filled.memory);
+        filled.weights = parts.In(filled.memory);
+      },
+      plan);
+  if (router) std::get<LayerWeights>(filled.weights).router = router->weights;
+}
+
+}  // namespace outrider
