@@ -12,6 +12,8 @@
 #include "common/base/status.h"
 #include "common/formats/models/content_parts.h"
 #include "common/kernels/weight_matrix.h"
+#include "common/model/weights/load_plan.h"
+#include "common/model/weights/streaming/flash_reads.h"
 #include "common/model/weights/streaming/stream_shape.h"
 
 namespace outrider {
@@ -77,7 +79,7 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
                             OpenAll(model, options));
   OUTRIDER_RETURN_IF_ERROR(CheckRouters(model, spec, path));
   OUTRIDER_RETURN_IF_ERROR(weights->Plan(model, spec, files, options));
-  OUTRIDER_RETURN_IF_ERROR(weights->TakeMemory(options));
+  OUTRIDER_RETURN_IF_ERROR(weights->TakeMemory());
   OUTRIDER_RETURN_IF_ERROR(weights->ReadEntry(model, spec, std::move(files)));
   OUTRIDER_RETURN_IF_ERROR(weights->StartLane(model, options));
   OUTRIDER_RETURN_IF_ERROR(weights->ReadKept(progress));
@@ -87,7 +89,7 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
     OUTRIDER_ASSIGN_OR_RETURN(weights->content_hash_, HashContent(model));
   }
   MutexLock lock(weights->mu_);
-  weights->ReadAhead();
+  weights->ring_->ReadAhead();
   return weights;
 }
 
@@ -120,36 +122,25 @@ absl::Status StreamingWeights::Plan(const ModelFile& model, const ModelSpec& spe
         experts_, ExpertPlaces::Plan(model, spec, files, path_, options.expert_place_count,
                                      options.expert_eviction));
   }
-  for (uint32_t u = 0; u < units_.size(); ++u) {
-    if (units_[u].is_pinned) continue;
-    units_[u].KeepRouter();
-    order_.push_back(u);
-    bytes_per_pass_ += ReadBytes(units_[u].reads);
+  for (StreamUnit& unit : units_) {
+    if (unit.is_pinned) continue;
+    unit.KeepRouter();
+    bytes_per_pass_ += ReadBytes(unit.reads);
   }
+  ring_ = std::make_unique<SlotRing>(units_, options.slot_count);
   return absl::OkStatus();
 }
 
-uint64_t StreamingWeights::PlaceBytesOfExpert(const ModelFile& model, const ModelSpec& spec) {
-  return ExpertPlaces::PlaceBytes(model, spec);
-}
-
-absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
+absl::Status StreamingWeights::TakeMemory() {
   size_t pinned_bytes = 0;
-  size_t slot_bytes = 0;
   size_t router_bytes = 0;
   for (const StreamUnit& unit : units_) {
     if (unit.router) router_bytes += unit.router->bytes();
-    const size_t bytes = RoundUp(unit.slot_bytes(), kVectorAlignment);
-    if (unit.is_pinned) {
-      pinned_bytes += bytes;
-    } else {
-      slot_bytes = std::max(slot_bytes, bytes);
-    }
+    if (unit.is_pinned) pinned_bytes += RoundUp(unit.slot_bytes(), kVectorAlignment);
   }
-  slot_count_ = options.slot_count;
-  const auto slot_count = std::min<size_t>(slot_count_, order_.size());
+  MutexLock lock(mu_);
   OUTRIDER_ASSIGN_OR_RETURN(pinned_memory_, PageBuffer::Create(pinned_bytes));
-  OUTRIDER_ASSIGN_OR_RETURN(slot_memory_, PageBuffer::Create(slot_bytes * slot_count));
+  OUTRIDER_RETURN_IF_ERROR(ring_->TakeMemory());
   OUTRIDER_ASSIGN_OR_RETURN(router_memory_, PageBuffer::Create(router_bytes));
   std::byte* at = pinned_memory_.bytes().data();
   std::byte* router_at = router_memory_.bytes().data();
@@ -163,11 +154,7 @@ absl::Status StreamingWeights::TakeMemory(const StreamOptions& options) {
     unit.kept.memory = at;
     at += RoundUp(unit.slot_bytes(), kVectorAlignment);
   }
-  MutexLock lock(mu_);
-  for (size_t i = 0; i < slot_count; ++i) {
-    slots_.emplace_back().filled.memory = slot_memory_.bytes().data() + i * slot_bytes;
-  }
-  memory_bytes_ = pinned_bytes + slot_bytes * slot_count + router_bytes;
+  memory_bytes_ = pinned_bytes + ring_->memory_bytes() + router_bytes;
   if (experts_ == nullptr) return absl::OkStatus();
   OUTRIDER_RETURN_IF_ERROR(experts_->TakeMemory());
   memory_bytes_ += experts_->memory_bytes();
@@ -212,6 +199,7 @@ absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOpt
       FlashLane::Create(std::move(files), options.reads_in_flight, extent_bytes_max,
                         [this](uint64_t id, const absl::Status& status) { OnFilled(id, status); }));
   memory_bytes_ += extent_bytes_max * options.reads_in_flight;
+  ring_->ReadBy(*lane_);
   if (experts_ != nullptr) experts_->ReadBy(*lane_, kExpert);
   return absl::OkStatus();
 }
@@ -300,7 +288,7 @@ const Linear* StreamingWeights::RouterAhead(uint32_t layer) {
 
 void StreamingWeights::BeginRun(bool wants_head) {
   MutexLock lock(mu_);
-  wants_head_ = wants_head;
+  ring_->BeginRun(wants_head);
 }
 
 void StreamingWeights::Guess(std::span<const WeightKey> keys) {
@@ -313,94 +301,21 @@ uint32_t StreamingWeights::UnitOf(const WeightKey& key) const {
   return layer != nullptr ? layer->layer : HeadUnit();
 }
 
-uint32_t StreamingWeights::PlaceOf(uint32_t unit) const {
-  return static_cast<uint32_t>(std::ranges::lower_bound(order_, unit) - order_.begin());
-}
-
 absl::StatusOr<const StreamUnit::Filled*> StreamingWeights::AcquireUnit(uint32_t u) {
-  StreamUnit& unit = units_[u];
-  if (unit.is_pinned) return &unit.kept;
+  if (units_[u].is_pinned) return &units_[u].kept;
   const MonotonicTime begin = RealClock().Now();
   MutexLock lock(mu_);
   OUTRIDER_RETURN_IF_ERROR(refused_);
-  wants_head_ |= u == HeadUnit();
   ++acquired_;
-  if (Slot* const lent = LentSlot(u); lent != nullptr) {
-    ++lent->lease_count;
-    return &lent->filled;
+  SlotRing::Slot* slot = ring_->Claim(u);
+  for (; slot == nullptr; slot = ring_->Claim(u)) filled_.Wait(mu_);
+  if (slot->hand != Hand::kLent) {
+    AwaitFilled(slot->hand);
+    const MonotonicTime end = RealClock().Now();
+    stalled_ += end - begin;
+    if (trace_ != nullptr) trace_->Span(waits_track_, kWait, begin, end, {u});
   }
-  Slot& slot = ComeTo(u);
-  AwaitFilled(slot.hand);
-  ring_.pop_front();
-  const MonotonicTime end = RealClock().Now();
-  stalled_ += end - begin;
-  if (trace_ != nullptr) trace_->Span(waits_track_, kWait, begin, end, {u});
-  if (!slot.status.ok()) {
-    slot.hand = Hand::kFree;
-    while (!ring_.empty()) ThrowAwayFront();  // who asks again begins with this one
-    next_ = PlaceOf(u);
-    return std::exchange(slot.status, absl::OkStatus());
-  }
-  slot.hand = Hand::kLent;
-  slot.lease_count = 1;
-  unit.Finish(slot.filled);
-  return &slot.filled;
-}
-
-StreamingWeights::Slot* StreamingWeights::LentSlot(uint32_t unit) {
-  for (Slot& slot : slots_) {
-    if (slot.hand == Hand::kLent && slot.unit == unit) return &slot;
-  }
-  return nullptr;
-}
-
-bool StreamingWeights::IsInRing(uint32_t unit) const {
-  for (const uint32_t slot : ring_) {
-    if (slots_[slot].unit == unit) return true;
-  }
-  return false;
-}
-
-// The slot that this unit is, or will be, in, which is at the front of the ring then.
-StreamingWeights::Slot& StreamingWeights::ComeTo(uint32_t unit) {
-  const bool is_ahead = IsInRing(unit);
-  while (!ring_.empty() && !(is_ahead && slots_[ring_.front()].unit == unit)) ThrowAwayFront();
-  if (!is_ahead) next_ = PlaceOf(unit);
-  ReadAhead();
-  // All slots may be filling with what nobody wants any more.
-  while (ring_.empty()) {
-    filled_.Wait(mu_);
-    ReadAhead();
-  }
-  return slots_[ring_.front()];
-}
-
-void StreamingWeights::ThrowAwayFront() {
-  Slot& slot = slots_[ring_.front()];
-  ring_.pop_front();
-  ++thrown_away_;
-  slot.is_wanted = false;
-  if (slot.hand == Hand::kReady) slot.hand = Hand::kFree;
-}
-
-// Free slots get what comes next, as long as that is not in another one.
-void StreamingWeights::ReadAhead() {
-  for (uint32_t i = 0; i < slots_.size(); ++i) {
-    Slot& slot = slots_[i];
-    if (slot.hand != Hand::kFree) continue;
-    const auto count = static_cast<uint32_t>(order_.size());
-    const bool is_left_out = order_[next_] == HeadUnit() && !wants_head_;
-    const uint32_t place = is_left_out ? (next_ + 1) % count : next_;
-    const uint32_t unit = order_[place];
-    if (LentSlot(unit) != nullptr || IsInRing(unit)) return;
-    next_ = (place + 1) % count;
-    slot.hand = Hand::kFilling;
-    slot.is_wanted = true;
-    slot.unit = unit;
-    slot.asked = RealClock().Now();
-    ring_.push_back(i);
-    lane_->Begin({.id = i, .reads = units_[unit].reads, .slot = slot.filled.memory});
-  }
+  return ring_->Lend(*slot);
 }
 
 // Lends the wait to idle work first.
@@ -424,11 +339,7 @@ void StreamingWeights::Release(const WeightKey& key) {
   const uint32_t u = UnitOf(key);
   if (units_[u].is_pinned) return;
   MutexLock lock(mu_);
-  Slot* const slot = LentSlot(u);
-  OUTRIDER_CHECK(slot != nullptr, "what is given back was lent");
-  if (--slot->lease_count > 0) return;
-  slot->hand = Hand::kFree;
-  ReadAhead();
+  ring_->GiveBack(u);
 }
 
 // On the lane's thread.
@@ -441,10 +352,8 @@ void StreamingWeights::OnFilled(uint64_t id, const absl::Status& status) {
     } else if ((id & kExpert) != 0) {
       experts_->OnFilled(id, status);
     } else {
-      Slot& slot = slots_[id];
-      slot.status = status;
+      const SlotRing::Slot& slot = ring_->OnFilled(id, status);
       if (trace_ != nullptr) DrawFill(slot);
-      slot.hand = slot.is_wanted ? Hand::kReady : Hand::kFree;
     }
     if (awaited_ != nullptr && *awaited_ != Hand::kFilling) {
       landed_.store(true, std::memory_order_release);
@@ -455,7 +364,7 @@ void StreamingWeights::OnFilled(uint64_t id, const absl::Status& status) {
 
 // From when it was asked for, or when the one before had landed: reads of two units overlap, and
 // spans of a track may not.
-void StreamingWeights::DrawFill(const Slot& slot) {
+void StreamingWeights::DrawFill(const SlotRing::Slot& slot) {
   const MonotonicTime now = RealClock().Now();
   trace_->Span(reads_track_, kRead, std::max(slot.asked, drawn_), now,
                {slot.unit, static_cast<uint32_t>(ReadBytes(units_[slot.unit].reads) / 1024)});
@@ -496,14 +405,9 @@ std::optional<uint32_t> StreamingWeights::LargestPinned() const {
 size_t StreamingWeights::Unpin(uint32_t u) {
   StreamUnit& unit = units_[u];
   unit.is_pinned = false;
-  const uint32_t next_unit = order_.empty() ? u : order_[next_];
-  order_.insert(std::ranges::lower_bound(order_, u), u);
-  next_ = PlaceOf(next_unit);
+  ring_->Include(u);
   bytes_per_pass_ += ReadBytes(unit.reads);
-  if (slots_.size() < slot_count_) {
-    slots_.emplace_back().filled.memory = unit.kept.memory;
-    return 0;
-  }
+  if (ring_->AddSlot(unit.kept.memory)) return 0;
   const size_t page = PageBuffer::PageSize();
   const auto begin = RoundUp(reinterpret_cast<uintptr_t>(unit.kept.memory), page);
   const auto end =
@@ -538,7 +442,7 @@ StreamStats StreamingWeights::stats() const {
   MutexLock lock(mu_);
   return {.bytes_read = lane_->bytes_read() + tables_->bytes_read(),
           .acquired = acquired_,
-          .thrown_away = thrown_away_,
+          .thrown_away = ring_->thrown_away(),
           .stalled = stalled_,
           .experts = experts_ == nullptr ? ExpertStats{} : experts_->stats()};
 }

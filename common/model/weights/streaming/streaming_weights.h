@@ -8,26 +8,26 @@
 //
 // The order of layers is a cycle, so what comes next is always known, and a cache that evicts what was
 // used longest ago would hit nothing. A fixed part of the layers is pinned instead, evenly spread, so
-// that the lane goes on reading while pinned ones are computed. A slot is in one of four hands:
-//
-//     free --lane--> filling --> ready --Acquire()--> lent --~Lease()--> free
+// that the lane goes on reading while pinned ones are computed.
 //
 // Whoever acquires another key than the next in the ring (a pass whose rows all dropped out half
 // way) has what was read ahead thrown away up to there. The head is not read ahead for a run that
 // wants none.
 //
+// What it joins: what is read for a layer and what of it stays (stream_unit.h), the ring (slot_ring.h),
+// places of experts (expert_places.h), tables (flash_tables.h), and the lane that reads (flash_lane.h).
+//
 // The bits are those of resident weights: the same panels, packed from the same rows. Rows of embeddings
-// are looked up on flash, a few kilobytes each, unless they are the head and that is pinned. Norms,
-// biases and routers are kept.
+// are looked up on flash, unless they are the head and that is pinned. Norms, biases and routers are kept.
 //
 // Of a layer with experts all but those goes like any other layer, streamed or pinned. Experts come by
-// key, those that the rows of a pass have chosen, into places of their own (expert_places.h), and the
-// next layer's may be read ahead of its choice, where a guess at it by its router is right often enough.
+// key, those that the rows of a pass have chosen, into places of their own, and the next layer's may be
+// read ahead of its choice, where a guess at it by its router is right often enough.
 //
 // Memory:  memory_bytes(): slots, pinned weights, places of experts, routers, norms and biases,
 //          staging; all taken by Open(). Reads go past the page cache where the file system lets them
 //          (refusals() says where not).
-// Threads: as WeightStore says, beside a lane of its own (flash_lane.h).
+// Threads: as WeightStore says, beside the lane's.
 // Errors:  a read that fails is that of the Acquire() or LookUp() it belongs to, and names file,
 //          tensor and offset; the next one tries again. InvalidArgument for a model whose rows do not
 //          lie in its files as they are used.
@@ -35,13 +35,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -55,13 +53,12 @@
 #include "common/base/mutex.h"
 #include "common/formats/models/model_file.h"
 #include "common/model/model_spec.h"
-#include "common/model/weights/load_plan.h"
 #include "common/model/weights/resident_weights.h"
 #include "common/model/weights/streaming/expert_cache.h"
 #include "common/model/weights/streaming/expert_places.h"
 #include "common/model/weights/streaming/flash_lane.h"
-#include "common/model/weights/streaming/flash_reads.h"
 #include "common/model/weights/streaming/flash_tables.h"
+#include "common/model/weights/streaming/slot_ring.h"
 #include "common/model/weights/streaming/stream_options.h"
 #include "common/model/weights/streaming/stream_unit.h"
 #include "common/model/weights/weight_store.h"
@@ -89,7 +86,9 @@ class StreamingWeights final : public WeightStore {
   ~StreamingWeights() override;  // nothing is leased
 
   // What StreamOptions::expert_place_count counts. None where no layer has experts.
-  static uint64_t PlaceBytesOfExpert(const ModelFile& model, const ModelSpec& spec);
+  static uint64_t PlaceBytesOfExpert(const ModelFile& model, const ModelSpec& spec) {
+    return ExpertPlaces::PlaceBytes(model, spec);
+  }
 
   std::span<const float> rope_freqs() const override { return rope_freqs_; }
   absl::Status LookUp(WeightTable table, std::span<const TableRow> rows) override;
@@ -121,22 +120,12 @@ class StreamingWeights final : public WeightStore {
   const std::vector<std::string>& refusals() const { return lane_->file(0).refusals(); }
 
  private:
-  struct Slot {
-    StreamUnit::Filled filled;
-    MonotonicTime asked = {};  // when it began to be filled, or waited for that
-    Hand hand = Hand::kFree;
-    bool is_wanted = true;  // false: is free as soon as it is filled
-    uint32_t unit = 0;
-    uint32_t lease_count = 0;
-    absl::Status status = {};
-  };
-
   StreamingWeights() = default;
 
   absl::Status Plan(const ModelFile& model, const ModelSpec& spec,
                     std::span<const std::unique_ptr<DirectFile>> opened,
                     const StreamOptions& options);
-  absl::Status TakeMemory(const StreamOptions& options);
+  absl::Status TakeMemory();
   absl::Status ReadEntry(const ModelFile& model, const ModelSpec& spec,
                          std::vector<std::unique_ptr<DirectFile>> files);
   absl::Status StartLane(const ModelFile& model, const StreamOptions& options);
@@ -144,29 +133,20 @@ class StreamingWeights final : public WeightStore {
 
   uint32_t HeadUnit() const { return static_cast<uint32_t>(units_.size() - 1); }
   uint32_t UnitOf(const WeightKey& key) const;
-  uint32_t PlaceOf(uint32_t unit) const;
   absl::StatusOr<const StreamUnit::Filled*> AcquireUnit(uint32_t unit);
   void Release(const WeightKey& key) override;
 
-  Slot* LentSlot(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool IsInRing(uint32_t unit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  Slot& ComeTo(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AwaitFilled(const Hand& hand) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void ThrowAwayFront() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void ReadAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnFilled(uint64_t id, const absl::Status& status);
   void GiveUpPinned();
   size_t Unpin(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<uint32_t> LargestPinned() const;
-  void DrawFill(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DrawFill(const SlotRing::Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Constant after Open(), but for what lies in the memory, and what is given up between two runs.
   std::string path_;
   std::vector<StreamUnit> units_;  // layers, then the head
-  std::vector<uint32_t> order_;    // streamed units, in the order of a pass: rising
-  size_t slot_count_ = 0;          // as it was asked for
   PageBuffer pinned_memory_;
-  PageBuffer slot_memory_;
   PageBuffer router_memory_;
   std::vector<float> rope_freqs_;
   uint64_t content_hash_ = 0;
@@ -183,18 +163,14 @@ class StreamingWeights final : public WeightStore {
 
   mutable Mutex mu_;
   CondVar filled_;
-  std::deque<Slot> slots_ ABSL_GUARDED_BY(mu_);
-  std::deque<uint32_t> ring_ ABSL_GUARDED_BY(mu_);      // slots filling or ready, the next first
-  uint32_t next_ ABSL_GUARDED_BY(mu_) = 0;              // place in order_ of what is read next
-  bool wants_head_ ABSL_GUARDED_BY(mu_) = true;         // the run that is under way
-  const Hand* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;  // by idle work
+  std::unique_ptr<SlotRing> ring_ ABSL_PT_GUARDED_BY(mu_);
+  std::unique_ptr<ExpertPlaces> experts_ ABSL_PT_GUARDED_BY(mu_);  // none: no layer has any
+  const Hand* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;             // by idle work
   absl::Status kept_status_ ABSL_GUARDED_BY(mu_);
   uint32_t kept_count_ ABSL_GUARDED_BY(mu_) = 0;  // fills of what stays
   uint64_t acquired_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t thrown_away_ ABSL_GUARDED_BY(mu_) = 0;
   Duration stalled_ ABSL_GUARDED_BY(mu_) = {};
   MonotonicTime drawn_ ABSL_GUARDED_BY(mu_) = {};  // until when the reads are in the trace
-  std::unique_ptr<ExpertPlaces> experts_ ABSL_PT_GUARDED_BY(mu_);  // none: no layer has any
   absl::Status refused_ ABSL_GUARDED_BY(mu_);
   std::atomic<uint64_t> to_give_up_ = 0;
   std::atomic<bool> landed_ = false;  // what idle work waits for
