@@ -10,8 +10,8 @@ Two kinds of lines:
     fnv TYPE INPUT HASH     FNV-1a of the bytes gguf-py makes of the input, for the types whose
                             encoding leaves no choice
 
-The inputs are whole-number arithmetic and single float products, so quantize_test.cc makes the very
-same floats.
+The inputs are whole-number arithmetic and single float products, so tests/formats/quantized_values.h
+makes the very same floats.
 """
 
 import ctypes
