@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::string_view kHashKind = "sha256:";
 constexpr std::string_view kDigits = "0123456789abcdef";
+constexpr std::string_view kKeyMark = "ork_";  // that ours begin with
+constexpr size_t kKeyDigits = 64;
 constexpr char kIdentityMark = '/';  // which no name has
 constexpr size_t kFileBytesMax = 1 << 20;
 constexpr size_t kNameLengthMax = 64;
@@ -57,8 +59,14 @@ bool IsName(std::string_view name) {
   return !name.empty() && name.size() <= kNameLengthMax && std::ranges::all_of(name, is_part);
 }
 
+// Whether it is a key of ours, or has one in it.
+bool HasKey(std::string_view word) {
+  return word.size() >= kKeyMark.size() + kKeyDigits && word.find(kKeyMark) != word.npos;
+}
+
+// Not much of it: what is long may be a secret that stands in the wrong place.
 std::string Quoted(std::string_view word) {
-  constexpr size_t kShown = 40;
+  constexpr size_t kShown = 20;
   return Concat("'", word.substr(0, kShown), word.size() > kShown ? "...'" : "'");
 }
 
@@ -99,9 +107,14 @@ std::vector<std::string_view> WordsOf(std::string_view line) {
   }
 }
 
-// `place` starts messages. A hash is never repeated in one.
+// `place` starts messages. A hash is never repeated in one, nor is a key: they go to the log.
 absl::StatusOr<Keys::Key> ParseLine(std::span<const std::string_view> words,
                                     const std::string& place) {
+  if (std::ranges::any_of(words, HasKey)) {
+    return InvalidArgument(place,
+                           ": a key itself stands here, where only its hash should; "
+                           "outrider-server --new-key makes such a line");
+  }
   if (!IsName(words[0])) {
     return InvalidArgument(place, ": ", Quoted(words[0]), " is no name; take up to ",
                            kNameLengthMax, " letters, digits, dots, dashes and underscores");
@@ -186,8 +199,8 @@ std::vector<Keys::Key> Keys::NotIn(const Keys& others) const {
 }
 
 std::string NewKey() {
-  std::string key = "ork_";
-  for (int i = 0; i < 4; ++i) {
+  std::string key(kKeyMark);
+  while (key.size() < kKeyMark.size() + kKeyDigits) {
     uint64_t bits = RandomBits();
     for (int digit = 0; digit < 16; ++digit, bits >>= 4) key += kDigits[bits & 15];
   }

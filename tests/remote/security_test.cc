@@ -73,6 +73,18 @@ TEST(KeysTest, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(error(line + "\n" + line), HasSubstr("keys:2: there is another key named robot"));
 }
 
+// What is wrong goes to the log, where a key is none any more.
+TEST(KeysTest, AKeyInPlaceOfItsHashIsNotRepeated) {
+  const std::string key = NewKey();
+  const std::string line = LineOf("robot", key);
+  for (const std::string& wrong : {key, "robot " + key, "robot sha256:" + key, line + " " + key,
+                                   line + " key=" + key, key + " " + line}) {
+    const std::string error(Message(Keys::Parse(Concat("\n", wrong), "keys").status()));
+    EXPECT_THAT(error, HasSubstr("keys:2: a key itself stands here"));
+    EXPECT_THAT(error, Not(HasSubstr(key.substr(4, 8))));
+  }
+}
+
 // --- a server ---
 
 class SecurityTest : public testing::Test {
