@@ -15,6 +15,7 @@
 #include "common/verification/wire_prompt.h"
 #include "gtest/gtest.h"
 #include "tests/client/stories_world.h"
+#include "tests/remote/device_line.h"
 #include "tests/remote/server_process.h"
 
 namespace outrider {
@@ -44,22 +45,13 @@ class Answers final : public Verifier::Listener {
   std::atomic<uint64_t> down = 0;
 };
 
-v1::ClientMessage Waiting(uint64_t nonce) {
-  v1::ClientMessage message;
-  message.mutable_open()->set_nonce(nonce);
-  message.mutable_open()->set_attempt(1);
-  message.mutable_open()->set_dry_policy(v1::DRY_POLICY_WAIT);
-  SetPrompt(TheTokenizer().Encode("Once"), *message.mutable_open());
-  return message;
-}
-
 TEST(ManySessionsTest, TwoHundredAreTwoHundredAndNoMore) {
   const ServerProcess server(0, {"--sessions", std::to_string(kSessions), "--context", "64"});
   Answers answers;
   const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
   for (uint64_t stream = 1; stream <= kSessions; ++stream) {
     verifier->Open(stream, answers);
-    v1::ClientMessage open = Waiting(stream);
+    v1::ClientMessage open = WaitingOpen(stream, TheTokenizer().Encode("Once"));
     verifier->Send(stream, open);
   }
   answers.Await(kSessions);
@@ -67,7 +59,7 @@ TEST(ManySessionsTest, TwoHundredAreTwoHundredAndNoMore) {
   EXPECT_EQ(answers.refused, 0u);
 
   verifier->Open(kSessions + 1, answers);
-  v1::ClientMessage open = Waiting(kSessions + 1);
+  v1::ClientMessage open = WaitingOpen(kSessions + 1, TheTokenizer().Encode("Once"));
   verifier->Send(kSessions + 1, open);
   answers.Await(kSessions + 1);
   EXPECT_EQ(answers.refused, 1u);
