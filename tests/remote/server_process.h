@@ -96,6 +96,21 @@ class ServerProcess {
     }
   }
 
+  // All that it has said when it has ended.
+  std::string AwaitAll() {
+    MutexLock lock(mu_);
+    while (!has_ended_) changed_.Wait(mu_);
+    return said_;
+  }
+
+  // Of an address on this machine that a line ends with, or has as a field.
+  static uint16_t PortIn(std::string_view line) {
+    constexpr std::string_view kHost = "127.0.0.1:";
+    const size_t host = line.rfind(kHost);
+    OUTRIDER_CHECK(host != std::string_view::npos, "a line tells of an address here");
+    return static_cast<uint16_t>(std::stoul(std::string(line.substr(host + kHost.size()))));
+  }
+
   // In the middle of whatever it does.
   void Kill() { End(SIGKILL); }
   // Asked to, it ends by itself: what it returned, or nothing sensible when it did not.
@@ -117,12 +132,12 @@ class ServerProcess {
     changed_.NotifyAll();
   }
 
-  // "serving stories (numerics id ...) on 127.0.0.1:41234", perhaps after other lines.
+  // "serving stories (numerics id ...) on 127.0.0.1:41234", perhaps after other lines; in JSON an
+  // event of that name.
   uint16_t AwaitPort() {
-    const std::string line = AwaitLine("serving ");
-    const size_t colon = line.rfind(':');
-    OUTRIDER_CHECK(colon != std::string::npos, "a server with a good model starts");
-    return static_cast<uint16_t>(std::stoul(line.substr(colon + 1)));
+    const std::string line = AwaitLine("serving");
+    OUTRIDER_CHECK(!line.empty(), "a server with a good model starts");
+    return PortIn(line);
   }
 
   static int ExitCode(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -1; }
