@@ -195,6 +195,39 @@ TEST(VerifierMachine, AnAddressWithoutAKeyHasAQuarterOfAllSessions) {
   EXPECT_EQ(world.machine().session_count(), 4u);
 }
 
+TEST(VerifierMachine, WhoeverFindsNoRoomIsToldByWhichLimit) {
+  VerifierConfig config = SmallConfig();
+  config.session_count_max = 5;
+  config.session_count_of_key_max = 3;
+  config.page_groups = {{.page_count = 4 * kPagesOfOne}};
+  VerifierWorld world(config);
+  uint64_t nonce = 0;
+  const auto why = [&](std::string_view key, std::string_view origin, CallerTerms terms = {},
+                       uint32_t length_max = 0) -> std::string {
+    const StreamNumber stream = world.Connect(key, origin, terms);
+    auto open = OpenOf(++nonce, "once");
+    open.mutable_open()->set_length_max(length_max);
+    world.Send(stream, open);
+    if (!world.line(stream).ended) return "";
+    EXPECT_EQ(FaultOf(world, stream).kind(), v1::Fault::OVERLOADED);
+    return FaultOf(world, stream).message();
+  };
+  EXPECT_EQ(why("one", "", {.sessions_max = 1}), "");
+  EXPECT_EQ(
+      why("one", "", {.sessions_max = 1}),
+      "no room for another session: this key may have no more than 1 at a time; come again in "
+      "1000 ms");
+  EXPECT_EQ(why("seldom", "", {.opens_per_minute = 1}), "");
+  EXPECT_THAT(why("seldom", "", {.opens_per_minute = 1}),
+              HasSubstr("this key may open no more than 1 a minute"));
+  EXPECT_EQ(why("", "here"), "");
+  EXPECT_EQ(why("", "here", {}, 60), "");
+  EXPECT_THAT(why("", "there"), HasSubstr("others have the target's memory"));
+  EXPECT_EQ(why("", "here", {}, 60), "");
+  EXPECT_THAT(why("", "here"), HasSubstr("this address may have no more than 3 at a time"));
+  EXPECT_THAT(why("", "there"), HasSubstr("this server may have no more than 5 at a time"));
+}
+
 TEST(VerifierMachine, AddressesWithoutAKeyShareTheTargetAndNoPrompts) {
   VerifierConfig config = SmallConfig();
   config.scheduler.row_count_max = config.scheduler.first_row_count = 2;

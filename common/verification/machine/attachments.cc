@@ -84,13 +84,13 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open, size_t h
   OpenRate* const rate = RateOf(stream);
   if (!is_ready || !state_.sessions.HasRoomFor(stream.caller) ||
       (rate != nullptr && !rate->Take(OpensPerMinute(stream), state_.moment.now))) {
-    return RefuseForWantOfRoom(stream);
+    return RefuseForWantOfRoom(stream, WhyNoPlace(stream));
   }
   PreparedSequence sequence = prepared ? *std::move(prepared->sequence) : Prepare(open);
   if (!sequence.ok()) return Refuse(stream, v1::Fault::MALFORMED, sequence.status());
   const uint64_t number = state_.sessions.NextNumber();
   const auto lent = state_.memory.Borrow(number, stream.caller, **sequence);
-  if (!lent) return RefuseForWantOfRoom(stream);
+  if (!lent) return RefuseForWantOfRoom(stream, "others have the target's memory");
 
   VerifierSession& session =
       state_.sessions.Add(number, stream.caller, open, hash, *std::move(sequence));
@@ -137,10 +137,30 @@ absl::Status Attachments::CheckDraft(bool wanted) const {
   return InvalidArgument("this server has no draft; grow the sketch, or start it with --draft");
 }
 
-void Attachments::RefuseForWantOfRoom(VerifierStream& stream) {
+// Which limit it is that there is no room by: it may be somebody's to raise.
+std::string Attachments::WhyNoPlace(VerifierStream& stream) const {
+  const Caller& caller = stream.caller;
+  const char* const who = caller.key.empty() ? "this address" : "this key";
+  const uint32_t kept = caller.places_kept;
+  if (const uint32_t most = state_.sessions.MostOf(caller); caller.session_count + kept >= most) {
+    return Concat(who, " may have no more than ", most, " at a time");
+  }
+  if (!state_.sessions.HasRoomFor(caller, kept, state_.streams.places_kept())) {
+    return Concat("this server may have no more than ", state_.config.session_count_max,
+                  " at a time");
+  }
+  const OpenRate* const rate = RateOf(stream);
+  const uint32_t opens = OpensPerMinute(stream);
+  if (rate != nullptr && rate->Left(opens, state_.moment.now) < kept + 1) {
+    return Concat(who, " may open no more than ", opens, " a minute");
+  }
+  return "there was none a moment ago";
+}
+
+void Attachments::RefuseForWantOfRoom(VerifierStream& stream, std::string_view why) {
   ++refused_count_;
   Refuse(stream, v1::Fault::OVERLOADED,
-         ResourceExhausted("no room for another session; come again in ",
+         ResourceExhausted("no room for another session: ", why, "; come again in ",
                            WireMilliseconds(state_.config.retry_after), " ms"));
 }
 

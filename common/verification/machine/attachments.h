@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -93,7 +95,8 @@ class Attachments {
   OpenRate* RateOf(VerifierStream& stream) const;
   uint32_t OpensPerMinute(const VerifierStream& stream) const;
   absl::Status CheckCompatible(const v1::Open& open) const;
-  void RefuseForWantOfRoom(VerifierStream& stream);
+  std::string WhyNoPlace(VerifierStream& stream) const;
+  void RefuseForWantOfRoom(VerifierStream& stream, std::string_view why);
   void RefuseLate(VerifierStream& stream);
   void Fence(VerifierSession& session);
   void AnswerOpen(VerifierStream& stream, VerifierSession& session, v1::Opened& opened);

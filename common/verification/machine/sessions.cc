@@ -8,13 +8,6 @@ Sessions::Sessions(const Limits& limits, const SessionIdentity::RandomBits& rand
                    const Moment& moment)
     : limits_(limits), random_bits_(random_bits), moment_(moment) {}
 
-bool Sessions::HasRoomFor(const Caller& caller, uint32_t of_caller, uint32_t of_all) const {
-  const uint32_t of_key = limits_.session_count_of_key_max;
-  const uint32_t most = caller.terms.sessions_max > 0 ? caller.terms.sessions_max : of_key;
-  return sessions_.size() + of_all < limits_.session_count_max &&
-         caller.session_count + of_caller < most;
-}
-
 VerifierSession& Sessions::Add(uint64_t number, Caller& caller, const v1::Open& open,
                                size_t open_hash, std::unique_ptr<VerifiedSequence> sequence) {
   OUTRIDER_CHECK(HasRoomFor(caller), "sessions are bounded");

@@ -94,7 +94,15 @@ class Sessions {
            const Moment& moment);
 
   // Beside so many to come of this caller, and of all.
-  bool HasRoomFor(const Caller& caller, uint32_t of_caller = 0, uint32_t of_all = 0) const;
+  bool HasRoomFor(const Caller& caller, uint32_t of_caller = 0, uint32_t of_all = 0) const {
+    return sessions_.size() + of_all < limits_.session_count_max &&
+           caller.session_count + of_caller < MostOf(caller);
+  }
+  // That he may have at a time.
+  uint32_t MostOf(const Caller& caller) const {
+    return caller.terms.sessions_max > 0 ? caller.terms.sessions_max
+                                         : limits_.session_count_of_key_max;
+  }
   // For a new session, before it is there.
   uint64_t NextNumber() { return ++last_number_; }
   // There is room, and the caller has no session of this nonce.
