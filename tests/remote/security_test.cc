@@ -2,6 +2,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -23,6 +25,7 @@
 #include "server/security/keys.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/client/stories_world.h"
+#include "tests/remote/device_line.h"
 #include "tests/remote/server_process.h"
 
 namespace outrider {
@@ -186,7 +189,44 @@ TEST_F(SecurityTest, WhoseKeyIsWithdrawnInMidSessionIsToldSoAndEnds) {
   EXPECT_TRUE(Reply(server, {.key = kept}, 4).ok());
 }
 
-TEST_F(SecurityTest, OfAKeyThereAreAsManySessionsAsItsLineSays) {
+// What is said to the first message of a stream, which is over then; its session stays.
+v1::ServerMessage AnswerToOpen(Verifier& verifier, uint64_t number) {
+  DeviceLine line(verifier, number);
+  line.Say(WaitingOpen(number, TheTokenizer().Encode("Once")));
+  return line.Hear(DeviceLine::Kind::kOpened);
+}
+
+TEST_F(SecurityTest, OfAKeyThereAreAsManySessionsAtATimeAsItsLineSays) {
+  const std::string key = NewKey();
+  const std::string other = NewKey();
+  const ServerProcess server(
+      0, {"--keys",
+          Write("keys", Concat(LineOf("robot", key), " sessions=1\n", LineOf("other", other)))});
+  const auto robot = OrDie(RemoteVerifier::Connect(server.address(), {.key = key}));
+  const auto others = OrDie(RemoteVerifier::Connect(server.address(), {.key = other}));
+  DeviceLine first(*robot, 1);
+  first.Say(WaitingOpen(1, TheTokenizer().Encode("Once")));
+  ASSERT_TRUE(first.Hear(DeviceLine::Kind::kOpened).has_opened());
+  const v1::Fault refused = AnswerToOpen(*robot, 2).fault();
+  EXPECT_EQ(refused.kind(), v1::Fault::OVERLOADED);
+  EXPECT_THAT(refused.message(), HasSubstr("this key may have no more than 1 at a time"));
+  EXPECT_GT(refused.retry_ms(), 0u);
+  EXPECT_TRUE(AnswerToOpen(*others, 1).has_opened());
+  EXPECT_TRUE(AnswerToOpen(*others, 2).has_opened()) << "its line says nothing";
+
+  v1::ClientMessage close;
+  close.mutable_close();
+  first.Say(close);
+  v1::ServerMessage next;
+  for (uint64_t number = 3; number < 1000 && !next.has_opened(); ++number) {
+    next = AnswerToOpen(*robot, number);  // what the target is at with the first one may be to end
+    EXPECT_TRUE(next.has_opened() || next.fault().kind() == v1::Fault::OVERLOADED);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(next.has_opened());
+}
+
+TEST_F(SecurityTest, OfAKeyAreAsManyOpenedAMinuteAsItsLineSays) {
   const std::string key = NewKey();
   const ServerProcess server(
       0, {"--keys", Write("keys", LineOf("robot", key) + " opens-per-minute=2")});
