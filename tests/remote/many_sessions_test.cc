@@ -11,6 +11,7 @@
 #include "client/verifier/remote_verifier.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/verification/machine/verifier_config.h"
 #include "common/verification/wire_options.h"
 #include "common/verification/wire_prompt.h"
 #include "gtest/gtest.h"
@@ -117,7 +118,7 @@ Asked KindOf(uint64_t session) {
   return {kPrompts[kind % kPrompts.size()], kind % 2 == 1 ? Sampled(kind) : SamplingOptions()};
 }
 
-// Three verdicts may be unseen before the server waits, so no device has to say anything.
+// As many verdicts may be unseen before the server waits, so no device has to say anything.
 constexpr uint32_t kTokens = 3;
 
 v1::ClientMessage Writing(uint64_t session) {
@@ -134,6 +135,7 @@ v1::ClientMessage Writing(uint64_t session) {
 }
 
 TEST(ManySessionsTest, TwoHundredWriteWhatTheTargetAloneWould) {
+  ASSERT_LE(kTokens, VerifierConfig().unseen_verdicts_first);
   const ServerProcess server(0, {"--sessions", std::to_string(kSessions), "--context", "64"});
   const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
   Texts texts(*verifier);
