@@ -1,7 +1,11 @@
 // Who has the target's memory, who loses it and who waits for some.
 #include "common/verification/machine/memory_lender.h"
 
+#include <algorithm>
+#include <chrono>
 #include <map>
+#include <random>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,37 +17,47 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Sessions that are idle since then; who is not here is at work.
+// Who is not in `idle` is at work.
 class Lending {
  public:
   using Prefix = MemoryLender::Prefix;
+  using Idle = MemoryLender::Idle;
 
-  bool Borrow(uint64_t session, uint32_t pages, std::optional<Prefix> prefix = std::nullopt) {
-    const MemoryLender::Need need = {.length = pages * kPageTokens, .node_count = 0};
-    const bool lent = lender.Borrow(session, need, prefix, Idle(), evicted);
+  bool Borrow(uint64_t session, uint32_t pages, std::optional<Prefix> prefix = std::nullopt,
+              uint64_t account = 0) {
+    const MemoryLender::Need need = {
+        .length = pages * kPageTokens, .node_count = 0, .account = account};
+    const bool lent = lender.Borrow(
+        session, need, prefix, now, [this] { Tell(); }, evicted);
     lender.CheckInvariants();
     return lent;
   }
   bool Own(uint64_t session, uint32_t first) {
-    const bool owns = lender.Own(session, first, Idle(), evicted);
+    const bool owns = lender.Own(
+        session, first, now, [this] { Tell(); }, evicted);
     lender.CheckInvariants();
     return owns;
   }
   uint32_t free_count() const { return lender.ledger().free_count(0); }
 
   MemoryLender lender{{.groups = {{.page_count = 10}}, .sequence_count = 3, .row_count_max = 1}};
-  std::map<uint64_t, MonotonicTime> idle;
+  MonotonicTime now{seconds(10)};
+  std::map<uint64_t, Idle> idle;
   std::vector<uint64_t> evicted;
 
  private:
-  std::function<std::optional<MonotonicTime>(uint64_t)> Idle() {
-    return [this](uint64_t session) -> std::optional<MonotonicTime> {
+  void Tell() {
+    for (uint64_t session = 1; session <= 9; ++session) {
       const auto found = idle.find(session);
-      if (found == idle.end()) return std::nullopt;
-      return found->second;
-    };
+      lender.SetIdle(session, found == idle.end() ? std::nullopt : std::optional(found->second));
+    }
   }
 };
+
+// For so many seconds of those that have passed at first.
+Lending::Idle Since(int second) {
+  return {.since = MonotonicTime(seconds(second)), .from = MonotonicTime(seconds(second))};
+}
 
 TEST(MemoryLender, LendsWhatThereIsAndNoMore) {
   Lending lending;
@@ -65,16 +79,48 @@ TEST(MemoryLender, SequencesAreRationedToo) {
 TEST(MemoryLender, WhoHasBeenIdleForTheLongestTimeLosesItFirst) {
   Lending lending;
   for (uint64_t session = 1; session <= 3; ++session) ASSERT_TRUE(lending.Borrow(session, 3));
-  lending.idle = {{1, MonotonicTime(seconds(5))}, {3, MonotonicTime(seconds(4))}};
+  lending.idle = {{1, Since(5)}, {3, Since(4)}};
   EXPECT_TRUE(lending.Borrow(4, 3));
   EXPECT_THAT(lending.evicted, ElementsAre(3));
   EXPECT_EQ(lending.lender.eviction_count(), 1u);
 }
 
+TEST(MemoryLender, OfTheAccountThatHasTheMostIdleSomebodyLosesItFirst) {
+  Lending lending;
+  ASSERT_TRUE(lending.Borrow(1, 3, std::nullopt, /*account=*/1));
+  ASSERT_TRUE(lending.Borrow(2, 2, std::nullopt, /*account=*/2));
+  ASSERT_TRUE(lending.Borrow(3, 2, std::nullopt, /*account=*/2));
+  lending.idle = {{1, Since(1)}, {2, Since(5)}, {3, Since(6)}};
+  EXPECT_TRUE(lending.Borrow(4, 8));
+  EXPECT_THAT(lending.evicted, ElementsAre(2, 1)) << "then the other one has the most";
+}
+
+TEST(MemoryLender, WhoIsIdleGivesWayWhenItsTimeHasCome) {
+  Lending lending;
+  ASSERT_TRUE(lending.Borrow(1, 10));
+  lending.idle = {{1, {.since = MonotonicTime(seconds(8)), .from = MonotonicTime(seconds(13))}}};
+  EXPECT_FALSE(lending.Borrow(2, 1));
+  lending.now = MonotonicTime(seconds(12));
+  EXPECT_FALSE(lending.Borrow(2, 1));
+  lending.now = MonotonicTime(seconds(13));
+  EXPECT_TRUE(lending.Borrow(2, 1));
+}
+
+TEST(MemoryLender, WhoHasAUseForItAgainKeepsIt) {
+  Lending lending;
+  ASSERT_TRUE(lending.Borrow(1, 5));
+  ASSERT_TRUE(lending.Borrow(2, 5));
+  lending.idle = {{1, Since(4)}, {2, Since(5)}};
+  EXPECT_FALSE(lending.Borrow(3, 11)) << "both would not do, and are known to be idle";
+  lending.idle.erase(1);
+  EXPECT_TRUE(lending.Borrow(3, 5));
+  EXPECT_THAT(lending.evicted, ElementsAre(2));
+}
+
 TEST(MemoryLender, NobodyIsEvictedForNothing) {
   Lending lending;
   for (uint64_t session = 1; session <= 2; ++session) ASSERT_TRUE(lending.Borrow(session, 5));
-  lending.idle = {{1, MonotonicTime(seconds(5))}};
+  lending.idle = {{1, Since(5)}};
   EXPECT_FALSE(lending.Borrow(3, 6));
   EXPECT_THAT(lending.evicted, IsEmpty());
 }
@@ -140,7 +186,7 @@ TEST(MemoryLender, WhatIsHeldWithSomebodyAtWorkCannotBeHadByEviction) {
   Lending lending;
   ASSERT_TRUE(lending.Borrow(1, 6));
   ASSERT_TRUE(lending.Borrow(2, 6, Lending::Prefix{1, 4}));
-  lending.idle = {{1, MonotonicTime(seconds(5))}};
+  lending.idle = {{1, Since(5)}};
   EXPECT_FALSE(lending.Borrow(3, 5));
   EXPECT_THAT(lending.evicted, IsEmpty());
   EXPECT_TRUE(lending.Borrow(3, 4));  // its own two, and two that were free
@@ -150,10 +196,222 @@ TEST(MemoryLender, WhatIsHeldWithSomebodyAtWorkCannotBeHadByEviction) {
 TEST(MemoryLender, AnEvictedOnesBeginningStaysWithWhoSharesIt) {
   Lending lending;
   ASSERT_TRUE(lending.Borrow(1, 8));
-  lending.idle = {{1, MonotonicTime(seconds(5))}};
+  lending.idle = {{1, Since(5)}};
   EXPECT_TRUE(lending.Borrow(2, 10, Lending::Prefix{1, 5}));
   EXPECT_THAT(lending.evicted, ElementsAre(1));
   EXPECT_EQ(lending.free_count(), 0u);
+}
+
+// --- many of them ---
+
+// The rules as they are said, of one group of pages: everybody is looked at.
+class PlainLender {
+ public:
+  struct Loan {
+    uint64_t account;
+    std::vector<uint64_t> pages;
+  };
+
+  PlainLender(size_t page_count, size_t sequence_count)
+      : page_count_(page_count), sequence_count_(sequence_count) {}
+
+  bool Borrow(uint64_t session, const Loan& as, size_t page_count, std::vector<uint64_t>& evicted) {
+    loans[session] = as;
+    const size_t wanted = page_count - as.pages.size();
+    if (!MakeRoom(session, wanted, /*has_sequence=*/false, evicted)) {
+      loans.erase(session);
+      return false;
+    }
+    while (loans[session].pages.size() < page_count) loans[session].pages.push_back(++last_page_);
+    return true;
+  }
+
+  bool Own(uint64_t session, size_t first, std::vector<uint64_t>& evicted) {
+    std::vector<uint64_t>& pages = loans.at(session).pages;
+    const auto shared = [&](size_t i) { return Holders(pages[i]).size() > 1; };
+    size_t wanted = 0;
+    for (size_t i = first; i < pages.size(); ++i) wanted += shared(i);
+    if (wanted == 0) return true;
+    if (!MakeRoom(session, wanted, /*has_sequence=*/true, evicted)) return false;
+    for (size_t i = first; i < pages.size(); ++i) {
+      if (shared(i)) pages[i] = ++last_page_;
+    }
+    return true;
+  }
+
+  size_t free_count() const { return page_count_ - Held().size(); }
+
+  std::map<uint64_t, Loan> loans;
+  std::map<uint64_t, MemoryLender::Idle> idle;
+  MonotonicTime now{};
+
+ private:
+  std::set<uint64_t> Held() const {
+    std::set<uint64_t> held;
+    for (const auto& [session, loan] : loans) held.insert(loan.pages.begin(), loan.pages.end());
+    return held;
+  }
+  std::vector<uint64_t> Holders(uint64_t page) const {
+    std::vector<uint64_t> holders;
+    for (const auto& [session, loan] : loans) {
+      if (std::ranges::count(loan.pages, page) > 0) holders.push_back(session);
+    }
+    return holders;
+  }
+  // Whoever wants some gives none.
+  bool GivesWay(uint64_t session, uint64_t wants) const {
+    const auto found = idle.find(session);
+    return session != wants && found != idle.end() && now >= found->second.from;
+  }
+
+  bool MakeRoom(uint64_t wants, size_t wanted, bool has_sequence, std::vector<uint64_t>& evicted) {
+    const auto is_room = [&] {
+      return free_count() >= wanted && (has_sequence || loans.size() - 1 < sequence_count_);
+    };
+    if (is_room()) return true;
+    size_t idle_count = 0;
+    for (const auto& [session, loan] : loans) idle_count += GivesWay(session, wants);
+    size_t idle_pages = 0;
+    for (const uint64_t page : Held()) {
+      idle_pages += std::ranges::all_of(Holders(page),
+                                        [&](uint64_t holder) { return GivesWay(holder, wants); });
+    }
+    const bool could_be = free_count() + idle_pages >= wanted &&
+                          (has_sequence || loans.size() - 1 - idle_count < sequence_count_);
+    if (idle_count == 0 || !could_be) return false;
+    while (!is_room()) {
+      evicted.push_back(First(wants));
+      loans.erase(evicted.back());
+    }
+    return true;
+  }
+
+  uint64_t First(uint64_t wants) const {
+    std::map<uint64_t, size_t> pages;  // by account
+    for (const auto& [session, loan] : loans) {
+      if (GivesWay(session, wants)) pages[loan.account] += loan.pages.size();
+    }
+    const auto most = std::ranges::max_element(pages, {}, [](const auto& of) { return of.second; });
+    uint64_t first = 0;
+    for (const auto& [session, loan] : loans) {
+      if (loan.account != most->first || !GivesWay(session, wants)) continue;
+      if (first == 0 || idle.at(session).since < idle.at(first).since) first = session;
+    }
+    return first;
+  }
+
+  const size_t page_count_;
+  const size_t sequence_count_;
+  uint64_t last_page_ = 0;
+};
+
+TEST(MemoryLender, WhoLosesItIsWhomTheRulesSay) {
+  constexpr uint32_t kPages = 40;
+  constexpr uint32_t kSequences = 6;
+  for (const uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const auto below = [&](uint64_t count) { return random() % count; };
+    MemoryLender lender(
+        {.groups = {{.page_count = kPages}}, .sequence_count = kSequences, .row_count_max = 1});
+    PlainLender plain(kPages, kSequences);
+    std::set<uint64_t> changed;
+    const auto tell = [&] {
+      for (const uint64_t session : changed) {
+        const auto found = plain.idle.find(session);
+        lender.SetIdle(session,
+                       found == plain.idle.end() ? std::nullopt : std::optional(found->second));
+      }
+      changed.clear();
+    };
+    size_t evictions = 0;
+    size_t refusals = 0;
+    for (int step = 0; step < 5000; ++step) {
+      SCOPED_TRACE(step);
+      plain.now += std::chrono::milliseconds(below(300));
+      const uint64_t session = 1 + below(12);
+      std::vector<uint64_t> evicted;
+      std::vector<uint64_t> expected;
+      bool has_room = true;
+      bool should_have = true;
+      if (below(2) == 0) {
+        changed.insert(session);
+        plain.idle.erase(session);
+        if (below(3) > 0) {
+          plain.idle[session] = {plain.now, plain.now + std::chrono::milliseconds(below(2) * 2000)};
+        }
+      } else if (!plain.loans.contains(session)) {
+        const uint64_t account = 1 + session % 3;
+        const auto pages = static_cast<uint32_t>(1 + below(12));
+        std::optional<MemoryLender::Prefix> prefix;
+        PlainLender::Loan as = {account, {}};
+        const auto other = plain.loans.lower_bound(1 + below(12));
+        if (below(2) == 0 && other != plain.loans.end()) {
+          const std::vector<uint64_t>& theirs = other->second.pages;
+          const auto count = static_cast<uint32_t>(std::min<size_t>(pages, theirs.size()));
+          prefix = {other->first, count};
+          as.pages.assign(theirs.begin(), theirs.begin() + count);
+        }
+        has_room = lender.Borrow(
+            session, {.length = pages * kPageTokens, .node_count = 0, .account = account}, prefix,
+            plain.now, tell, evicted);
+        should_have = plain.Borrow(session, as, pages, expected);
+        changed.insert(session);
+      } else if (below(3) > 0) {
+        const uint64_t first = below(plain.loans.at(session).pages.size() + 1);
+        has_room = lender.Own(session, static_cast<uint32_t>(first), plain.now, tell, evicted);
+        should_have = plain.Own(session, first, expected);
+        changed.insert(session);
+      } else {
+        lender.Return(session);
+        plain.loans.erase(session);
+      }
+      lender.CheckInvariants();
+      ASSERT_EQ(has_room, should_have);
+      ASSERT_EQ(evicted, expected);
+      ASSERT_EQ(lender.ledger().free_count(0), plain.free_count());
+      evictions += evicted.size();
+      refusals += !has_room;
+    }
+    EXPECT_GT(evictions, 100u);
+    EXPECT_GT(refusals, 100u);
+  }
+}
+
+// What making room for one takes where so many have a page each: the least of many.
+double SecondsOf(uint32_t session_count, bool are_idle) {
+  MemoryLender lender({.groups = {{.page_count = session_count}},
+                       .sequence_count = session_count,
+                       .row_count_max = 1});
+  constexpr MemoryLender::Need kNeed = {.length = kPageTokens, .node_count = 0};
+  MonotonicTime now{};
+  uint64_t newest = 0;
+  std::vector<uint64_t> evicted;
+  const auto come = [&] {
+    now += std::chrono::milliseconds(1);
+    const bool is_let_in = lender.Borrow(
+        ++newest, kNeed, std::nullopt, now, [] {}, evicted);
+    if (are_idle) lender.SetIdle(newest, MemoryLender::Idle{now, now});
+    return is_let_in;
+  };
+  while (newest < session_count) EXPECT_TRUE(come());
+  double least = 1;
+  for (int i = 0; i < 2000; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(come(), are_idle);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    least = std::min(least, time.count());
+  }
+  EXPECT_EQ(evicted.size(), are_idle ? 2000u : 0u);
+  return least;
+}
+
+// Nobody is looked for. A factor that no linear cost of a thousand times as many stays below.
+TEST(MemoryLender, MakingRoomCostsTheSameHoweverManyHaveSome) {
+  constexpr double kAboutAsMuch = 20;
+  for (const bool are_idle : {true, false}) {
+    EXPECT_LT(SecondsOf(10'000, are_idle), kAboutAsMuch * SecondsOf(10, are_idle)) << are_idle;
+  }
 }
 
 // A window keeps little of a text, a state one page: both bound who is let in, as the cells do.
@@ -163,9 +421,10 @@ TEST(MemoryLender, NoGroupIsOverdrawn) {
   const auto lent = [](std::vector<PageGroup> groups) {
     MemoryLender lender({.groups = groups, .sequence_count = 9, .row_count_max = 64});
     std::vector<uint64_t> evicted;
-    const auto never = [](uint64_t) { return std::optional<MonotonicTime>(); };
     uint64_t count = 0;
-    while (lender.Borrow(count + 1, {320, 32}, std::nullopt, never, evicted)) ++count;
+    while (lender.Borrow(
+        count + 1, {320, 32}, std::nullopt, {}, [] {}, evicted))
+      ++count;
     return count;
   };
   EXPECT_EQ(lent({cells}), 9u);

@@ -89,7 +89,7 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open, size_t h
   PreparedSequence sequence = prepared ? *std::move(prepared->sequence) : Prepare(open);
   if (!sequence.ok()) return Refuse(stream, v1::Fault::MALFORMED, sequence.status());
   const uint64_t number = state_.sessions.NextNumber();
-  const auto lent = state_.memory.Borrow(number, stream.caller, **sequence);
+  const auto lent = state_.memory.Borrow(number, stream.caller, **sequence, state_.moment.now);
   if (!lent) return RefuseForWantOfRoom(stream, "others have the target's memory");
 
   VerifierSession& session =

@@ -10,9 +10,13 @@ namespace outrider {
 
 // One owner more than sequences: a borrower asks before it is known whether it gets any.
 MemoryLender::MemoryLender(const Stock& stock)
-    : stock_(stock), ledger_(stock.groups, stock.sequence_count + 1), wanted_(stock.groups.size()) {
+    : stock_(stock),
+      ledger_(stock.groups, stock.sequence_count + 1),
+      held_by_idle_(stock.groups.size()),
+      wanted_(stock.groups.size()) {
   OUTRIDER_CHECK(!stock.groups.empty(), "a target keeps something of its sequences");
   OUTRIDER_CHECK(stock.sequence_count > 0, "a target holds a sequence");
+  for (const PageGroup& group : stock.groups) idle_holders_.emplace_back(group.page_count);
 }
 
 uint32_t MemoryLender::PagesOf(uint32_t group, const Need& need) const {
@@ -37,7 +41,7 @@ uint64_t MemoryLender::LengthMax(uint32_t node_count) const {
 // --- lending ---
 
 bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Prefix> prefix,
-                          IdleSince idle_since, std::vector<uint64_t>& evicted) {
+                          MonotonicTime now, TellIdle tell_idle, std::vector<uint64_t>& evicted) {
   OUTRIDER_CHECK(!HasLent(session), "a session borrows once");
   if (!queue_.empty() && queue_.front() != session) return false;
   Loan loan = {ledger_.Open(), need.account,
@@ -48,12 +52,12 @@ bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Pref
     // Held before anybody is evicted, so that it stays whoever else loses it.
     const std::vector<uint32_t>& theirs = loans_.at(prefix->session).pages[group];
     for (uint32_t i = 0; i < prefix->page_count; ++i) {
-      ledger_.Share(group, theirs[i]);
+      Recount(group, theirs[i], [&] { ledger_.Share(group, theirs[i]); });
       loan.pages[group].push_back(theirs[i]);
     }
     wanted_[group] -= prefix->page_count;
   }
-  const bool has_room = Reserve(loan.owner, /*has_sequence=*/false, idle_since, evicted);
+  const bool has_room = Reserve(loan.owner, /*has_sequence=*/false, now, tell_idle, evicted);
   if (has_room) {
     for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
       for (uint32_t i = 0; i < wanted_[group]; ++i) {
@@ -67,9 +71,10 @@ bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Pref
   return has_room;
 }
 
-bool MemoryLender::Own(uint64_t session, uint32_t first, IdleSince idle_since,
+bool MemoryLender::Own(uint64_t session, uint32_t first, MonotonicTime now, TellIdle tell_idle,
                        std::vector<uint64_t>& evicted) {
   Loan& loan = loans_.at(session);
+  EndIdle(session, loan);
   const auto is_shared = [&](uint32_t group, size_t i) {
     return i >= first && ledger_.IsShared(group, loan.pages[group][i]);
   };
@@ -80,11 +85,16 @@ bool MemoryLender::Own(uint64_t session, uint32_t first, IdleSince idle_since,
     needs_some |= wanted_[group] > 0;
   }
   if (!needs_some) return true;
-  if (!Reserve(loan.owner, /*has_sequence=*/true, idle_since, evicted)) return false;
+  const auto tell_of_others = [&] {
+    tell_idle();
+    EndIdle(session, loan);
+  };
+  if (!Reserve(loan.owner, /*has_sequence=*/true, now, tell_of_others, evicted)) return false;
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
     for (size_t i = 0; i < loan.pages[group].size(); ++i) {
       if (!is_shared(group, i)) continue;  // or is no longer, since somebody was evicted
-      ledger_.Drop(group, std::exchange(loan.pages[group][i], ledger_.Take(loan.owner, group)));
+      const uint32_t shared = std::exchange(loan.pages[group][i], ledger_.Take(loan.owner, group));
+      Recount(group, shared, [&] { ledger_.Drop(group, shared); });
     }
     wanted_[group] = 0;
   }
@@ -95,8 +105,11 @@ bool MemoryLender::Own(uint64_t session, uint32_t first, IdleSince idle_since,
 void MemoryLender::Return(uint64_t session) {
   const auto loan = loans_.find(session);
   if (loan == loans_.end()) return;
+  EndIdle(session, loan->second);
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
-    for (const uint32_t page : loan->second.pages[group]) ledger_.Drop(group, page);
+    for (const uint32_t page : loan->second.pages[group]) {
+      Recount(group, page, [&] { ledger_.Drop(group, page); });
+    }
   }
   ledger_.Close(loan->second.owner);
   loans_.erase(loan);
@@ -106,14 +119,20 @@ void MemoryLender::Return(uint64_t session) {
 
 // What is wanted is promised to `owner`, who has a sequence or wants one too. Evicts nobody unless
 // that is enough.
-bool MemoryLender::Reserve(PageOwner owner, bool has_sequence, IdleSince idle_since,
-                           std::vector<uint64_t>& evicted) {
-  if (!IsRoom(has_sequence) && !CouldBeRoom(has_sequence, idle_since)) return false;
+bool MemoryLender::Reserve(PageOwner owner, bool has_sequence, MonotonicTime now,
+                           TellIdle tell_idle, std::vector<uint64_t>& evicted) {
+  if (!IsRoom(has_sequence)) {
+    tell_idle();
+    while (const std::optional<uint64_t> session = to_give_way_.TakeDue(now)) {
+      BeginToGiveWay(*session, loans_.at(*session));
+    }
+    if (!CouldBeRoom(has_sequence)) return false;
+  }
   while (!IsRoom(has_sequence)) {
-    const std::optional<uint64_t> idle = LongestIdle(idle_since);
-    OUTRIDER_CHECK(idle.has_value(), "room is made where there is some to be had");
-    Return(*idle);
-    evicted.push_back(*idle);
+    const std::optional<uint64_t> first = idle_.First();
+    OUTRIDER_CHECK(first.has_value(), "room is made where there is some to be had");
+    Return(*first);
+    evicted.push_back(*first);
     ++eviction_count_;
   }
   OUTRIDER_CHECK(ledger_.Reserve(owner, wanted_).ok(), "room has been made");
@@ -128,56 +147,66 @@ bool MemoryLender::IsRoom(bool has_sequence) const {
   return true;
 }
 
-bool MemoryLender::CouldBeRoom(bool has_sequence, IdleSince idle_since) const {
-  const auto idle_count = static_cast<size_t>(std::ranges::count_if(
-      loans_, [&](const auto& loan) { return idle_since(loan.first).has_value(); }));
-  if (idle_count == 0) return false;
-  if (!has_sequence && loans_.size() - idle_count >= stock_.sequence_count) return false;
+bool MemoryLender::CouldBeRoom(bool has_sequence) const {
+  if (idle_.size() == 0) return false;
+  if (!has_sequence && loans_.size() - idle_.size() >= stock_.sequence_count) return false;
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
-    if (ledger_.free_count(group) + HeldByIdle(group, idle_since) < wanted_[group]) return false;
+    if (ledger_.free_count(group) + held_by_idle_[group] < wanted_[group]) return false;
   }
   return true;
 }
 
-// Pages that nobody but idle sessions holds.
-uint32_t MemoryLender::HeldByIdle(uint32_t group, IdleSince idle_since) const {
-  idle_holders_.assign(ledger_.group(group).page_count, 0);
-  for (const auto& [session, loan] : loans_) {
-    if (!idle_since(session)) continue;
-    for (const uint32_t page : loan.pages[group]) ++idle_holders_[page];
-  }
-  uint32_t count = 0;
-  for (uint32_t page = 0; page < idle_holders_.size(); ++page) {
-    const uint32_t idle = idle_holders_[page];
-    if (idle > 0 && idle == ledger_.holder_count(group, page)) ++count;
-  }
-  return count;
+// --- who is idle ---
+
+void MemoryLender::SetIdle(uint64_t session, std::optional<Idle> idle) {
+  const auto found = loans_.find(session);
+  if (found == loans_.end() || found->second.idle == idle) return;
+  EndIdle(session, found->second);
+  found->second.idle = idle;
+  if (idle) to_give_way_.SetNoLater(session, idle->from);
 }
 
-uint64_t MemoryLender::MostIdleAccount(IdleSince idle_since) const {
-  idle_pages_.clear();
-  for (const auto& [session, loan] : loans_) {
-    if (!idle_since(session)) continue;
-    size_t& pages = idle_pages_[loan.account];
-    for (const std::vector<uint32_t>& of_group : loan.pages) pages += of_group.size();
+void MemoryLender::BeginToGiveWay(uint64_t session, Loan& loan) {
+  loan.gives_way = true;
+  idle_.Add(EntryOf(session, loan));
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    for (const uint32_t page : loan.pages[group]) {
+      Recount(group, page, [&] { ++idle_holders_[group][page]; });
+    }
   }
-  const auto most =
-      std::ranges::max_element(idle_pages_, {}, [](const auto& account) { return account.second; });
-  return most == idle_pages_.end() ? 0 : most->first;
 }
 
-std::optional<uint64_t> MemoryLender::LongestIdle(IdleSince idle_since) const {
-  const uint64_t account = MostIdleAccount(idle_since);
-  std::optional<uint64_t> longest;
-  MonotonicTime since{};
-  for (const auto& [session, loan] : loans_) {
-    if (loan.account != account) continue;
-    const std::optional<MonotonicTime> idle = idle_since(session);
-    if (!idle || (longest && *idle >= since)) continue;
-    longest = session;
-    since = *idle;
+void MemoryLender::EndIdle(uint64_t session, Loan& loan) {
+  if (loan.gives_way) {
+    idle_.Remove(EntryOf(session, loan));
+    for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+      for (const uint32_t page : loan.pages[group]) {
+        Recount(group, page, [&] { --idle_holders_[group][page]; });
+      }
+    }
+  } else {
+    to_give_way_.Remove(session);
   }
-  return longest;
+  loan.gives_way = false;
+  loan.idle.reset();
+}
+
+IdleOrder::Entry MemoryLender::EntryOf(uint64_t session, const Loan& loan) {
+  size_t page_count = 0;
+  for (const std::vector<uint32_t>& of_group : loan.pages) page_count += of_group.size();
+  return {session, loan.account, page_count, loan.idle->since};
+}
+
+bool MemoryLender::IsHeldByIdle(uint32_t group, uint32_t page) const {
+  const uint32_t idle = idle_holders_[group][page];
+  return idle > 0 && idle == ledger_.holder_count(group, page);
+}
+
+template <typename Change>
+void MemoryLender::Recount(uint32_t group, uint32_t page, Change change) {
+  if (IsHeldByIdle(group, page)) --held_by_idle_[group];
+  change();
+  if (IsHeldByIdle(group, page)) ++held_by_idle_[group];
 }
 
 // --- those who wait ---
@@ -211,15 +240,31 @@ double MemoryLender::used() const {
 void MemoryLender::CheckInvariants() const {
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
     std::vector<uint32_t> holders(ledger_.group(group).page_count);
+    std::vector<uint32_t> idle_holders(holders.size());
     for (const auto& [session, loan] : loans_) {
-      for (const uint32_t page : loan.pages[group]) ++holders[page];
+      for (const uint32_t page : loan.pages[group]) {
+        ++holders[page];
+        if (loan.gives_way) ++idle_holders[page];
+      }
     }
+    uint32_t held_by_idle = 0;
     for (uint32_t page = 0; page < holders.size(); ++page) {
       OUTRIDER_CHECK(holders[page] == ledger_.holder_count(group, page),
                      "a page is held by those it is lent to");
+      if (idle_holders[page] > 0 && idle_holders[page] == holders[page]) ++held_by_idle;
     }
+    OUTRIDER_CHECK(idle_holders == idle_holders_[group] && held_by_idle == held_by_idle_[group],
+                   "what those hold who give way is known");
     OUTRIDER_CHECK(ledger_.promised_count(group) == 0, "what is promised is taken at once");
   }
+  size_t giving_way = 0;
+  for (const auto& [session, loan] : loans_) {
+    if (loan.gives_way) ++giving_way;
+    OUTRIDER_CHECK(to_give_way_.Has(session) == (loan.idle && !loan.gives_way),
+                   "who is idle gives way, or will");
+  }
+  OUTRIDER_CHECK(giving_way == idle_.size() && to_give_way_.size() + giving_way <= loans_.size(),
+                 "who has nothing cannot give way");
   OUTRIDER_CHECK(loans_.size() <= stock_.sequence_count, "sequences are rationed");
   OUTRIDER_CHECK(queue_.size() == queued_.size(), "who waits does so once");
   for (const uint64_t session : queue_) {

@@ -6,11 +6,13 @@
 // A session borrows pages for its whole length, and the nodes of a pass behind it, so that nothing
 // it does later can want for memory. Where its text begins as that of another does, they hold the
 // first pages together, and whoever is about to write there anew takes some of its own first
-// (Own()). Who is idle may lose what it has to one that has something to write: of the account that
-// has the most pages idle first whoever has been so for the longest time. So who opens session after
-// session takes from himself before he takes from others. Who waits is served in order, before anybody new.
+// (Own()). Who is idle may lose what it has to one that has something to write (idle_order.h). Who
+// waits is served in order, before anybody new.
 //
-// Memory:  an entry and its pages' numbers for each session.
+// Who is idle is told (SetIdle()), by the time of those for whom it has changed: where memory is short
+// nobody else is looked at, however many have some.
+//
+// Memory:  an entry and its pages' numbers for each session, and a count for each page.
 // Threads: as a vector.
 #pragma once
 
@@ -24,6 +26,8 @@
 #include "absl/functional/function_ref.h"
 #include "common/base/monotonic_time.h"
 #include "common/model/memory/ledger.h"
+#include "common/verification/machine/deadlines.h"
+#include "common/verification/machine/idle_order.h"
 
 namespace outrider {
 
@@ -45,8 +49,16 @@ class MemoryLender {
     uint64_t session;
     uint32_t page_count;
   };
-  // Since when a session has had no use for its memory; none: it has.
-  using IdleSince = absl::FunctionRef<std::optional<MonotonicTime>(uint64_t session)>;
+  // Since when a session has had no use for its memory, and from when on others may have it.
+  struct Idle {
+    MonotonicTime since;
+    MonotonicTime from;
+
+    bool operator==(const Idle&) const = default;
+  };
+  // Called where memory is short, before anybody is to give way: SetIdle() for all to whom something
+  // has happened since.
+  using TellIdle = absl::FunctionRef<void()>;
 
   explicit MemoryLender(const Stock& stock);
 
@@ -55,13 +67,18 @@ class MemoryLender {
 
   // False: there is none to be had, or somebody else comes first. Adds to `evicted` the sessions
   // that have lost theirs. `prefix` is held together with whom it names, who may be among those.
-  bool Borrow(uint64_t session, const Need& need, std::optional<Prefix> prefix,
-              IdleSince idle_since, std::vector<uint64_t>& evicted);
+  // It is not idle, until that is said.
+  bool Borrow(uint64_t session, const Need& need, std::optional<Prefix> prefix, MonotonicTime now,
+              TellIdle tell_idle, std::vector<uint64_t>& evicted);
   // From page `first` on it has pages that nobody else holds. False: there are too few, and it has
-  // what it had.
-  bool Own(uint64_t session, uint32_t first, IdleSince idle_since, std::vector<uint64_t>& evicted);
+  // what it had. Afterwards it is not idle, until that is said.
+  bool Own(uint64_t session, uint32_t first, MonotonicTime now, TellIdle tell_idle,
+           std::vector<uint64_t>& evicted);
   void Return(uint64_t session);
   bool HasLent(uint64_t session) const { return loans_.contains(session); }
+
+  // None: it has a use for its memory. Nothing is remembered of one that has none.
+  void SetIdle(uint64_t session, std::optional<Idle> idle);
 
   // Waits, unless it has some or waits already. Whether it is new there, and the first.
   bool Queue(uint64_t session);
@@ -74,7 +91,8 @@ class MemoryLender {
   double used() const;
   uint64_t eviction_count() const { return eviction_count_; }
 
-  // For tests.
+  // For tests. Of one that has some: what was told of it last.
+  std::optional<Idle> IdleOf(uint64_t session) const { return loans_.at(session).idle; }
   void CheckInvariants() const;
 
  private:
@@ -83,16 +101,23 @@ class MemoryLender {
     uint64_t account;
     std::vector<std::vector<uint32_t>>
         pages;  // by group: those of the text in its order come first
+    std::optional<Idle> idle = {};
+    bool gives_way = false;  // it is idle, and its time has come
   };
 
   uint32_t PagesOf(uint32_t group, const Need& need) const;
-  bool Reserve(PageOwner owner, bool has_sequence, IdleSince idle_since,
+  bool Reserve(PageOwner owner, bool has_sequence, MonotonicTime now, TellIdle tell_idle,
                std::vector<uint64_t>& evicted);
   bool IsRoom(bool has_sequence) const;
-  bool CouldBeRoom(bool has_sequence, IdleSince idle_since) const;
-  uint32_t HeldByIdle(uint32_t group, IdleSince idle_since) const;
-  uint64_t MostIdleAccount(IdleSince idle_since) const;
-  std::optional<uint64_t> LongestIdle(IdleSince idle_since) const;
+  bool CouldBeRoom(bool has_sequence) const;
+
+  void BeginToGiveWay(uint64_t session, Loan& loan);
+  void EndIdle(uint64_t session, Loan& loan);
+  static IdleOrder::Entry EntryOf(uint64_t session, const Loan& loan);
+  bool IsHeldByIdle(uint32_t group, uint32_t page) const;
+  // What changes of a page is who holds it, or who of them is idle.
+  template <typename Change>
+  void Recount(uint32_t group, uint32_t page, Change change);
 
   const Stock stock_;
   Ledger ledger_;
@@ -100,10 +125,12 @@ class MemoryLender {
   std::deque<uint64_t> queue_;
   absl::flat_hash_set<uint64_t> queued_;  // those of queue_
   uint64_t eviction_count_ = 0;
-  // Working memory.
-  std::vector<uint32_t> wanted_;                   // pages, by group
-  mutable std::vector<uint32_t> idle_holders_;     // by page
-  mutable std::map<uint64_t, size_t> idle_pages_;  // by account
+  Deadlines to_give_way_;  // those that are idle, and do not give way yet
+  IdleOrder idle_;         // those that do
+  // Of those: by group and page, how many hold it; by group, how many pages nobody else holds.
+  std::vector<std::vector<uint32_t>> idle_holders_;
+  std::vector<uint32_t> held_by_idle_;
+  std::vector<uint32_t> wanted_;  // working memory: pages, by group
 };
 
 }  // namespace outrider

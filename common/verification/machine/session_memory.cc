@@ -25,7 +25,8 @@ SessionMemory::SessionMemory(const MemoryLender::Stock& stock, bool forks_share_
 // --- lending ---
 
 std::optional<SessionMemory::Lent> SessionMemory::Borrow(uint64_t session, const Caller& caller,
-                                                         const VerifiedSequence& sequence) {
+                                                         const VerifiedSequence& sequence,
+                                                         MonotonicTime now) {
   const auto prefix = FindPrefix(caller, sequence.history());
   Lent lent;
   if (prefix) {
@@ -33,8 +34,8 @@ std::optional<SessionMemory::Lent> SessionMemory::Borrow(uint64_t session, const
   }
   // For its longest history, and the nodes of a pass behind it.
   const bool has_lent = lender_.Borrow(
-      session, {sequence.length_max(), sequence.pass_nodes(), caller.number}, prefix,
-      [this](uint64_t lender) { return IdleSinceOf(lender); }, evicted_);
+      session, {sequence.length_max(), sequence.pass_nodes(), caller.number}, prefix, now,
+      [this] { TellIdle(); }, evicted_);
   if (!has_lent) return std::nullopt;
   if (prefix && std::erase(evicted_, prefix->session) > 0) {
     lent.takes_over = true;
@@ -57,6 +58,7 @@ std::optional<MemoryLender::Prefix> SessionMemory::FindPrefix(const Caller& call
 }
 
 void SessionMemory::Begin(VerifierSession& session, const Lent& lent) {
+  sessions_.UseMayHaveChanged(session);
   if (!lent.fork) return;
   session.at_target.BeginAs(*lent.fork, lent.takes_over);
   shared_token_count_ += lent.fork->length;
@@ -87,7 +89,7 @@ void SessionMemory::ServeQueue(MonotonicTime now) {
   next_try_ = now + kQueuePeriod;
   while (const auto first = lender_.first_waiting()) {
     VerifierSession& session = *sessions_.Find(*first);
-    const auto lent = Borrow(*first, session.caller, *session.sequence);
+    const auto lent = Borrow(*first, session.caller, *session.sequence, now);
     if (!lent) return;
     Begin(session, *lent);
     sessions_.Touch(session);
@@ -101,17 +103,16 @@ const VerifierSession* SessionMemory::first_waiting() const {
 
 // --- what becomes of it ---
 
-void SessionMemory::Truncated(VerifierSession& session, uint32_t length) {
+void SessionMemory::Truncated(VerifierSession& session, uint32_t length, MonotonicTime now) {
   MayHaveRoom();
   session.at_target.Truncate(length);
   Learned(session);
   if (!Has(session)) return;
   // The last token is the root, which is computed again.
   const uint32_t first = length > 0 ? (length - 1) / kPageTokens : 0;
-  const auto others_idle_since = [&](uint64_t lender) {
-    return lender == session.number ? std::nullopt : IdleSinceOf(lender);
-  };
-  const bool owns = lender_.Own(session.number, first, others_idle_since, evicted_);
+  const bool owns = lender_.Own(
+      session.number, first, now, [this] { TellIdle(); }, evicted_);
+  sessions_.UseMayHaveChanged(session);
   CloseEvicted();
   if (owns) return;
   lender_.Return(session.number);
@@ -132,6 +133,7 @@ void SessionMemory::Release(VerifierSession& session, MonotonicTime now) {
                                        {tokens.begin(), tokens.end()},
                                        std::exchange(session.at_target, {}),
                                        now});
+    lender_.SetIdle(session.number, Idle{.since = now, .from = now});
     kept_order_.push_back(session.number);
     ++session.caller.kept_count;
     return;
@@ -184,11 +186,14 @@ std::optional<SequenceId> SessionMemory::Forget(uint64_t session) {
 
 // --- who has what ---
 
-std::optional<MonotonicTime> SessionMemory::IdleSinceOf(uint64_t session) const {
-  const auto kept = kept_.find(session);
-  if (kept != kept_.end()) return kept->second.since;
-  const VerifierSession& found = *sessions_.Find(session);
-  return found.at_target.in_run() ? std::nullopt : idle_since_(found);
+// Of all others the lender knows.
+void SessionMemory::TellIdle() {
+  sessions_.TakeChangedUse(
+      [this](const VerifierSession& session) { lender_.SetIdle(session.number, IdleOf(session)); });
+}
+
+std::optional<SessionMemory::Idle> SessionMemory::IdleOf(const VerifierSession& session) const {
+  return session.at_target.in_run() ? std::nullopt : when_idle_(session);
 }
 
 const SequenceAtTarget& SessionMemory::AtTarget(uint64_t session) const {
@@ -207,10 +212,15 @@ void SessionMemory::CheckInvariants() const {
   for (const auto& [session, kept] : kept_) {
     OUTRIDER_CHECK(lender_.HasLent(session) && kept.at_target.exists(),
                    "what is kept is at the target, in memory that is reserved");
+    OUTRIDER_CHECK(lender_.IdleOf(session) == (Idle{.since = kept.since, .from = kept.since}),
+                   "what is kept may be had by others");
   }
   sessions_.ForEach([this](const VerifierSession& session) {
     OUTRIDER_CHECK(!session.at_target.exists() || Has(session),
                    "what is at the target has its memory reserved");
+    OUTRIDER_CHECK(!Has(session) || sessions_.HasChangedUse(session) ||
+                       lender_.IdleOf(session.number) == IdleOf(session),
+                   "who is idle is known, or asked again");
   });
 }
 

@@ -49,22 +49,24 @@ class SessionMemory {
     bool takes_over = false;
   };
 
-  // Since when a session that is not in the run has had no use for its memory; none: it has.
-  using IdleSince = std::function<std::optional<MonotonicTime>(const VerifierSession& session)>;
+  // Of a session that is not in the run. None: it has a use for its memory.
+  using Idle = MemoryLender::Idle;
+  using WhenIdle = std::function<std::optional<Idle>(const VerifierSession& session)>;
 
   // All but the stock outlive it.
   SessionMemory(const MemoryLender::Stock& stock, bool forks_share_pages, Sessions& sessions,
                 Callers& callers, NextRun& run);
 
-  // Before anything is lent.
-  void SetIdleSince(IdleSince idle_since) { idle_since_ = std::move(idle_since); }
+  // Before anything is lent. It is asked of a session again when Sessions have been told that this may
+  // have changed (UseMayHaveChanged()).
+  void SetWhenIdle(WhenIdle when_idle) { when_idle_ = std::move(when_idle); }
 
   // Tokens of a session that takes all there is, beside a pass of so many nodes.
   uint64_t LengthMax(uint32_t node_count) const { return lender_.LengthMax(node_count); }
 
   // For a session that is not there yet. None: there is no memory to be had.
   std::optional<Lent> Borrow(uint64_t session, const Caller& caller,
-                             const VerifiedSequence& sequence);
+                             const VerifiedSequence& sequence, MonotonicTime now);
   // It is there.
   void Begin(VerifierSession& session, const Lent& lent);
 
@@ -74,15 +76,15 @@ class SessionMemory {
   void LeaveQueue(const VerifierSession& session);
   // Something has changed that may leave room: a session has become idle, or has gone.
   void MayHaveRoom() { may_have_room_ = true; }
-  // Looks at everybody's memory, if anybody waits and there may be room; once a second there may be
-  // all the same, since those of whom nothing is heard become idle.
+  // Lends to those who wait, if anybody does and there may be room; once a second there may be all the
+  // same, since those of whom nothing is heard become idle.
   void ServeQueue(MonotonicTime now);
   MonotonicTime next_try() const { return next_try_; }
   // Null: nobody waits.
   const VerifierSession* first_waiting() const;
 
   // Its tokens end at `length` now, and are written on from there.
-  void Truncated(VerifierSession& session, uint32_t length);
+  void Truncated(VerifierSession& session, uint32_t length, MonotonicTime now);
   // The target may have more of it.
   void Learned(const VerifierSession& session);
   // It is about to go. What it leaves is kept, if anybody could begin with that.
@@ -115,7 +117,8 @@ class SessionMemory {
     MonotonicTime since;
   };
 
-  std::optional<MonotonicTime> IdleSinceOf(uint64_t session) const;
+  void TellIdle();
+  std::optional<Idle> IdleOf(const VerifierSession& session) const;
   const SequenceAtTarget& AtTarget(uint64_t session) const;
   std::span<const TokenId> TokensOf(uint64_t session) const;
   bool IsWorthKeeping(const VerifierSession& session) const;
@@ -130,7 +133,7 @@ class SessionMemory {
   Sessions& sessions_;
   Callers& callers_;
   NextRun& run_;
-  IdleSince idle_since_;
+  WhenIdle when_idle_;
   MemoryLender lender_;
   PrefixIndex prefixes_;
   std::map<uint64_t, Kept> kept_;    // by the number of the session that was

@@ -17,7 +17,7 @@ namespace outrider {
 
 SessionRuns::SessionRuns(VerifierState& state, Attachments& attachments)
     : state_(state), attachments_(attachments), exit_worth_(state.config.exit_depths.size()) {
-  state_.memory.SetIdleSince([this](const VerifierSession& session) { return IdleSince(session); });
+  state_.memory.SetWhenIdle([this](const VerifierSession& session) { return WhenIdle(session); });
 }
 
 // --- the next run ---
@@ -127,16 +127,17 @@ bool SessionRuns::Joins(const VerifierSession& session) const {
 }
 
 // One that has a stream and a reply to write, but waits for its device, is idle after a while.
-std::optional<MonotonicTime> SessionRuns::IdleSince(const VerifierSession& session) const {
+std::optional<SessionMemory::Idle> SessionRuns::WhenIdle(const VerifierSession& session) const {
   const VerifiedSequence& sequence = *session.sequence;
-  if (!session.stream || !sequence.writing()) return session.idle_since;
+  if (!session.stream || !sequence.writing()) {
+    return SessionMemory::Idle{.since = session.idle_since, .from = session.idle_since};
+  }
   const bool is_read = session.at_target.read_count() == sequence.history().size();
   const bool waits = MustBeSeenFirst(session) ||
                      (is_read && !sequence.drafted_here() && !session.pace.NextStart(sequence).at);
-  if (!waits || state_.moment.now < session.idle_since + state_.config.idle_max) {
-    return std::nullopt;
-  }
-  return session.idle_since;
+  if (!waits) return std::nullopt;
+  return SessionMemory::Idle{.since = session.idle_since,
+                             .from = session.idle_since + state_.config.idle_max};
 }
 
 bool SessionRuns::MustBeSeenFirst(const VerifierSession& session) const {
@@ -166,6 +167,7 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   VerifierSession& session = *state_.sessions.Find(state_.run.CandidateOf(share).session);
   VerifiedSequence& sequence = *session.sequence;
   TargetWork& work = state_.run.Add(session.number);
+  state_.sessions.UseMayHaveChanged(session);  // none may take it away while it is in the run
   session.tally.RunBegun(state_.moment.now, stats_);
   session.at_target.BeginWork(
       sequence.history().tokens().subspan(session.at_target.read_count(), share.prompt_tokens),
@@ -195,6 +197,7 @@ bool SessionRuns::WantsHints(const VerifierSession& session) {
 
 // What it begins with is there now, and may not be later.
 void SessionRuns::BeginFork(VerifierSession& session) {
+  state_.sessions.UseMayHaveChanged(session);
   session.at_target.BeginWork({}, state_.moment.now, state_.run.Add(session.number));
 }
 

@@ -33,6 +33,7 @@ void Sessions::Hide(VerifierSession& session) {
 void Sessions::Erase(VerifierSession& session) {
   OUTRIDER_CHECK(session.hidden && !session.at_target.in_run(), "nobody looks at what is erased");
   deadlines_.Remove(session.number);
+  changed_use_.erase(session.number);
   Expect(session, false);
   --session.caller.session_count;
   sessions_.erase(session.number);
@@ -56,6 +57,7 @@ VerifierSession* Sessions::FindResumed(const Caller& caller, const v1::Resume& r
 }
 
 void Sessions::Touch(VerifierSession& session) {
+  UseMayHaveChanged(session);
   if (std::exchange(session.touched, true)) return;
   touched_.push_back(session.number);
 }
@@ -69,6 +71,7 @@ void Sessions::Expect(VerifierSession& session, bool expected, std::optional<Mon
 }
 
 void Sessions::Detached(VerifierSession& session) {
+  UseMayHaveChanged(session);
   session.idle_since = moment_.now;
   deadlines_.SetNoLater(session.number, moment_.now + limits_.time_to_live);
 }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "common/base/monotonic_time.h"
 #include "common/verification/machine/callers.h"
 #include "common/verification/machine/deadlines.h"
@@ -116,11 +117,19 @@ class Sessions {
   VerifierSession* FindOpened(const Caller& caller, const v1::Open& open) const;
   VerifierSession* FindResumed(const Caller& caller, const v1::Resume& resume) const;
 
-  // Something has changed that may let its next pass begin: it is among those that TakeTouched()
-  // visits, in the order in which they were opened.
+  // Something has changed that may let its next pass begin, and so its use for memory: it is among
+  // those that TakeTouched() visits, in the order in which they were opened.
   void Touch(VerifierSession& session);
   template <typename Visitor>
   void TakeTouched(Visitor visit);
+  // Whether it has a use for its memory at the target may have changed: it is among those that
+  // TakeChangedUse() visits, in any order.
+  void UseMayHaveChanged(const VerifierSession& session) { changed_use_.insert(session.number); }
+  bool HasChangedUse(const VerifierSession& session) const {
+    return changed_use_.contains(session.number);
+  }
+  template <typename Visitor>
+  void TakeChangedUse(Visitor visit);
   // Whether it wants nothing of the target now, and may want a pass at any moment; and when, as far
   // as that is known.
   void Expect(VerifierSession& session, bool expected, std::optional<MonotonicTime> due = {});
@@ -153,6 +162,7 @@ class Sessions {
   const SessionIdentity::RandomBits& random_bits_;
   const Moment& moment_;
   std::map<uint64_t, std::unique_ptr<VerifierSession>> sessions_;
+  absl::flat_hash_set<uint64_t> changed_use_;
   std::vector<uint64_t> touched_;
   std::vector<uint64_t> taken_;  // working memory of TakeTouched()
   uint32_t expected_count_ = 0;
@@ -162,6 +172,12 @@ class Sessions {
   uint64_t last_number_ = 0;
   Deadlines deadlines_;
 };
+
+template <typename Visitor>
+void Sessions::TakeChangedUse(Visitor visit) {
+  for (const uint64_t number : changed_use_) visit(*Find(number));
+  changed_use_.clear();
+}
 
 // Whoever is touched by a visit is among the next ones.
 template <typename Visitor>

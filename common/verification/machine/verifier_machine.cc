@@ -327,7 +327,7 @@ absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Append&
 absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Truncate& truncate) {
   OUTRIDER_RETURN_IF_ERROR(session.sequence->Truncate(truncate));
   session.idle_since = state_.moment.now;
-  state_.memory.Truncated(session, truncate.length());
+  state_.memory.Truncated(session, truncate.length(), state_.moment.now);
   session.draft.Truncate(truncate.length());
   return absl::OkStatus();
 }
