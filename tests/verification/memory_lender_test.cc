@@ -149,6 +149,11 @@ TEST(MemoryLender, WhoHasLeftTheQueueIsNotServed) {
   lending.lender.Queue(2);
   lending.lender.LeaveQueue(2);
   EXPECT_EQ(lending.lender.first_waiting(), std::nullopt);
+  for (const uint64_t session : {2, 3, 4}) lending.lender.Queue(session);
+  lending.lender.LeaveQueue(3);
+  lending.lender.Queue(3);
+  lending.lender.LeaveQueue(2);
+  EXPECT_EQ(lending.lender.first_waiting(), 4u) << "who comes again comes last";
 }
 
 // --- pages held together ---
@@ -406,12 +411,34 @@ double SecondsOf(uint32_t session_count, bool are_idle) {
   return least;
 }
 
-// Nobody is looked for. A factor that no linear cost of a thousand times as many stays below.
+// A factor that no linear cost of a thousand times as many stays below.
+constexpr double kAboutAsMuch = 20;
+
+// Nobody is looked for.
 TEST(MemoryLender, MakingRoomCostsTheSameHoweverManyHaveSome) {
-  constexpr double kAboutAsMuch = 20;
   for (const bool are_idle : {true, false}) {
     EXPECT_LT(SecondsOf(10'000, are_idle), kAboutAsMuch * SecondsOf(10, are_idle)) << are_idle;
   }
+}
+
+TEST(MemoryLender, LeavingTheQueueCostsTheSameHoweverManyWait) {
+  const auto seconds_of = [](uint64_t session_count) {
+    MemoryLender lender({.groups = {{.page_count = 1}}, .sequence_count = 1, .row_count_max = 1});
+    uint64_t newest = 0;
+    while (newest < session_count) lender.Queue(++newest);
+    double least = 1;
+    for (int i = 0; i < 2000; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      lender.Queue(++newest);
+      lender.LeaveQueue(newest);
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+      least = std::min(least, time.count());
+    }
+    EXPECT_EQ(lender.waiting_count(), session_count);
+    EXPECT_EQ(lender.first_waiting(), 1u);
+    return least;
+  };
+  EXPECT_LT(seconds_of(10'000), kAboutAsMuch * seconds_of(10));
 }
 
 // A window keeps little of a text, a state one page: both bound who is let in, as the cells do.

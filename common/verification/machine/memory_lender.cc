@@ -43,7 +43,7 @@ uint64_t MemoryLender::LengthMax(uint32_t node_count) const {
 bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Prefix> prefix,
                           MonotonicTime now, TellIdle tell_idle, std::vector<uint64_t>& evicted) {
   OUTRIDER_CHECK(!HasLent(session), "a session borrows once");
-  if (!queue_.empty() && queue_.front() != session) return false;
+  if (!queue_.empty() && first_waiting() != session) return false;
   Loan loan = {ledger_.Open(), need.account,
                std::vector<std::vector<uint32_t>>(ledger_.group_count())};
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
@@ -212,20 +212,22 @@ void MemoryLender::Recount(uint32_t group, uint32_t page, Change change) {
 // --- those who wait ---
 
 bool MemoryLender::Queue(uint64_t session) {
-  if (HasLent(session) || !queued_.insert(session).second) return false;
-  queue_.push_back(session);
+  if (HasLent(session) || drawn_.contains(session)) return false;
+  drawn_[session] = ++last_drawn_;
+  queue_[last_drawn_] = session;
   return queue_.size() == 1;
 }
 
 void MemoryLender::LeaveQueue(uint64_t session) {
-  if (queued_.erase(session) == 0) return;
-  // Mostly the first.
-  queue_.erase(std::ranges::find(queue_, session));
+  const auto drawn = drawn_.find(session);
+  if (drawn == drawn_.end()) return;
+  queue_.erase(drawn->second);
+  drawn_.erase(drawn);
 }
 
 std::optional<uint64_t> MemoryLender::first_waiting() const {
   if (queue_.empty()) return std::nullopt;
-  return queue_.front();
+  return queue_.begin()->second;
 }
 
 double MemoryLender::used() const {
@@ -266,8 +268,8 @@ void MemoryLender::CheckInvariants() const {
   OUTRIDER_CHECK(giving_way == idle_.size() && to_give_way_.size() + giving_way <= loans_.size(),
                  "who has nothing cannot give way");
   OUTRIDER_CHECK(loans_.size() <= stock_.sequence_count, "sequences are rationed");
-  OUTRIDER_CHECK(queue_.size() == queued_.size(), "who waits does so once");
-  for (const uint64_t session : queue_) {
+  OUTRIDER_CHECK(queue_.size() == drawn_.size(), "who waits does so once");
+  for (const auto& [drawn, session] : queue_) {
     OUTRIDER_CHECK(!HasLent(session), "who waits for memory has none");
   }
 }

@@ -17,12 +17,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "common/base/monotonic_time.h"
 #include "common/model/memory/ledger.h"
@@ -121,9 +120,10 @@ class MemoryLender {
 
   const Stock stock_;
   Ledger ledger_;
-  std::map<uint64_t, Loan> loans_;  // each has a sequence too
-  std::deque<uint64_t> queue_;
-  absl::flat_hash_set<uint64_t> queued_;  // those of queue_
+  std::map<uint64_t, Loan> loans_;                 // each has a sequence too
+  std::map<uint64_t, uint64_t> queue_;             // by the number that each drew, the first first
+  absl::flat_hash_map<uint64_t, uint64_t> drawn_;  // by session of queue_: that number
+  uint64_t last_drawn_ = 0;
   uint64_t eviction_count_ = 0;
   Deadlines to_give_way_;  // those that are idle, and do not give way yet
   IdleOrder idle_;         // those that do
