@@ -32,14 +32,13 @@ constexpr rlim_t kDescriptorsPerConnection = 2;
 // listens if whoever came found no room.
 constexpr std::chrono::milliseconds kTick(20);
 constexpr std::chrono::seconds kBetweenSweeps(1);  // of origins that nothing is remembered of
-// Of what a connection may send a second besides messages, so many times that at once, and messages
-// that nobody has read yet: of a stranger one, which may come before his call is looked at.
+// Of what a connection may send a second besides messages (--overhead-bytes, which is the flag of all
+// of these), so many times that at once, and messages that nobody has read yet: of a stranger one,
+// which may come before his call is looked at.
 constexpr int kAtOnceOfStrangers = 4;
 constexpr int kMessagesOfStrangers = 1;
 constexpr int kAtOnce = 16;
 constexpr int kMessages = 4;
-// Who was hung up on for it begins no connection for so long, nor does anybody at his address.
-constexpr double kSecondsOfAbsence = 4;
 
 // What an event is of: sockets that listen have the lowest numbers, connections those above.
 constexpr uint64_t kStop = 0;
@@ -277,9 +276,9 @@ void FrontDoor::HangUpOn(Connection& connection) {
   connection.is_hung_up = true;
   entrance_->Refused(Refusal::kTraffic, "", connection.origin);
   const double per_second = limits_.connects_per_second;
+  const double seconds = std::chrono::duration<double>(limits_.shut_out).count();
   Budget& connects = origins_.at(connection.origin).connects;
-  connects.Use(per_second * (1 + kSecondsOfAbsence) - connects.used(per_second, now_), per_second,
-               now_);
+  connects.Use(per_second * (1 + seconds) - connects.used(per_second, now_), per_second, now_);
   shutdown(connection.socket.get(), SHUT_RDWR);
 }
 

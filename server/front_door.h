@@ -53,6 +53,8 @@ class FrontDoor {
     // Of a connection, besides messages that are read: four times as many at once and a message,
     // sixteen times and four messages where a call was let in.
     uint64_t overhead_bytes_per_second;
+    // Who was hung up on for it begins no connection for so long, nor does anybody at his address.
+    Duration shut_out;
     uint64_t message_bytes = 0;  // of one at the most
   };
 

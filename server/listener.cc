@@ -21,10 +21,6 @@ namespace {
 // Of a message at the most.
 constexpr int kTokenBytes = 5;
 constexpr int kThreadsMax = 16;
-// Of a call, before anything of it is looked at.
-constexpr int kHeaderBytesMax = 8 << 10;
-// A connection has so long to begin with.
-constexpr int kHandshakeMs = 10000;
 // gRPC's own limit of pings is no limit: for every one too many it writes a GOAWAY, and keeps an
 // error until all is written, which in a flood is never: 250 MB and more of them. The front door
 // counts pings with all else that is no message.
@@ -58,8 +54,9 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                              Milliseconds(limits.connection_idle_max));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kPingStrikesUnlimited);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kHeaderBytesMax);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             Milliseconds(limits.handshake_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(limits.header_bytes));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(limits.streams_per_connection_max));
   const uint64_t message_bytes =

@@ -30,9 +30,11 @@ class Listener {
   struct Limits {
     uint32_t context_length;  // tokens that a message may have to hold
     uint32_t streams_per_connection_max;
+    Duration handshake_max;         // until a connection can have calls
     Duration connection_idle_max;   // of a connection without a call
     Duration keepalive;             // after which silence a connection is asked for a sign of life
     FrontDoor::Limits connections;  // its message_bytes is known here
+    uint64_t header_bytes;          // of a call
     uint64_t message_bytes;         // of a message, besides those
     uint64_t transport_bytes;       // of all that is being read and written
   };

@@ -194,7 +194,8 @@ FrontDoor::Limits ConnectionLimits(const LimitFlags& limits, EventLog& log) {
   return {.connection_count_max = count,
           .connection_count_of_origin_max = limits.connection_count_of_origin_max,
           .connects_per_second = limits.connects_per_second,
-          .overhead_bytes_per_second = limits.overhead_bytes_per_second};
+          .overhead_bytes_per_second = limits.overhead_bytes_per_second,
+          .shut_out = limits.shut_out};
 }
 
 }  // namespace
@@ -238,9 +239,11 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
       Listener::Listen(flags.listen,
                        {.context_length = description.context_length(),
                         .streams_per_connection_max = flags.limits.streams_per_connection_max,
+                        .handshake_max = flags.limits.handshake_max,
                         .connection_idle_max = flags.limits.connection_idle_max,
                         .keepalive = flags.limits.keepalive,
                         .connections = ConnectionLimits(flags.limits, log),
+                        .header_bytes = flags.limits.header_bytes,
                         .message_bytes = flags.limits.message_bytes,
                         .transport_bytes = flags.limits.transport_bytes},
                        certificates->flags(), service, book, operations.entrance()));

@@ -12,6 +12,7 @@ namespace {
 constexpr char kGroup[] = "Limits";
 constexpr uint32_t kCountMax = 1u << 20;
 constexpr int64_t kSecondsMax = 30 * 24 * 3600;
+constexpr int64_t kShutOutSecondsMax = 3600;  // so long each of those addresses is remembered
 
 // --idle-seconds is OUTRIDER_IDLE_SECONDS.
 std::string EnvironmentTwin(const std::string& flag) {
@@ -38,11 +39,12 @@ class Adder {
            flag);
   }
 
-  void Seconds(const std::string& flag, Duration& value, const std::string& text) {
+  void Seconds(const std::string& flag, Duration& value, const std::string& text,
+               int64_t most = kSecondsMax) {
     CLI::Option* const option = app_.add_option_function<int64_t>(
         flag, [&value](const int64_t& seconds) { value = std::chrono::seconds(seconds); }, text);
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(value).count();
-    option->check(CLI::Range(int64_t{1}, kSecondsMax))->default_str(std::to_string(seconds));
+    option->check(CLI::Range(int64_t{1}, most))->default_str(std::to_string(seconds));
     option->group(kGroup)->envname(EnvironmentTwin(flag));
   }
 
@@ -84,6 +86,11 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
   add.Bytes("--overhead-bytes", flags.overhead_bytes_per_second, 4 << 10, 1 << 30,
             "What a connection may send a second besides messages (headers, pings, what is no "
             "call), and several times that at once; whoever sends more is hung up on");
+  add.Seconds(
+      "--shut-out-seconds", flags.shut_out,
+      "For how long nobody begins a connection from an address where somebody was hung up on "
+      "for that",
+      kShutOutSecondsMax);
   add.Count("--sketch-nodes", machine.sketch_nodes_max, 1,
             "Drafted tokens that are kept for a session");
   add.Count("--unread-verdicts", machine.unread_verdicts_max, 1,
@@ -92,6 +99,8 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
             "Verdicts of a session that its device has not said it saw; then its passes wait");
   add.Seconds("--time-to-live-seconds", machine.time_to_live,
               "How long a session is kept that has lost its stream");
+  add.Seconds("--handshake-seconds", flags.handshake_max,
+              "What a connection may take until it can have a call: TLS, and its first settings");
   add.Seconds("--connection-idle-seconds", flags.connection_idle_max,
               "How long a connection may have no call");
   add.Seconds("--keepalive-seconds", flags.keepalive,
@@ -108,6 +117,8 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
   add.Seconds("--write-seconds", machine.write_max, "How long a device may take to read a message");
   add.Seconds("--retry-seconds", machine.retry_after,
               "After which time those come again for whom there was no room");
+  add.Bytes("--header-bytes", flags.header_bytes, 1 << 10, 64 << 10,
+            "What one call's headers may take, with those that proxies add");
   add.Bytes("--message-memory", flags.message_bytes, 4 << 10, 64 << 20,
             "Of one message, besides five bytes for each token of a context");
   add.Bytes("--transport-memory", flags.transport_bytes, 16 << 20, uint64_t{1} << 40,

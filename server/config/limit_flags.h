@@ -1,4 +1,11 @@
 // What callers may cost a server, whoever they are, as its operator sets it.
+//
+// Limits that have no flag, since another number would help nobody: what a message may ask for, which
+// is the protocol's and the same at every server (wire_options.h, wire_prompt.h, wire_padding.h);
+// what goes with a flag, as what may be sent at once goes with what may be sent a second
+// (front_door.cc, connection_book.h); how many addresses are remembered that have gone (origins.h);
+// what the operators' own port and files may have; and how often and how much at a time the server
+// itself looks at whatever it looks at.
 #pragma once
 
 #include <chrono>
@@ -26,12 +33,16 @@ struct LimitFlags {
   // Connections may carry more calls than one device has; a gateway takes several of them.
   uint32_t connection_count_max = 4096;
   uint32_t connection_count_of_origin_max = 256;
-  uint32_t connects_per_second = 50;  // of an address
+  uint32_t connects_per_second = 50;            // of an address
+  Duration shut_out = std::chrono::seconds(4);  // of one where somebody was hung up on
   // Of a connection, besides messages (front_door.h).
   uint64_t overhead_bytes_per_second = 64 << 10;
   uint32_t streams_per_connection_max = 128;
+  Duration handshake_max = std::chrono::seconds(10);       // until a connection can have calls
   Duration connection_idle_max = std::chrono::minutes(5);  // without a call
   Duration keepalive = std::chrono::seconds(20);           // of a connection that is silent
+  // Of a call's headers, before anything of it is looked at.
+  uint64_t header_bytes = 8 << 10;
   // Of a message, besides a context's tokens.
   uint64_t message_bytes = kMessageBytes;
   // Of all calls together, for what is being read and written.

@@ -168,6 +168,25 @@ TEST_F(ConnectionsTest, OneWithoutACallIsHungUpOn) {
   EXPECT_TRUE(Reply().ok());
 }
 
+TEST_F(ConnectionsTest, OneThatDoesNotSayWhatItSpeaksIsHungUpOn) {
+  Start({"--handshake-seconds", "1"});
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(IsHungUp(ConnectTo(server_->port()), 30'000));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+  EXPECT_TRUE(Becomes("outrider:num_connections", 0));
+  EXPECT_TRUE(Reply().ok());
+}
+
+// A key goes into a header; this one is as long as a device takes.
+TEST_F(ConnectionsTest, OfHeadersThereAreNoMoreThanTheFlagSays) {
+  const std::string long_key(1024, 'k');
+  Start({});
+  EXPECT_TRUE(Reply({.key = long_key}).ok()) << "there are no keys here, so any will do";
+  Start({"--header-bytes", "1KiB"});
+  EXPECT_FALSE(Reply({.key = long_key}).ok());
+  EXPECT_TRUE(Reply().ok());
+}
+
 // Before they would have to be counted: of that many none has sent anything yet.
 TEST_F(ConnectionsTest, WhoBeginsThemTooFastWaits) {
   Start({"--connects-per-second", "2"});
@@ -211,6 +230,31 @@ TEST_F(ConnectionsTest, WhoSendsMuchThatIsNoMessageIsHungUpOn) {
   EXPECT_THAT(server_->AwaitLine(" refused reason=traffic"), HasSubstr("origin=ipv4:127.0.0.1"));
   EXPECT_TRUE(before->Describe().ok()) << "who was there, at the same address, goes on";
   EXPECT_FALSE(IsHungUp(ConnectTo(server_->port()), 100)) << "who comes now waits";
+}
+
+// For how long after somebody there was hung up on a connection waits.
+std::chrono::milliseconds WaitAfterAFlood(uint16_t port) {
+  const FileDescriptor stranger = ConnectTo(port);
+  send(stranger.get(), Preface().data(), Preface().size(), MSG_NOSIGNAL);
+  std::string settings;
+  for (int i = 0; i < 100; ++i) settings += Frame(4, 0, 0, "");
+  EXPECT_TRUE(IsHungUpWhileSending(stranger, settings, 64 << 20));
+  const auto begin = std::chrono::steady_clock::now();
+  const FileDescriptor next = ConnectTo(port);
+  pollfd polled = {.fd = next.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&polled, 1, 60'000), 1) << "gRPC says something first";
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               begin);
+}
+
+TEST_F(ConnectionsTest, HowLongAnAddressIsShutOutIsSaidByAFlag) {
+  Start({"--shut-out-seconds", "1"});
+  const auto short_wait = WaitAfterAFlood(server_->port());
+  EXPECT_GT(short_wait, std::chrono::milliseconds(200));
+  Start({"--shut-out-seconds", "6"});
+  const auto long_wait = WaitAfterAFlood(server_->port());
+  EXPECT_GT(long_wait, std::chrono::seconds(3));
+  EXPECT_LT(short_wait, long_wait);
 }
 
 // Of what it keeps, gRPC would not have told anybody.

@@ -1,6 +1,8 @@
 // Where a setting comes from: flag before environment before file.
 #include "server/config/config_file.h"
 
+#include <cctype>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -65,6 +67,43 @@ TEST_F(ConfigFileTest, SetsWhatNobodyElseDoes) {
   EXPECT_EQ(Parse({"--config", path_, "--sessions", "8", "--check-config"}), "");
   EXPECT_EQ(flags_.sessions, 8u) << "a flag goes before the environment";
   EXPECT_TRUE(is_check_);
+}
+
+// So a limit is added with all that belongs to one.
+TEST_F(ConfigFileTest, EveryLimitHasAFlagATwinASettingAndBounds) {
+  CLI::App app("", "outrider-server");
+  ServerFlags flags;
+  AddServerFlags(app, flags);
+  size_t limits = 0;
+  for (const CLI::Option* const option : app.get_options()) {
+    if (option->get_group() != "Limits") continue;
+    const std::string name = option->get_single_name();
+    SCOPED_TRACE(name);
+    ++limits;
+    std::string twin = "OUTRIDER_";
+    for (const char letter : name) {
+      twin += letter == '-' ? '_' : static_cast<char>(std::toupper(letter));
+    }
+    EXPECT_EQ(option->get_envname(), twin);
+    EXPECT_FALSE(option->get_description().empty());
+    Write(name + " = " + option->get_default_str() + "\n");
+    EXPECT_EQ(Parse({"--model", "m", "--config", path_}), "") << "what it is by default is allowed";
+    for (const char* const number : {"-1", "9999999999999999", "some"}) {
+      EXPECT_NE(Parse({"--model", "m", "--" + name, number}), "") << number;
+    }
+  }
+  EXPECT_GE(limits, 28u);
+}
+
+TEST_F(ConfigFileTest, WhatStrangersMayTakeIsSet) {
+  EXPECT_EQ(Parse({"--model", "m", "--handshake-seconds", "3", "--header-bytes", "2KiB",
+                   "--shut-out-seconds", "60"}),
+            "");
+  EXPECT_EQ(flags_.limits.handshake_max, std::chrono::seconds(3));
+  EXPECT_EQ(flags_.limits.header_bytes, 2u << 10);
+  EXPECT_EQ(flags_.limits.shut_out, std::chrono::minutes(1));
+  EXPECT_THAT(Parse({"--model", "m", "--header-bytes", "100"}), HasSubstr("--header-bytes"));
+  EXPECT_THAT(Parse({"--model", "m", "--shut-out-seconds", "3601"}), HasSubstr("3600"));
 }
 
 TEST_F(ConfigFileTest, IsFoundByTheEnvironment) {
