@@ -73,7 +73,8 @@ std::string JsonLine(std::string_view event, EventLog::Fields fields) {
 
 }  // namespace
 
-EventLog::EventLog(Form form, int descriptor) : form_(form), descriptor_(descriptor) {
+EventLog::EventLog(Form form, int descriptor, uint32_t lines_per_second)
+    : form_(form), descriptor_(descriptor), lines_per_second_(lines_per_second) {
   writer_ = std::thread([this] { Run(); });
 }
 
@@ -106,7 +107,7 @@ void EventLog::Flush() {
 bool EventLog::MayAdd() {
   const MonotonicTime now = RealClock().Now();
   const double seconds = std::chrono::duration<double>(now - allowed_at_).count();
-  allowed_ = std::min<double>(kWaitingMax, allowed_ + seconds * kLinesPerSecond);
+  allowed_ = std::min<double>(kWaitingMax, allowed_ + seconds * lines_per_second_);
   allowed_at_ = now;
   if (allowed_ < 1 || waiting_.size() >= kWaitingMax) {
     ++left_out_;

@@ -5,7 +5,7 @@
 //   log.Write("session", {{"session", number}, {"key", name}, {"tokens", 120u}});   // as fields
 //
 // Who writes does not wait: a thread does the writing, and where nobody reads, lines are left out and
-// counted. So they are where there are more than kLinesPerSecond of them, which only strangers cause;
+// counted. So they are where there are more of them a second than there may be (--log-lines-per-second);
 // the next line says how many.
 //
 // Not here: text of a session, and secrets. Nobody is to give it any.
@@ -40,11 +40,12 @@ class EventLog {
   };
   using Fields = std::initializer_list<Field>;
 
-  static constexpr uint32_t kLinesPerSecond = 200;
+  static constexpr uint32_t kLinesPerSecond = 200;  // unless it is told otherwise
   static constexpr size_t kWaitingMax = 1024;
   static constexpr size_t kLineBytesMax = 2048;
 
-  explicit EventLog(Form form, int descriptor = STDERR_FILENO);
+  explicit EventLog(Form form, int descriptor = STDERR_FILENO,
+                    uint32_t lines_per_second = kLinesPerSecond);
   ~EventLog();  // writes what waits, if it can be written
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
@@ -66,6 +67,7 @@ class EventLog {
 
   const Form form_;
   const int descriptor_;
+  const uint32_t lines_per_second_;
 
   Mutex mu_;
   CondVar changed_;

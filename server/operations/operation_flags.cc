@@ -11,6 +11,8 @@ namespace {
 const std::map<std::string, EventLog::Form> kForms = {{"text", EventLog::Form::kText},
                                                       {"json", EventLog::Form::kJson}};
 
+constexpr uint32_t kLinesPerSecondMax = 1'000'000;
+
 }  // namespace
 
 void AddOperationFlags(CLI::App& app, OperationFlags& flags) {
@@ -25,6 +27,12 @@ void AddOperationFlags(CLI::App& app, OperationFlags& flags) {
   AddChoice(app, "--log-format", flags.log, kForms,
             "The log on standard error: text for people, json, a line an event, for collectors")
       ->envname("OUTRIDER_LOG_FORMAT");
+  app.add_option("--log-lines-per-second", flags.log_lines_per_second,
+                 "Lines of the log a second, in the mean; more are left out, and counted. Each "
+                 "session has one when it is over")
+      ->envname("OUTRIDER_LOG_LINES_PER_SECOND")
+      ->check(CLI::Range(1u, kLinesPerSecondMax))
+      ->capture_default_str();
 }
 
 }  // namespace outrider

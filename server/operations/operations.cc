@@ -46,7 +46,7 @@ double RoundedSeconds(Duration duration) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Operations>> Operations::Open(const OperationFlags& flags) {
-  std::unique_ptr<Operations> operations(new Operations(flags.log));
+  std::unique_ptr<Operations> operations(new Operations(flags));
   if (flags.admin.empty()) return operations;
   OUTRIDER_ASSIGN_OR_RETURN(operations->admin_,
                             AdminPort::Open(flags.admin, operations->entrance_));

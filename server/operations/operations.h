@@ -2,6 +2,8 @@
 // is loaded, and until the last session has gone.
 #pragma once
 
+#include <unistd.h>
+
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -25,7 +27,8 @@ class Operations {
   VerifierDriver::Log SessionLog();
 
  private:
-  explicit Operations(EventLog::Form form) : log_(form), entrance_(log_) {}
+  explicit Operations(const OperationFlags& flags)
+      : log_(flags.log, STDERR_FILENO, flags.log_lines_per_second), entrance_(log_) {}
 
   EventLog log_;
   EntranceLog entrance_;

@@ -97,11 +97,16 @@ TEST_F(ConfigFileTest, EveryLimitHasAFlagATwinASettingAndBounds) {
 
 TEST_F(ConfigFileTest, WhatStrangersMayTakeIsSet) {
   EXPECT_EQ(Parse({"--model", "m", "--handshake-seconds", "3", "--header-bytes", "2KiB",
-                   "--shut-out-seconds", "60"}),
+                   "--shut-out-seconds", "60", "--log-lines-per-second", "5000"}),
             "");
   EXPECT_EQ(flags_.limits.handshake_max, std::chrono::seconds(3));
   EXPECT_EQ(flags_.limits.header_bytes, 2u << 10);
   EXPECT_EQ(flags_.limits.shut_out, std::chrono::minutes(1));
+  EXPECT_EQ(flags_.operations.log_lines_per_second, 5000u);
+  Write("model = 'm'\n[log]\nlines-per-second = 300\n");
+  EXPECT_EQ(Parse({"--config", path_}), "");
+  EXPECT_EQ(flags_.operations.log_lines_per_second, 300u);
+  EXPECT_THAT(Parse({"--model", "m", "--log-lines-per-second", "0"}), HasSubstr("--log-lines"));
   EXPECT_THAT(Parse({"--model", "m", "--header-bytes", "100"}), HasSubstr("--header-bytes"));
   EXPECT_THAT(Parse({"--model", "m", "--shut-out-seconds", "3601"}), HasSubstr("3600"));
 }

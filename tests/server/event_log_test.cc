@@ -31,7 +31,9 @@ class EventLogTest : public testing::Test {
     in_ = FileDescriptor(ends[1]);
   }
 
-  void Begin(EventLog::Form form) { log_.emplace(form, in_.get()); }
+  void Begin(EventLog::Form form, uint32_t lines_per_second = EventLog::kLinesPerSecond) {
+    log_.emplace(form, in_.get(), lines_per_second);
+  }
 
   // Written since the last time.
   std::vector<std::string> Lines() {
@@ -98,6 +100,18 @@ TEST_F(EventLogTest, OfVeryManyItSaysHowManyThereWere) {
   written += Lines().size();
   EXPECT_LT(written, count);
   EXPECT_GE(written, EventLog::kWaitingMax);
+}
+
+TEST_F(EventLogTest, WhereASecondMayHaveMoreLinesNoneIsLeftOut) {
+  Begin(EventLog::Form::kText, 1'000'000'000);
+  const size_t count = EventLog::kWaitingMax + 5 * EventLog::kLinesPerSecond;
+  size_t written = 0;
+  for (size_t i = 0; i < count; ++i) {
+    log_->Write("session", {});
+    if (i % 256 == 0) written += Lines().size();
+  }
+  written += Lines().size();
+  EXPECT_EQ(written, count);
 }
 
 // It takes a moment, but neither the writers nor the end wait for whoever should read.
