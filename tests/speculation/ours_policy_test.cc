@@ -124,6 +124,25 @@ TEST(OursPolicy, WaitsForABatchWhileItAddsMoreThanItsTimeIsWorth) {
   }
 }
 
+// As above, in a pass of three nodes: there is a place for node 1's child of .49, and the one of .14 would take
+// that of .2.
+TEST(OursPolicy, WaitsForNoMoreOfABatchThanThePassHasRoomFor) {
+  const double draft_ms = 10;
+  const double break_even_ms = draft_ms * 1.9 / 0.49;
+  for (const double pass_ms : {break_even_ms * 0.98, break_even_ms * 1.02}) {
+    OursPolicy ours(true);
+    HandDraft draft(
+        {.pass_ms = pass_ms, .pass_node_ms = 0, .draft_ms = draft_ms, .draft_node_ms = 0});
+    draft.pass_node_count_max = 3;
+    draft.Node(0, 1, 0.7);
+    draft.Node(0, 2, 0.2);
+    draft.nodes[1].children = DraftNode::Children::kAsked;
+    EXPECT_EQ(ours.Send(draft.View(), true),
+              pass_ms > break_even_ms ? Sending::kHold : Sending::kSend)
+        << pass_ms;
+  }
+}
+
 // The text is likely to come to the first node, and not to the second.
 TEST(OursPolicy, GathersWhatCanWaitWhileAPassRuns) {
   for (const double confidence : {0.7, 0.01}) {

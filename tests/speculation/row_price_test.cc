@@ -53,6 +53,35 @@ TEST(RowPrice, IsNotThatOfAllPassesTakingLonger) {
   }
 }
 
+// Tiles of 16 rows: within one a row costs 1, and the seventeenth 8 more.
+TEST(RowPrice, OfAStepIsThatBetweenPassesOnEitherSideOfIt) {
+  const auto pass_ms = [](uint32_t rows) { return 24.0 + rows + (rows > 16 ? 8 : 0); };
+  RowPrice price;
+  EXPECT_EQ(price.MsOfStep(24), std::nullopt);
+  price.Add(24, pass_ms(24));
+  for (int i = 0; i < 8; ++i) price.Add(16, pass_ms(16));
+  EXPECT_EQ(price.MsOfStep(24), std::nullopt);  // that one may have stuttered
+  price.Add(24, pass_ms(24));
+  price.Add(12, pass_ms(12));
+  price.Add(16, pass_ms(16));
+  price.Add(12, pass_ms(12));
+  price.Add(16, pass_ms(16));
+  EXPECT_DOUBLE_EQ(price.MsOfStep(24).value(), 2);
+  EXPECT_DOUBLE_EQ(price.MsOfStep(17).value(), 2);
+  EXPECT_DOUBLE_EQ(price.MsOfStep(16).value(), 1);
+  EXPECT_EQ(price.MsOfStep(12), std::nullopt);
+  EXPECT_EQ(price.MsOfStep(100), std::nullopt);
+}
+
+TEST(RowPrice, OfAStepIsRememberedForAWhile) {
+  RowPrice price;
+  for (uint32_t i = 0; i < 8; ++i) price.Add(i % 2 == 0 ? 16 : 24, i % 2 == 0 ? 40 : 56);
+  for (uint32_t i = 0; i < 200; ++i) price.Add(i % 2 == 0 ? 12 : 16, 40);
+  EXPECT_DOUBLE_EQ(price.MsOfStep(24).value(), 2);
+  for (uint32_t i = 0; i < 100; ++i) price.Add(i % 2 == 0 ? 12 : 16, 40);
+  EXPECT_EQ(price.MsOfStep(24), std::nullopt);
+}
+
 TEST(RowPrice, IsNotBelowNothing) {
   RowPrice price;
   for (uint32_t rows = 1; rows <= 16; ++rows) price.Add(rows, 24 - 0.1 * rows);

@@ -77,7 +77,7 @@ class AutoController final : public Controller {
   static constexpr double kNone = 1.0 / 25;    // the round trip / T
   static constexpr double kSeveral = 1.0 / 4;  // a batch / T
   static constexpr double kLittleYield = 3.4;  // tokens of a pass
-  static constexpr double kDearRows = 0.2;     // what drafted rows take of T
+  static constexpr double kDearRows = 0.27;    // what drafted rows take of T
 
   // Verdicts until drafting is judged, by so many that a gain of a few percent is not lost to
   // chance, far from the target with a good draft; and verdicts without any, where it was no gain.

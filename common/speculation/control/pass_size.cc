@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -43,8 +44,7 @@ PassSize::PassSize(const ControlSetup& setup)
 void PassSize::Decided(const DraftView& draft) {
   Learn(draft);
   const CostModel& costs = draft.costs;
-  const double row_ms = costs.row_ms().value_or(kRowShare * costs.recent_pass_ms());
-  Move(TokensIn(row_ms, draft) / Truth(costs), /*may_fall=*/costs.row_ms().has_value());
+  Move(draft);
   const uint32_t before = std::exchange(nodes_, kSizes[size_]);
   if (IsToProbe(costs) && nodes_ == before) nodes_ = Probed();
 }
@@ -56,11 +56,15 @@ double PassSize::TokensIn(double ms, const DraftView& draft) {
   return ms * costs.tokens_per_pass() / costs.recent_pass_ms();
 }
 
+// Passes may have fewer nodes than they could take: one that could take a few less would be none the smaller.
 uint32_t PassSize::Probed() const {
   if (rows_are_hidden_ && size_ + 1 < kSizes.size()) {
     return kSizes[std::min(size_ + 2, kSizes.size() - 1)];
   }
-  return nodes_ < kSmall ? kLargerThanSmall : nodes_ / 2;
+  const uint32_t usual = std::min(nodes_, taken_);
+  if (usual < kSmall) return kLargerThanSmall;
+  if (usual < kLarge) return usual / 2;
+  return *std::prev(std::ranges::upper_bound(kSizes, usual * 3 / 4));
 }
 
 bool PassSize::IsToProbe(const CostModel& costs) {
@@ -75,8 +79,11 @@ bool PassSize::IsToProbe(const CostModel& costs) {
 
 void PassSize::Learn(const DraftView& draft) {
   double promised = 0;
+  taken_ = 0;
   for (const DraftNode& node : draft.nodes.subspan(1)) {
-    if (node.in_pass) promised += node.path;
+    if (!node.in_pass) continue;
+    promised += node.path;
+    ++taken_;
   }
   promised_.Add(promised);
   paths_.clear();
@@ -146,10 +153,17 @@ double PassSize::Supposed(size_t size) const {
   return before * std::pow(std::clamp(fall, kFallMax, kFallMin), Middle(size) - Middle(size - 1));
 }
 
-void PassSize::Move(double least_worth, bool may_fall) {
-  if (size_ + 1 < kSizes.size() && Worth(size_ + 1) > kUp * least_worth) {
+// What the nodes that a size adds have to be worth.
+double PassSize::LeastWorth(size_t size, const DraftView& draft) const {
+  const CostModel& costs = draft.costs;
+  const double row_ms = costs.row_ms(1 + kSizes[size]).value_or(kRowShare * costs.recent_pass_ms());
+  return TokensIn(row_ms, draft) / Truth(costs);
+}
+
+void PassSize::Move(const DraftView& draft) {
+  if (size_ + 1 < kSizes.size() && Worth(size_ + 1) > kUp * LeastWorth(size_ + 1, draft)) {
     ++size_;
-  } else if (may_fall && size_ > 0 && Worth(size_) < kDown * least_worth) {
+  } else if (size_ > 0 && draft.costs.row_ms() && Worth(size_) < kDown * LeastWorth(size_, draft)) {
     --size_;
   }
 }

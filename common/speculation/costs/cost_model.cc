@@ -61,6 +61,11 @@ std::optional<double> CostModel::row_ms() const {
   return assumed_.knows_rows ? std::optional(assumed_.pass_node_ms) : std::nullopt;
 }
 
+std::optional<double> CostModel::row_ms(uint32_t rows) const {
+  const std::optional<double> of_step = row_price_.MsOfStep(rows);
+  return of_step ? of_step : row_ms();
+}
+
 CostModel::Assumed CostModel::Learned() const {
   Assumed learned = assumed_;
   learned.round_trip_ms = round_trip_ms();

@@ -57,6 +57,8 @@ class CostModel {
   double PassMs(const PassShape& shape) const { return passes_.Estimate(shape); }
   // What another row makes a pass longer, as it was when passes last told; none: they have not yet.
   std::optional<double> row_ms() const;
+  // The same of the rows that a pass of so many has more than one of the next size below.
+  std::optional<double> row_ms(uint32_t rows) const;
   // Whether passes of late tell. They do not where all are of one size.
   bool row_ms_is_fresh() const { return row_ms_is_fresh_; }
   double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count - 1, 0}); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 #include "common/speculation/costs/cost_model.h"
@@ -44,11 +45,12 @@ double NotPassed(double expected, double depth) {
 // Scratch for as many nodes as the sketch will ever hold.
 void OursPolicy::ReserveFor(const DraftView& draft) {
   const size_t node_count_max = draft.nodes.size() + draft.room;
-  if (best_child_.capacity() >= node_count_max) return;
+  if (child_count_.capacity() >= node_count_max) return;
   batch_.reserve(node_count_max);
   pass_.reserve(node_count_max);
   worth_.reserve(node_count_max + kBeyond);
-  best_child_.reserve(node_count_max);
+  child_count_.reserve(node_count_max);
+  children_.reserve(node_count_max * claims_.size());
   taken_.reserve(node_count_max);
   is_leaf_.reserve(node_count_max);
 }
@@ -106,7 +108,7 @@ void OursPolicy::WorthByDepth(const DraftView& draft) {
       draft.nodes, [&](uint32_t i) { return draft.nodes[i].in_pass; }, is_leaf_);
   const double pass_ms = draft.costs.PassMs(shape) + draft.costs.queue_ms();
   const double expected = std::max(0.0, until_there_ms / pass_ms * draft.costs.tokens_per_pass());
-  const double best = AverageClaims(draft).best;
+  const double best = AverageClaims(draft).front();
   // From the deepest up: worth(d) = max(NotPassed(d), c worth(d + 1)).
   double below = 0;
   for (size_t depth = worth_.size(); depth-- > 0;) {
@@ -154,33 +156,45 @@ void OursPolicy::Expand(const DraftView& draft, std::vector<Expansion>& batch) {
 
 // --- sending ---
 
-OursPolicy::Claims OursPolicy::AverageClaims(const DraftView& draft) {
-  best_child_.assign(draft.nodes.size(), 0);
-  for (size_t i = 1; i < draft.nodes.size(); ++i) {
-    double& best = best_child_[draft.nodes[i].parent];
-    best = std::max(best, draft.nodes[i].confidence);
+// By the order in which they joined, which is that of their ranks.
+const OursPolicy::Claims& OursPolicy::AverageClaims(const DraftView& draft) {
+  child_count_.assign(draft.nodes.size(), 0);
+  claims_.fill(0);
+  uint32_t parent_count = 0;
+  for (const DraftNode& node : draft.nodes.subspan(1)) {
+    const uint32_t rank = child_count_[node.parent]++;
+    if (rank == 0) ++parent_count;
+    if (rank < claims_.size()) claims_[rank] += node.confidence;
   }
-  Claims sum;
-  uint32_t count = 0;
-  for (size_t i = 0; i < draft.nodes.size(); ++i) {
-    if (best_child_[i] <= 0) continue;
-    sum.best += best_child_[i];
-    sum.rest += std::min(draft.nodes[i].claimed, 1.0) - best_child_[i];
-    ++count;
-  }
-  if (count == 0) return {};
-  return {sum.best / count, sum.rest / count};
+  for (double& claim : claims_) claim /= std::max(parent_count, 1U);
+  return claims_;
 }
 
-// What children of the batch's nodes are expected to add to a pass whose last place is worth
-// `least`.
-double OursPolicy::BatchGain(const DraftView& draft, double least) {
-  const Claims claims = AverageClaims(draft);
-  double gain = 0;
+// What children of the batch's nodes are expected to add to the pass in pass_. Where that is full they take the
+// places of its least probable nodes; a place that was free makes it a row longer, which costs `row` tokens.
+double OursPolicy::BatchGain(const DraftView& draft, double row) {
+  const Claims& claims = AverageClaims(draft);
+  const size_t ranks = std::min<size_t>(claims.size(), draft.child_count_max);
+  children_.clear();
   for (const uint32_t i : batch_) {
-    const double reach = draft.nodes[i].reach;
-    gain += std::max(0.0, reach * claims.best - least);
-    gain += std::max(0.0, reach * claims.rest - least);
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      children_.push_back(draft.nodes[i].reach * claims[rank]);
+    }
+  }
+  std::ranges::sort(children_, std::greater());
+  size_t free = draft.pass_node_count_max - pass_.size();
+  auto least = pass_.rbegin();
+  double gain = 0;
+  for (const double reach : children_) {
+    double lost = row;
+    if (free > 0) {
+      --free;
+    } else {
+      if (least == pass_.rend()) break;
+      lost = draft.nodes[*least++].reach;
+    }
+    if (reach <= lost) break;
+    gain += reach - lost;
   }
   return gain;
 }
@@ -233,12 +247,10 @@ Sending OursPolicy::Send(const DraftView& draft, bool drafting) {
   }
   if (batch_.empty()) ChooseBatch(draft);  // what is under way is of the past: the one after it
   if (batch_.empty()) return Sending::kSend;
-  // Hold while gain / draft_ms > the pace of text (ours_policy.h). In a pass that is full, what the
-  // batch adds takes the place of its least probable node.
-  const bool full = pass_.size() == draft.pass_node_count_max;
-  const double gain = BatchGain(draft, full ? draft.nodes[pass_.back()].reach : 0);
-  const double draft_ms = draft.costs.DraftMs(static_cast<uint32_t>(batch_.size()));
+  // Hold while gain / draft_ms > the pace of text (ours_policy.h).
   const double tokens_per_ms = draft.takes_turns ? draft.costs.tokens_per_ms() : tokens / pass_ms;
+  const double gain = BatchGain(draft, draft.costs.row_ms().value_or(0) * tokens_per_ms);
+  const double draft_ms = draft.costs.DraftMs(static_cast<uint32_t>(batch_.size()));
   return gain > tokens_per_ms * draft_ms ? Sending::kHold : Sending::kSend;
 }
 

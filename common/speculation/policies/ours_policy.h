@@ -20,7 +20,8 @@
 //                     time of the batch                 time of the pass, queue and all
 //
 //            (a token that misses this pass costs its share of another; LEVER's rule, on time
-//            alone). Where draft and target take turns, that share is one of all that goes by between two
+//            alone). What it adds is what the pass has places for, less what their rows cost. Where
+//            draft and target take turns, that share is one of all that goes by between two
 //            verdicts, and to the right stands how fast text has been coming
 //
 // A target that does not stand still but writes on alone passes shallow nodes by before they come.
@@ -28,6 +29,7 @@
 // to arrive ahead of the text.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -55,18 +57,15 @@ class OursPolicy : public TreePolicy {
   double Floor(const DraftView& draft) const;
 
  private:
-  // What a node's children claim on average, in this draft.
-  struct Claims {
-    double best = 0;
-    double rest = 0;
-  };
+  // What a node's children claim on average in this draft, the most probable first.
+  using Claims = std::array<double, 4>;
 
   void ReserveFor(const DraftView& draft);
-  Claims AverageClaims(const DraftView& draft);
+  const Claims& AverageClaims(const DraftView& draft);
   void WorthByDepth(const DraftView& draft);
   void ChooseBatch(const DraftView& draft);
   double FormPass(const DraftView& draft);
-  double BatchGain(const DraftView& draft, double least);
+  double BatchGain(const DraftView& draft, double row);
   static bool IsWorthHolding(const DraftView& draft);
 
   const bool ahead_;
@@ -74,9 +73,11 @@ class OursPolicy : public TreePolicy {
   // Scratch.
   std::vector<uint32_t> batch_;
   std::vector<uint32_t> pass_;
-  std::vector<double> worth_;       // by depth: what reach is to be multiplied with
-  std::vector<double> best_child_;  // by node
-  std::vector<uint8_t> taken_;      // by node
+  std::vector<double> worth_;          // by depth: what reach is to be multiplied with
+  std::vector<uint32_t> child_count_;  // by node
+  std::vector<double> children_;       // what they may reach
+  Claims claims_ = {};
+  std::vector<uint8_t> taken_;  // by node
   std::vector<uint8_t> is_leaf_;
 };
 
