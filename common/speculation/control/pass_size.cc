@@ -19,8 +19,10 @@ constexpr double kFallMin = 0.95;
 // A draft that is further off than so says nothing.
 constexpr double kTruthMin = 0.25;
 constexpr double kTruthMax = 2;
-// What a row takes of a pass, until passes have told: on most processors it is less.
-constexpr double kRowShare = 0.1;
+// What a row takes of a pass at the most, and on processors at the least, until passes have told. It may be dearer, and
+// on a GPU it is cheaper.
+constexpr double kRowShareMost = 0.1;
+constexpr double kRowShareLeast = 0.03;
 // What is as unlikely as this is in no pass of a size that there is.
 constexpr double kPathMin = 0.02;
 
@@ -46,7 +48,7 @@ void PassSize::Decided(const DraftView& draft) {
   const CostModel& costs = draft.costs;
   Move(draft);
   const uint32_t before = std::exchange(nodes_, kSizes[size_]);
-  if (IsToProbe(costs) && nodes_ == before) nodes_ = Probed();
+  if (IsToProbe(costs) && nodes_ == before) nodes_ = Probed(costs);
 }
 
 // The tokens that come in a time, at the pace of passes and, where drafting takes its turn, of drafting.
@@ -56,11 +58,12 @@ double PassSize::TokensIn(double ms, const DraftView& draft) {
   return ms * costs.tokens_per_pass() / costs.recent_pass_ms();
 }
 
-// Passes may have fewer nodes than they could take: one that could take a few less would be none the smaller.
-uint32_t PassSize::Probed() const {
-  if (rows_are_hidden_ && size_ + 1 < kSizes.size()) {
-    return kSizes[std::min(size_ + 2, kSizes.size() - 1)];
-  }
+// A larger one where that costs little even if rows are as dear as they are on a processor. Passes may have fewer
+// nodes than they could take: one that could take a few less would be none the smaller.
+uint32_t PassSize::Probed(const CostModel& costs) const {
+  const size_t next = std::min(size_ + 1, kSizes.size() - 1);
+  if (rows_are_hidden_) return kSizes[std::min(next + 1, kSizes.size() - 1)];
+  if (Worth(next) > kRowShareMost / 2 * costs.tokens_per_pass()) return kSizes[next];
   const uint32_t usual = std::min(nodes_, taken_);
   if (usual < kSmall) return kLargerThanSmall;
   if (usual < kLarge) return usual / 2;
@@ -153,17 +156,18 @@ double PassSize::Supposed(size_t size) const {
   return before * std::pow(std::clamp(fall, kFallMax, kFallMin), Middle(size) - Middle(size - 1));
 }
 
-// What the nodes that a size adds have to be worth.
-double PassSize::LeastWorth(size_t size, const DraftView& draft) const {
+// What the nodes that a size adds have to be worth; `share`: of a pass, where nothing tells what a row takes.
+double PassSize::LeastWorth(size_t size, double share, const DraftView& draft) const {
   const CostModel& costs = draft.costs;
-  const double row_ms = costs.row_ms(1 + kSizes[size]).value_or(kRowShare * costs.recent_pass_ms());
+  const double row_ms = costs.row_ms(1 + kSizes[size]).value_or(share * costs.recent_pass_ms());
   return TokensIn(row_ms, draft) / Truth(costs);
 }
 
 void PassSize::Move(const DraftView& draft) {
-  if (size_ + 1 < kSizes.size() && Worth(size_ + 1) > kUp * LeastWorth(size_ + 1, draft)) {
+  const auto least = [&](size_t size, double share) { return LeastWorth(size, share, draft); };
+  if (size_ + 1 < kSizes.size() && Worth(size_ + 1) > kUp * least(size_ + 1, kRowShareMost)) {
     ++size_;
-  } else if (size_ > 0 && draft.costs.row_ms() && Worth(size_) < kDown * LeastWorth(size_, draft)) {
+  } else if (size_ > 0 && Worth(size_) < kDown * least(size_, kRowShareLeast)) {
     --size_;
   }
 }

@@ -55,8 +55,7 @@ class PassSize {
   static constexpr double kDown = 0.8;
 
   // Where it begins, for as long as nothing is known: a row costs little of a pass that has a
-  // processor of its own, and much of one on cores that compute everything else. (11, and not 15: on a processor that is
-  // 2 % less behind the best in the first 100 tokens, and on a GPU no more.)
+  // processor of its own, and much of one on cores that compute everything else.
   explicit PassSize(const ControlSetup& setup);
 
   // After a verdict, whose root has not moved yet.
@@ -65,7 +64,7 @@ class PassSize {
   uint32_t nodes() const { return nodes_; }
 
  private:
-  static constexpr size_t kFirst = 5;        // 11
+  static constexpr size_t kFirst = 6;        // 15
   static constexpr size_t kFirstShared = 2;  // 3
   // Verdicts without a fresh price, from one pass of another size to the next. Of the first ones every
   // other has it, or every fourth where there is a price of before, since what they cost is little beside
@@ -81,11 +80,11 @@ class PassSize {
   void AddGrown(const DraftView& draft);
   static double TokensIn(double ms, const DraftView& draft);
   bool IsToProbe(const CostModel& costs);
-  uint32_t Probed() const;
+  uint32_t Probed(const CostModel& costs) const;
   double Worth(size_t size) const;
   double Supposed(size_t size) const;
   double Truth(const CostModel& costs) const;
-  double LeastWorth(size_t size, const DraftView& draft) const;
+  double LeastWorth(size_t size, double share, const DraftView& draft) const;
   void Move(const DraftView& draft);
 
   const bool rows_are_hidden_;  // by flash, as far as is known
