@@ -172,6 +172,7 @@ namespace {
 const char* LackingOf(const LayerSpec& layer) {
   if (layer.attention() == nullptr) return "layers that are no attention";
   if (layer.attention()->soft_cap) return "soft caps of scores";
+  if (layer.attention()->query_growth) return "queries that grow with their position";
   if (layer.attention()->rope.scaling == RopeScaling::kLongRope) return "turns by longrope";
   if (layer.cross_attention) return "layers that hear an encoder";
   if (layer.feed_forward.router) return "experts";

@@ -22,6 +22,8 @@ inline constexpr uint32_t kNumericsVersion = 1;
 // Of models with scales, soft caps, parallel layers, shared experts or longrope: whoever makes a
 // spec says so (ModelSpec::numerics_version).
 inline constexpr uint32_t kScalesNumericsVersion = 3;
+// Of models whose queries grow with their position, likewise.
+inline constexpr uint32_t kQueryGrowthNumericsVersion = 4;
 
 struct ActivationRows;  // activations.h
 struct AttentionTask;   // attention.h

@@ -93,7 +93,8 @@ AttentionSpec AttentionOf(const Hyperparameters& model, uint32_t block) {
           .window = model.has_window(block) ? model.sliding_window : std::nullopt,
           .rope = RopeOf(model, block),
           .cells_of = std::nullopt,
-          .soft_cap = PositiveOrNone(model.attention_soft_cap)};
+          .soft_cap = PositiveOrNone(model.attention_soft_cap),
+          .query_growth = model.query_growth};
 }
 
 LayerSpec LayerOf(const Hyperparameters& model, uint32_t block) {
@@ -118,6 +119,13 @@ bool TakesScalesOrCaps(const ModelSpec& spec) {
                   layer.is_parallel || layer.feed_forward.gate == GateKind::kClampedSiluGated ||
                   layer.attention()->rope.scaling == RopeScaling::kLongRope;
          });
+}
+
+// The rule that came with version 4.
+bool HasGrowingQueries(const ModelSpec& spec) {
+  return std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
+    return layer.attention()->query_growth.has_value();
+  });
 }
 
 }  // namespace
@@ -166,6 +174,7 @@ absl::StatusOr<ModelSpec> ModelSpec::From(const Hyperparameters& numbers, const 
   spec.logit_soft_cap = PositiveOrNone(numbers.output_soft_cap);
   for (uint32_t n = 0; n < numbers.block_count; ++n) spec.layers.push_back(LayerOf(numbers, n));
   if (TakesScalesOrCaps(spec)) spec.numerics_version = kScalesNumericsVersion;
+  if (HasGrowingQueries(spec)) spec.numerics_version = kQueryGrowthNumericsVersion;
   spec.LimitContext(spec.context_length);
   return spec;
 }

@@ -3,11 +3,10 @@
 //   OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
 //
 // There is one forward pass (transformer.h) for every architecture here: Llama 2 and 3 with their
-// kin (Vicuna, TinyLlama, Mistral, Mixtral, SmolLM, Falcon 3), Qwen 2, 2.5 and 3 with and without
-// experts, Gemma, Phi, Granite, OLMo, StableLM, Cohere 2, EXAONE 4, GPT-2. They differ in the facts
-// below, layer by layer, and in which optional weights they have
-// (layer_weights.h). What that pass could not compute exactly is refused when the spec is made, by
-// name.
+// kin (Vicuna, TinyLlama, Mistral, Mixtral, SmolLM, Falcon 3), Ministral 3, Qwen 2, 2.5 and 3 with
+// and without experts, Gemma, Phi, Granite, OLMo, StableLM, Cohere 2, EXAONE 4, GPT-2. They differ
+// in the facts below, layer by layer, and in which optional weights they have (layer_weights.h).
+// What that pass could not compute exactly is refused when the spec is made, by name.
 //
 // A ModelSpec is one stack and its outer parts: embeddings before it, norm and head behind. A model
 // of encoder and decoder is two of them: what the encoder's stack comes to is what an engine over
@@ -41,6 +40,7 @@ struct AttentionSpec {
   // The layer further down whose keys and values are looked at; none: its own.
   std::optional<uint32_t> cells_of;
   std::optional<float> soft_cap = {};  // of scores
+  std::optional<QueryGrowth> query_growth = {};
 
   bool operator==(const AttentionSpec&) const = default;
 };

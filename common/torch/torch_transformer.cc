@@ -133,6 +133,7 @@ std::string_view PartOfTheCoreAlone(const LayerSpec& layer) {
   const AttentionSpec* const attention = layer.attention();
   if (attention == nullptr) return "";
   if (attention->soft_cap) return "a soft cap of scores";
+  if (attention->query_growth) return "queries that grow with their position";
   if (attention->rope.scaling == RopeScaling::kLongRope) return "longrope";
   if (layer.feed_forward.gate == GateKind::kClampedSiluGated) return "a clamped gate";
   return "";

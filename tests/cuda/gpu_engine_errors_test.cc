@@ -44,6 +44,9 @@ TEST_F(GpuEngineErrors, TypesAndLayersWithoutKernelsAreNamed) {
   status = Make("mixtral", TensorType::kQ8_0, kPlenty);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()), HasSubstr("experts"));
+  status = Make("ministral3", TensorType::kQ8_0, kPlenty);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("queries that grow with their position"));
 }
 
 }  // namespace

@@ -364,11 +364,61 @@ TEST(HyperparametersFromConfig, ReadsGptOss) {
               HasSubstr("quantised with mxfp4"));
 }
 
+// Its queries grow by the context that yarn stretches, and cosines and sines keep their length.
+TEST(HyperparametersFromConfig, ReadsMinistral3) {
+  constexpr char kMinistral3[] = R"("model_type":"ministral3","head_dim":32)";
+  const auto with = [&](std::string_view more) {
+    return Concat(kMinistral3, R"(,"rope_parameters":{"rope_type":"yarn","rope_theta":1000000.0,
+        "factor":16.0,"original_max_position_embeddings":128,"max_position_embeddings":2048,)",
+                  more, "}");
+  };
+  constexpr char kPublished[] = R"("mscale":1.0,"mscale_all_dim":1.0,"llama_4_scaling_beta":0.1)";
+  const Hyperparameters model = Read(kQwen2, with(kPublished));
+  EXPECT_EQ(model.architecture, Architecture::kMistral3);
+  EXPECT_EQ(model.rope.style, RopeStyle::kInterleaved);
+  EXPECT_EQ(model.rope.scaling, RopeScaling::kYarn);
+  EXPECT_EQ(model.rope.base, 1e6f);
+  EXPECT_EQ(model.rope.attention_factor, 1.0f);
+  EXPECT_EQ(model.query_growth, (QueryGrowth{.scale = 0.1f, .step = 128}));
+  EXPECT_EQ(model.norm_epsilon, 1e-5f);
+  EXPECT_EQ(model.sliding_window, std::nullopt);
+  EXPECT_EQ(Read(kQwen2, R"("rope_scaling":{"type":"yarn","factor":4.0,
+                             "original_max_position_embeddings":512})")
+                .query_growth,
+            std::nullopt);
+  // One of the two scales alone says nothing, and neither does a zero.
+  for (const char* scales : {R"("mscale":1.0,)", R"("mscale":1.0,"mscale_all_dim":0.0,)", ""}) {
+    const std::string more = Concat(scales, R"("llama_4_scaling_beta":0.1)");
+    EXPECT_FLOAT_EQ(Read(kQwen2, with(more)).rope.attention_factor, 1.277258872f);  // 0.1 ln 16 + 1
+  }
+
+  const auto refusal = [](std::string_view more) {
+    return std::string(Message(Refusal(kQwen2, more)));
+  };
+  EXPECT_THAT(refusal(with(R"("mscale":1.0,"mscale_all_dim":0.5,"llama_4_scaling_beta":0.1)")),
+              HasSubstr("rope_parameters.mscale is 1 and rope_parameters.mscale_all_dim 0.5; yarn "
+                        "scaling is supported with both the same"));
+  EXPECT_THAT(refusal(with(R"("mscale":1.0)")),
+              HasSubstr("has no rope_parameters.llama_4_scaling_beta"));
+  EXPECT_THAT(refusal(with(R"("llama_4_scaling_beta":-0.1)")),
+              HasSubstr("llama_4_scaling_beta is -0.1, not a finite number above zero"));
+  EXPECT_THAT(refusal(with(Concat(kPublished, R"(,"rope_type":"default")"))),
+              HasSubstr("rope_parameters.rope_type of this family must be yarn"));
+  // transformers' defaults for these are sizes of a published one.
+  EXPECT_THAT(refusal(kMinistral3), HasSubstr("has no rope_parameters"));
+  EXPECT_THAT(refusal(R"("model_type":"ministral3")"), HasSubstr("has no head_dim"));
+  // Of others the scales are refused, as they were.
+  EXPECT_THAT(refusal(R"("rope_scaling":{"type":"yarn","factor":4.0,"mscale":1.0,
+                          "mscale_all_dim":1.0})"),
+              HasSubstr("mscale of yarn scaling is not supported"));
+}
+
 TEST(HyperparametersFromConfig, WhatIsNotSupportedIsListed) {
   const absl::Status type = Refusal(kLlama, R"("model_type":"mambo")");
   EXPECT_EQ(type.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(Message(type)), HasSubstr("\"mambo\" is not supported; these are: llama, "
-                                                    "mistral, ministral, mixtral, qwen2"));
+  EXPECT_THAT(std::string(Message(type)),
+              HasSubstr("\"mambo\" is not supported; these are: llama, "
+                        "mistral, ministral, ministral3, mixtral, qwen2"));
   for (const char* method : {"gptq", "awq", "fp8", "bitsandbytes"}) {
     const absl::Status status =
         Refusal(kLlama, Concat(R"("quantization_config":{"quant_method":")", method, "\"}"));
@@ -386,7 +436,7 @@ TEST(HyperparametersFromConfig, WhatDoesNotRunYetIsToldWithThePartThatIsMissing)
                                    {"granitemoehybrid", "Mamba"},
                                    {"gemma3n", "embeddings of their own"},
                                    {"gemma4", "embeddings of their own"},
-                                   {"ministral3", "grow with their position"},
+                                   {"mistral3", "images"},
                                    {"gemma3", "images"}}) {
     const absl::Status status = Refusal(kLlama, Concat(R"("model_type":")", type, "\""));
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);

@@ -269,9 +269,10 @@ TEST(HyperparametersFromGguf, ArithmeticWeDoNotDoIsRefused) {
   // The list has those that run.
   EXPECT_EQ(Metadata("mambo").Refusal(),
             Unimplemented(kFile,
-                          ": architecture \"mambo\" is not supported; these are: llama, qwen2, "
-                          "qwen2moe, qwen3, qwen3moe, olmo2, olmoe, gemma, gemma2, gemma3, phi3, "
-                          "smollm3, granite, stablelm, cohere2, exaone4, gpt-oss, gpt2"));
+                          ": architecture \"mambo\" is not supported; these are: llama, "
+                          "mistral3, qwen2, qwen2moe, qwen3, qwen3moe, olmo2, olmoe, gemma, "
+                          "gemma2, gemma3, phi3, smollm3, granite, stablelm, cohere2, exaone4, "
+                          "gpt-oss, gpt2"));
   EXPECT_EQ(Metadata("qwen35").Refusal(),
             Unimplemented(kFile,
                           ": architecture \"qwen35\" cannot be run yet: its gated delta net layers "
@@ -348,6 +349,33 @@ TEST(HyperparametersFromGguf, LongRopeIsTwoTensors) {
   EXPECT_EQ(rope.attention_factor, 1.25f);
 }
 
+TEST(HyperparametersFromGguf, QueriesOfMinistral3GrowByTheContextThatIsStretched) {
+  Metadata ministral("mistral3");
+  EXPECT_EQ(ministral.ReadOrFail().query_growth, std::nullopt);
+  EXPECT_EQ(ministral.Float("attention.temperature_scale", 0).ReadOrFail().query_growth,
+            std::nullopt);
+  ministral.Float("attention.temperature_scale", 0.1f);
+  EXPECT_EQ(ministral.ReadOrFail().query_growth, (QueryGrowth{.scale = 0.1f, .step = 512}));
+  EXPECT_EQ(ministral.ReadOrFail().rope.style, RopeStyle::kInterleaved);
+  ministral.Text("rope.scaling.type", "yarn").Float("rope.scaling.factor", 4);
+  ministral.Uint("rope.scaling.original_context_length", 128);
+  EXPECT_EQ(ministral.ReadOrFail().query_growth, (QueryGrowth{.scale = 0.1f, .step = 128}));
+  // Of cosines and sines.
+  EXPECT_FLOAT_EQ(ministral.ReadOrFail().rope.attention_factor, 1.138629436f);  // 0.1 ln 4 + 1
+  ministral.Float("rope.scaling.yarn_log_multiplier", 0);
+  EXPECT_FLOAT_EQ(ministral.ReadOrFail().rope.attention_factor, 1.138629436f);
+  ministral.Float("rope.scaling.yarn_log_multiplier", 1);
+  EXPECT_EQ(ministral.ReadOrFail().rope.attention_factor, 1.0f);
+  ministral.Float("rope.scaling.attn_factor", 0.5f);
+  EXPECT_EQ(ministral.ReadOrFail().rope.attention_factor, 0.5f);
+  EXPECT_EQ(ministral.Float("rope.scaling.yarn_log_multiplier", 0.5f).Refusal(),
+            Unimplemented(kFile,
+                          ": mistral3.rope.scaling.yarn_log_multiplier = 0.5 is not supported, "
+                          "only 0 and 1 are"));
+  EXPECT_EQ(Metadata("mistral3").Float("attention.temperature_scale", -0.1f).Refusal().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 // Keys that change arithmetic are refused, never ignored.
 TEST(HyperparametersFromGguf, AKeyIsReadOrNeutralOrRefused) {
   const auto refusal = [](const char* key, float value) {
@@ -360,7 +388,7 @@ TEST(HyperparametersFromGguf, AKeyIsReadOrNeutralOrRefused) {
   for (const char* key :
        {"attention.clamp_kqv", "residual_scale", "embedding_scale", "attention.scale",
         "attention.sliding_window_pattern", "rope.freq_base_swa", "rope.scaling.yarn_ext_factor",
-        "attention.temperature_scale"}) {
+        "attention.temperature_scale", "rope.scaling.yarn_log_multiplier"}) {
     EXPECT_EQ(refusal(key, 30).code(), absl::StatusCode::kUnimplemented) << key;
     EXPECT_THAT(std::string(Message(refusal(key, 30))), HasSubstr(key));
   }

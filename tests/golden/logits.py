@@ -72,6 +72,9 @@ def families(shared):
     longrope = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
                     short_factor=[1.0, 1.1, 1.25], long_factor=[1.2, 2.5, 7.0])
     window = dict(sliding_window=7)
+    # Two scales whose quotient is 1, and queries that have grown three times by the end of a text.
+    growing = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16, beta_fast=32.0,
+                   beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4)
     gemma = dict(grouped, num_hidden_layers=4, head_dim=12)
     return {
         "gemma": t.GemmaConfig(**{**gemma, "num_key_value_heads": 1, "num_hidden_layers": 2}),
@@ -92,6 +95,7 @@ def families(shared):
                                       shared_expert_intermediate_size=28),
         "cohere2": t.Cohere2Config(**{**grouped, "num_hidden_layers": 4}, **window, pad_token_id=0, logit_scale=0.25,
                                    layer_types=pattern(4, 4)),
+        "ministral3": t.Ministral3Config(**grouped, pad_token_id=0, head_dim=12, rope_parameters=growing),
         "exaone4": t.Exaone4Config(**{**grouped, "num_hidden_layers": 4}, **window, pad_token_id=0, head_dim=8,
                                    layer_types=pattern(4, 4), rope_parameters=llama3),
         "gpt_oss": gpt_oss(grouped, window, 32),  # becomes a GGUF file

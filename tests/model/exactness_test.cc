@@ -50,7 +50,7 @@ std::vector<Model> Models() {
     }
   }
   for (const char* family : {"gemma2", "gemma3", "phi3", "smollm3", "granite", "olmo2", "stablelm",
-                             "qwen2moe", "cohere2", "exaone4", "gptoss"}) {
+                             "qwen2moe", "cohere2", "exaone4", "gptoss", "ministral3"}) {
     models.push_back({family, TensorType::kF32});
     models.push_back({family, TensorType::kQ4_K});
   }

@@ -117,6 +117,7 @@ inline constexpr GoldenModel kGoldenModels[] = {
     {"gpt_oss", "logits/gpt_oss.gguf"},  // sinks, biases everywhere, clamped gates, windows of 7
     {"gpt_oss_saved", "logits/gpt_oss_saved"},  // gate and up by turns, rows and columns exchanged
     {"exaone4", "logits/exaone4"},              // windows that turn, by llama3 scaling
+    {"ministral3", "logits/ministral3"},  // yarn of length 1, queries that grow every 16 positions
 };
 
 // gpt-oss as it is published: the experts of gpt_oss_saved in MXFP4, whose products round activations

@@ -161,6 +161,13 @@ Hyperparameters SmallModel(const std::string& family) {
     model.rope.style = RopeStyle::kInterleaved;
     if (family == "llama") model.rope.scaling = RopeScaling::kLlama3;
     if (family == "mistral") model.sliding_window = 24;
+  } else if (family == "ministral3") {
+    model.architecture = Architecture::kMistral3;
+    model.rope.style = RopeStyle::kInterleaved;
+    model.rope.scaling = RopeScaling::kYarn;
+    model.rope.factor = 4.0f;
+    model.rope.original_context_length = 20;
+    model.query_growth = {.scale = 0.4f, .step = 20};
   } else if (family == "qwen2") {
     model.architecture = Architecture::kQwen2;
     model.rope.scaling = RopeScaling::kYarn;

@@ -226,6 +226,18 @@ TEST(ResidentWeights, TheNumericsIdHasEveryScaleAndCap) {
         for (LayerSpec& layer : other.layers) layer.attention()->soft_cap = 2;
       },
       [](ModelSpec& other) {
+        other.layers[0].attention()->query_growth = {0.1f, 16};
+      },
+      [](ModelSpec& other) {
+        for (LayerSpec& layer : other.layers) layer.attention()->query_growth = {0.1f, 16};
+      },
+      [](ModelSpec& other) {
+        for (LayerSpec& layer : other.layers) layer.attention()->query_growth = {0.2f, 16};
+      },
+      [](ModelSpec& other) {
+        for (LayerSpec& layer : other.layers) layer.attention()->query_growth = {0.1f, 17};
+      },
+      [](ModelSpec& other) {
         for (LayerSpec& layer : other.layers) layer.is_parallel = true;
       },
       [](ModelSpec& other) { other.layers[1].is_parallel = true; },
@@ -259,6 +271,8 @@ TEST(ResidentWeights, TheNumericsIdHasTheVersionOfItsTypesRules) {
     WriteRandomModel(SmallModel(family), TensorType::kQ8_0, path);
     EXPECT_EQ(OrDie(ModelSpec::From(*OrDie(ModelFile::Open(path)), path)).numerics_version, 3u);
   }
+  WriteRandomModel(SmallModel("ministral3"), TensorType::kQ8_0, path);
+  EXPECT_EQ(OrDie(ModelSpec::From(*OrDie(ModelFile::Open(path)), path)).numerics_version, 4u);
   ModelSpec spec =
       OrDie(ModelSpec::From(*OrDie(ModelFile::Open(TestFile("models/llama"))), "llama"));
   const NumericsId before = NumericsId::Of(spec, 7, "cpu", "f16");

@@ -23,6 +23,8 @@ def families(window, first_context):
     three, four, six = (dict(shared, num_hidden_layers=count) for count in (3, 4, 6))
     longrope = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0 + 0.1 * i for i in range(12)],
                     long_factor=[2.0 + i for i in range(12)], partial_rotary_factor=0.75)
+    growing = dict(rope_type="yarn", rope_theta=1000000.0, factor=16.0, original_max_position_embeddings=window, beta_fast=32.0,
+                   beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.3)
     gemma = dict(head_dim=32)
     return {
         "gemma": t.GemmaConfig(**three, **gemma),
@@ -40,6 +42,7 @@ def families(window, first_context):
         "qwen2_moe": t.Qwen2MoeConfig(**three, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=128,
                                       shared_expert_intermediate_size=256),
         "cohere2": t.Cohere2Config(**four, sliding_window=window, logit_scale=0.25),
+        "ministral3": t.Ministral3Config(**three, head_dim=32, rope_parameters=growing),
         "exaone4": t.Exaone4Config(**three, head_dim=32, sliding_window=None, layer_types=["full_attention"] * 3),
     }
 

@@ -8,6 +8,8 @@ std::string_view Name(Architecture architecture) {
   switch (architecture) {
     case Architecture::kLlama:
       return "llama";
+    case Architecture::kMistral3:
+      return "mistral3";
     case Architecture::kQwen2:
       return "qwen2";
     case Architecture::kQwen3:

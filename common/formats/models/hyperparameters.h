@@ -29,9 +29,10 @@ class GgufFile;
 class GgufWriter;
 
 // Named after GGUF's general.architecture. Mistral, Mixtral, Vicuna, TinyLlama, SmolLM 1 and 2, and
-// Falcon 3 are kLlama.
+// Falcon 3 are kLlama; kMistral3 is Ministral 3.
 enum class Architecture {
   kLlama,
+  kMistral3,
   kQwen2,
   kQwen2Moe,
   kQwen3,
@@ -91,6 +92,15 @@ struct Rope {
   bool operator==(const Rope&) const = default;
 };
 
+// Queries are multiplied by 1 + scale * log(1 + floor(position / step)): texts longer than those a
+// model was first trained on are looked at more sharply, the longer the more.
+struct QueryGrowth {
+  float scale;
+  uint32_t step;
+
+  bool operator==(const QueryGrowth&) const = default;
+};
+
 struct Experts {
   uint32_t count = 0;  // 0: a dense model
   uint32_t used_count = 0;
@@ -123,6 +133,7 @@ struct Hyperparameters {
   std::vector<bool> window_blocks;         // by block, where not all have the window; else empty
   std::optional<float> attention_scale;    // of scores; none: 1 / sqrt(key_length)
   float attention_soft_cap = 0;            // of scores; 0: none
+  std::optional<QueryGrowth> query_growth;
 
   NormKind norm = NormKind::kRms;
   bool norm_biases = true;  // where a norm is one that has any: layer norm

@@ -82,6 +82,7 @@ constexpr std::array kFamilies = {
     DecoderFamily{"llama", Architecture::kLlama, 1e-6f, false, Windows::kNone},
     DecoderFamily{"mistral", Architecture::kLlama, 1e-6f, true, Windows::kAll},
     DecoderFamily{"ministral", Architecture::kLlama, 1e-6f, true, Windows::kAll},
+    DecoderFamily{"ministral3", Architecture::kMistral3, 1e-5f, true, Windows::kByKey},
     DecoderFamily{"mixtral", Architecture::kLlama, 1e-5f, true, Windows::kByKey},
     DecoderFamily{"qwen2", Architecture::kQwen2, 1e-6f, true, Windows::kByFlag},
     DecoderFamily{"qwen2_moe", Architecture::kQwen2Moe, 1e-6f, true, Windows::kByFlag},
@@ -107,6 +108,7 @@ constexpr std::array kFamilies = {
 // What a dictionary of scaling leaves to the keys beside it.
 struct RopeSurroundings {
   const Section& config;
+  Architecture architecture;
   uint32_t context_length;
   uint32_t key_length;
   bool may_turn_part;
@@ -178,10 +180,23 @@ absl::Status ReadLlama3(const Section& scaling, Rope& rope) {
   return absl::OkStatus();
 }
 
-absl::Status ReadYarn(const Section& scaling, uint32_t context_length, Rope& rope) {
+// What cosines and sines are multiplied by where no attention_factor is given. Ministral 3 has two
+// scales more, and their quotient is 1 where they are the same; 0 is none.
+absl::StatusOr<float> ReadYarnScales(const Section& scaling, const Rope& rope) {
+  OUTRIDER_ASSIGN_OR_RETURN(const float scale, scaling.PositiveOrZero("mscale"));
+  OUTRIDER_ASSIGN_OR_RETURN(const float scale_of_all, scaling.PositiveOrZero("mscale_all_dim"));
+  if (scale == 0 || scale_of_all == 0) return YarnAttentionFactor(rope.factor);
+  if (scale == scale_of_all) return 1.0f;
+  return scaling.Unsupported("mscale", " is ", scale, " and ", scaling.Name("mscale_all_dim"), " ",
+                             scale_of_all, "; yarn scaling is supported with both the same");
+}
+
+absl::Status ReadYarn(const Section& scaling, const RopeSurroundings& around, Rope& rope) {
   rope.scaling = RopeScaling::kYarn;
   for (const char* key : {"mscale", "mscale_all_dim"}) {
-    if (scaling.Has(key)) return scaling.Unsupported(key, " of yarn scaling is not supported");
+    if (scaling.Has(key) && around.architecture != Architecture::kMistral3) {
+      return scaling.Unsupported(key, " of yarn scaling is not supported");
+    }
   }
   // Which of the two it is, GGUF leaves to the architecture: gpt-oss alone blends by parts of one.
   OUTRIDER_ASSIGN_OR_RETURN(const bool whole_dimensions, scaling.FlagOr("truncate", true));
@@ -191,14 +206,14 @@ absl::Status ReadYarn(const Section& scaling, uint32_t context_length, Rope& rop
   }
   OUTRIDER_ASSIGN_OR_RETURN(
       rope.original_context_length,
-      scaling.CountOr("original_max_position_embeddings", kMaxContext, context_length));
+      scaling.CountOr("original_max_position_embeddings", kMaxContext, around.context_length));
   OUTRIDER_ASSIGN_OR_RETURN(
       rope.factor,
-      scaling.PositiveOr("factor", static_cast<float>(context_length) /
+      scaling.PositiveOr("factor", static_cast<float>(around.context_length) /
                                        static_cast<float>(rope.original_context_length)));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      rope.attention_factor,
-      scaling.PositiveOr("attention_factor", YarnAttentionFactor(rope.factor)));
+  OUTRIDER_ASSIGN_OR_RETURN(const float customary, ReadYarnScales(scaling, rope));
+  OUTRIDER_ASSIGN_OR_RETURN(rope.attention_factor,
+                            scaling.PositiveOr("attention_factor", customary));
   OUTRIDER_ASSIGN_OR_RETURN(rope.yarn_beta_fast, scaling.PositiveOr("beta_fast", 32.0f));
   OUTRIDER_ASSIGN_OR_RETURN(rope.yarn_beta_slow, scaling.PositiveOr("beta_slow", 1.0f));
   return absl::OkStatus();
@@ -225,7 +240,7 @@ absl::Status ReadRopeScaling(const Section& scaling, const RopeSurroundings& aro
   if (type == "longrope" || (has_long_factors && (type == "su" || type == "yarn"))) {
     return ReadLongRope(scaling, around, rope);
   }
-  if (type == "yarn") return ReadYarn(scaling, around.context_length, rope);
+  if (type == "yarn") return ReadYarn(scaling, around, rope);
   return scaling.Unsupported("rope_type", " is \"", type,
                              "\"; supported are default, linear, yarn, longrope and llama3");
 }
@@ -249,8 +264,8 @@ absl::Status ReadRopes(const Section& all, const RopeSurroundings& around, Hyper
 }
 
 absl::Status ReadRope(const Section& config, const DecoderFamily& family, Hyperparameters& model) {
-  const RopeSurroundings around = {config, model.context_length, model.key_length,
-                                   family.may_turn_part};
+  const RopeSurroundings around = {config, family.architecture, model.context_length,
+                                   model.key_length, family.may_turn_part};
   OUTRIDER_ASSIGN_OR_RETURN(model.rope.base, config.PositiveOr("rope_theta", model.rope.base));
   OUTRIDER_RETURN_IF_ERROR(ReadPartTurned(config, around, family.part_turned, model.rope));
   if (family.architecture == Architecture::kGemma3 && model.sliding_window) {
@@ -478,6 +493,20 @@ absl::Status ReadGptOss(const Section& config, Hyperparameters& model) {
   return says_rope ? absl::OkStatus() : config.Missing("rope_parameters");
 }
 
+// transformers counts in steps of the context that yarn stretches.
+absl::Status ReadMinistral3(const Section& config, Hyperparameters& model) {
+  const char* const key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  const Json* const rope = config.Find(key);
+  if (rope == nullptr) return config.Missing("rope_parameters");  // its default is of one model
+  const Section scaling(*rope, config.file(), Concat(key, "."));
+  if (model.rope.scaling != RopeScaling::kYarn) {
+    return scaling.Unsupported("rope_type", " of this family must be yarn");
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const float scale, scaling.Positive("llama_4_scaling_beta"));
+  model.query_growth = {.scale = scale, .step = model.rope.original_context_length};
+  return absl::OkStatus();
+}
+
 absl::Status ReadStableLm(const Section& config, Hyperparameters& model) {
   OUTRIDER_ASSIGN_OR_RETURN(const bool norms, config.FlagOr("qk_layernorm", false));
   if (norms) {
@@ -505,6 +534,8 @@ absl::Status ReadFamily(const Section& config, const DecoderFamily& family,
       return ReadStableLm(config, model);
     case Architecture::kGptOss:
       return ReadGptOss(config, model);
+    case Architecture::kMistral3:
+      return ReadMinistral3(config, model);
     case Architecture::kCohere2: {
       OUTRIDER_ASSIGN_OR_RETURN(model.output_scale, config.PositiveOr("logit_scale", 0.0625f));
       return absl::OkStatus();
@@ -535,7 +566,8 @@ absl::Status ReadHeads(const Section& config, const DecoderFamily& family, Hyper
   if (config.Has("head_dim")) {
     OUTRIDER_ASSIGN_OR_RETURN(model.key_length, config.Count("head_dim", kMaxHeadLength));
   } else if (family.architecture == Architecture::kQwen3 ||
-             family.architecture == Architecture::kGptOss || IsGemma(family.architecture)) {
+             family.architecture == Architecture::kGptOss ||
+             family.architecture == Architecture::kMistral3 || IsGemma(family.architecture)) {
     return config.Missing("head_dim");
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(model.key_length,

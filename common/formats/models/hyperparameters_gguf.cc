@@ -215,6 +215,17 @@ absl::Status CheckYarnMix(const GgufSection& section, RopeScaling scaling) {
                        " is not supported, only ", usual, " is");
 }
 
+// Whether cosines and sines keep their length though yarn stretches them: Ministral 3's do where it
+// is 1. Of its other values llama.cpp makes something else than who trained with them.
+absl::StatusOr<bool> KeepsLength(const GgufSection& section, Architecture architecture) {
+  constexpr std::string_view kSuffix = "rope.scaling.yarn_log_multiplier";
+  if (architecture != Architecture::kMistral3) return false;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> multiplier, section.PositiveIfAny(kSuffix));
+  if (!multiplier || *multiplier == 1.0f) return multiplier.has_value();
+  return Unimplemented(section.file(), ": ", section.Key(kSuffix), " = ", *multiplier,
+                       " is not supported, only 0 and 1 are");
+}
+
 // Divisors that are tensors, of which files say nothing else.
 absl::Status ReadRopeTensors(const GgufSection& section, std::string_view type, Rope& rope) {
   for (const auto& [tensor, scaling] :
@@ -279,11 +290,23 @@ absl::Status ReadRope(const GgufSection& section, Hyperparameters& model) {
   // llama.cpp multiplies this one with YaRN's own.
   OUTRIDER_ASSIGN_OR_RETURN(const float extra,
                             section.PositiveOr("rope.scaling.attn_factor", 1.0f));
-  rope.attention_factor = extra * YarnAttentionFactor(rope.factor);
+  OUTRIDER_ASSIGN_OR_RETURN(const bool keeps_length, KeepsLength(section, model.architecture));
+  rope.attention_factor = keeps_length ? extra : extra * YarnAttentionFactor(rope.factor);
   OUTRIDER_ASSIGN_OR_RETURN(rope.yarn_beta_fast,
                             section.PositiveOr("rope.scaling.yarn_beta_fast", 32.0f));
   OUTRIDER_ASSIGN_OR_RETURN(rope.yarn_beta_slow,
                             section.PositiveOr("rope.scaling.yarn_beta_slow", 1.0f));
+  return absl::OkStatus();
+}
+
+// In steps of the context that was there before it was stretched.
+absl::Status ReadQueryGrowth(const GgufSection& section, Hyperparameters& model) {
+  if (model.architecture != Architecture::kMistral3) return absl::OkStatus();
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> scale,
+                            section.PositiveIfAny("attention.temperature_scale"));
+  if (!scale) return absl::OkStatus();
+  const uint32_t original = model.rope.original_context_length;
+  model.query_growth = {.scale = *scale, .step = original > 0 ? original : model.context_length};
   return absl::OkStatus();
 }
 
@@ -448,6 +471,7 @@ absl::StatusOr<Hyperparameters> Read(const GgufSection& section, Architecture ar
   OUTRIDER_RETURN_IF_ERROR(ReadWindows(section, model));
   OUTRIDER_RETURN_IF_ERROR(ReadRope(section, model));
   OUTRIDER_RETURN_IF_ERROR(ReadWindowRope(section, model));
+  OUTRIDER_RETURN_IF_ERROR(ReadQueryGrowth(section, model));
   OUTRIDER_RETURN_IF_ERROR(ReadUnturnedBlocks(section, model));
   OUTRIDER_RETURN_IF_ERROR(ReadExperts(section, model));
   OUTRIDER_RETURN_IF_ERROR(ReadScales(section, model));

@@ -13,12 +13,13 @@ namespace outrider {
 namespace {
 
 constexpr std::array kRunnable = {
-    Architecture::kLlama,   Architecture::kQwen2,    Architecture::kQwen2Moe,
-    Architecture::kQwen3,   Architecture::kQwen3Moe, Architecture::kOlmo2,
-    Architecture::kOlmoe,   Architecture::kGemma,    Architecture::kGemma2,
-    Architecture::kGemma3,  Architecture::kPhi3,     Architecture::kSmolLm3,
-    Architecture::kGranite, Architecture::kStableLm, Architecture::kCohere2,
-    Architecture::kExaone4, Architecture::kGptOss,   Architecture::kGpt2,
+    Architecture::kLlama,    Architecture::kMistral3, Architecture::kQwen2,
+    Architecture::kQwen2Moe, Architecture::kQwen3,    Architecture::kQwen3Moe,
+    Architecture::kOlmo2,    Architecture::kOlmoe,    Architecture::kGemma,
+    Architecture::kGemma2,   Architecture::kGemma3,   Architecture::kPhi3,
+    Architecture::kSmolLm3,  Architecture::kGranite,  Architecture::kStableLm,
+    Architecture::kCohere2,  Architecture::kExaone4,  Architecture::kGptOss,
+    Architecture::kGpt2,
 };
 
 // Read and converted, and refused by whoever is to run them.
@@ -39,7 +40,6 @@ constexpr std::string_view kPerLayerEmbeddings =
 constexpr std::string_view kNarrowAttention = "its attention goes through narrow matrices (MLA)";
 constexpr std::string_view kEncoder = "it is an encoder, which reads a text and writes none";
 constexpr std::string_view kImages = "it looks at images or hears sounds";
-constexpr std::string_view kPositionScale = "its queries grow with their position";
 constexpr std::string_view kReceptance = "its layers are recurrent (RWKV)";
 constexpr auto kMissing = std::to_array<Missing>({
     {"qwen35", kDeltaNet},
@@ -69,7 +69,8 @@ constexpr auto kMissing = std::to_array<Missing>({
     {"gemma3n_text", kPerLayerEmbeddings},
     {"gemma4", kPerLayerEmbeddings},
     {"gemma4_text", kPerLayerEmbeddings},
-    {"gemma3", kImages},  // Hugging Face's name for the model with its eyes
+    {"gemma3", kImages},    // Hugging Face's name for the model with its eyes
+    {"mistral3", kImages},  // likewise
     {"qwen2vl", kImages},
     {"qwen2_vl", kImages},
     {"qwen2_5_vl", kImages},
@@ -79,8 +80,7 @@ constexpr auto kMissing = std::to_array<Missing>({
     {"deepseek_v2", kNarrowAttention},
     {"deepseek_v3", kNarrowAttention},
     {"minicpm3", kNarrowAttention},
-    {"mistral3", kPositionScale},
-    {"ministral3", kPositionScale},
+    {"mistral4", kNarrowAttention},
     {"bert", kEncoder},
     {"modern-bert", kEncoder},
     {"t5encoder", kEncoder},
@@ -161,6 +161,7 @@ Hyperparameters ArchitectureDefaults(Architecture architecture) {
   model.architecture = architecture;
   switch (architecture) {
     case Architecture::kLlama:
+    case Architecture::kMistral3:
       model.rope.style = RopeStyle::kInterleaved;
       model.experts.renormalize = true;  // Mixtral
       break;

@@ -50,12 +50,19 @@ class Output {
   std::string prefix_;
 };
 
-void AddRope(const Rope& rope, Output& out) {
+void AddRope(const Hyperparameters& model, Output& out) {
+  const Rope& rope = model.rope;
   if (rope.style == RopeStyle::kNone) return;
   out.Count("rope.dimension_count", rope.dimension_count);
   out.Number("rope.freq_base", rope.base);
   // llama3 is the tensor rope_freqs.weight, and readers know no scaling of that name.
-  if (rope.scaling == RopeScaling::kNone || rope.scaling == RopeScaling::kLlama3) return;
+  if (rope.scaling == RopeScaling::kNone || rope.scaling == RopeScaling::kLlama3) {
+    const bool counts_in_it = model.query_growth && rope.original_context_length > 0;
+    if (counts_in_it) {
+      out.Count("rope.scaling.original_context_length", rope.original_context_length);
+    }
+    return;
+  }
   if (rope.scaling == RopeScaling::kLongRope) {  // its tensors, likewise
     out.Count("rope.scaling.original_context_length", rope.original_context_length);
     out.Number("rope.scaling.attn_factor", rope.attention_factor);
@@ -69,7 +76,12 @@ void AddRope(const Rope& rope, Output& out) {
     out.Count("rope.scaling.original_context_length", rope.original_context_length);
   }
   if (rope.scaling != RopeScaling::kYarn) return;
-  out.Number("rope.scaling.attn_factor", rope.attention_factor / YarnAttentionFactor(rope.factor));
+  if (model.architecture == Architecture::kMistral3 && rope.attention_factor == 1.0f) {
+    out.Number("rope.scaling.yarn_log_multiplier", 1.0f);
+  } else {
+    const float customary = YarnAttentionFactor(rope.factor);
+    out.Number("rope.scaling.attn_factor", rope.attention_factor / customary);
+  }
   out.Number("rope.scaling.yarn_beta_fast", rope.yarn_beta_fast);
   out.Number("rope.scaling.yarn_beta_slow", rope.yarn_beta_slow);
 }
@@ -172,7 +184,8 @@ void AddHyperparameterMetadata(const Hyperparameters& model, GgufWriter& writer)
   if (model.architecture == Architecture::kT5) {
     out.Number("attention.layer_norm_epsilon", model.norm_epsilon);  // llama.cpp asks for both
   }
-  AddRope(model.rope, out);
+  AddRope(model, out);
+  if (model.query_growth) out.Number("attention.temperature_scale", model.query_growth->scale);
   AddUnturnedBlocks(model, out);
   AddScales(model, out);
   AddExperts(model, out);

@@ -82,6 +82,13 @@ class Section {
     return PositiveOr(key, 0);
   }
 
+  // Likewise, or zero, which it is where it is not said.
+  absl::StatusOr<float> PositiveOrZero(const char* key) const {
+    const Json* value = Find(key);
+    if (value != nullptr && value->is_number() && value->get<double>() == 0) return 0.0f;
+    return PositiveOr(key, 0.0f);
+  }
+
   absl::StatusOr<bool> FlagOr(const char* key, bool fallback) const {
     const Json* value = Find(key);
     if (value == nullptr) return fallback;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/portable_math.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -90,6 +91,20 @@ void AttentionMixer::PlaceQueries(const MixerRun& run, size_t i) const {
   float* const query = heads_.query().row(i);
   NormalizeHeads(run.weights.attention.query_norm, query, shape.head_count * shape.key_length);
   TurnHeads(turns_[turns_of_[run.layer]], run.rows[i], query, shape.head_count, shape.key_length);
+  if (shape.query_growth) {
+    Grow(*shape.query_growth, run.batch.rows()[run.rows[i]].position.at[0], query,
+         shape.head_count * shape.key_length);
+  }
+}
+
+// By 1 within the first step, which is all of most texts.
+void AttentionMixer::Grow(const QueryGrowth& growth, uint32_t position, float* query,
+                          uint32_t length) const {
+  const uint32_t steps = position / growth.step;
+  if (steps == 0) return;
+  const double by = 1.0 + growth.scale * portable::Log(1.0 + steps);
+  const WeightedRow grown = {query, static_cast<float>(by)};
+  kernels_.weighted_sum(&grown, 1, length, query);
 }
 
 void AttentionMixer::PlaceKeys(const MixerRun& run, size_t i, const CellAt& own) const {

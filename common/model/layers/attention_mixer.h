@@ -53,6 +53,7 @@ class AttentionMixer final : public Mixer {
   absl::Status MakeTurns(std::span<const float> rope_divisors, uint32_t row_count_max);
 
   void PlaceQueries(const MixerRun& run, size_t i) const;
+  void Grow(const QueryGrowth& growth, uint32_t position, float* query, uint32_t length) const;
   void PlaceKeys(const MixerRun& run, size_t i, const CellAt& own) const;
   void NormalizeHeads(std::span<const float> weight, float* heads, uint32_t length) const;
   void TurnHeads(const Turns& turns, size_t row, float* heads, uint32_t head_count,
