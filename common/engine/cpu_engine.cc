@@ -89,16 +89,25 @@ absl::StatusOr<std::unique_ptr<CpuEngine>> CpuEngine::Create(
 
 namespace {
 
-// Keys and values grow with the context; the one that the free memory has room for, in whole pages.
-absl::Status NoRoomFor(const EngineInfo& info, uint64_t page_bytes) {
+// Of what grows with the context: the one that the free memory has room for, in whole pages.
+absl::Status NoRoomFor(const std::string& what, const EngineInfo& info, uint64_t bytes) {
   const auto free = static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * PageBuffer::PageSize();
-  const double share = std::min(1.0, static_cast<double>(free) / static_cast<double>(page_bytes));
+  const double share = std::min(1.0, static_cast<double>(free) / static_cast<double>(bytes));
   const auto fits = static_cast<uint32_t>(share * info.context_length) / kPageTokens * kPageTokens;
-  return ResourceExhausted("keys and values of ", info.sequence_count_max,
-                           info.sequence_count_max == 1 ? " context of " : " contexts of ",
-                           info.context_length, " tokens take ", HumanBytes(page_bytes),
+  return ResourceExhausted(what, info.context_length, " tokens take ", HumanBytes(bytes),
                            ", and the machine has ", HumanBytes(free), " free; a --context of ",
                            std::max(fits, kPageTokens), " fits");
+}
+
+absl::Status NoRoomForPages(const EngineInfo& info, uint64_t bytes) {
+  const char* const contexts = info.sequence_count_max == 1 ? " context of " : " contexts of ";
+  return NoRoomFor(Concat("keys and values of ", info.sequence_count_max, contexts), info, bytes);
+}
+
+absl::Status NoRoomForRuns(const EngineInfo& info, uint64_t bytes) {
+  return NoRoomFor(
+      Concat("lists of the keys that ", info.row_count_max, " rows see in a context of "), info,
+      bytes);
 }
 
 }  // namespace
@@ -127,12 +136,16 @@ absl::Status CpuEngine::TakeMemory(uint64_t kv_bytes) {
   }
   absl::StatusOr<std::unique_ptr<PageMemory>> pages =
       PageMemory::Create(std::move(layout), page_counts, info_.sequence_count_max);
-  if (absl::IsResourceExhausted(pages.status())) return NoRoomFor(info_, page_bytes);
+  if (absl::IsResourceExhausted(pages.status())) return NoRoomForPages(info_, page_bytes);
   OUTRIDER_ASSIGN_OR_RETURN(pages_, std::move(pages));
   OUTRIDER_ASSIGN_OR_RETURN(transformer_, Transformer::Create(spec_, *weights_, pages_->layout(),
                                                               kernels_, pool_, rows, logit_rows));
-  OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));
-  batch_ = std::make_unique<Batch>(std::move(batch));
+  absl::StatusOr<Batch> batch = Batch::Create(pages_->layout(), limits);
+  if (absl::IsResourceExhausted(batch.status())) {
+    return NoRoomForRuns(info_, Batch::RunBytes(pages_->layout(), limits));
+  }
+  OUTRIDER_RETURN_IF_ERROR(batch.status());
+  batch_ = std::make_unique<Batch>(*std::move(batch));
   answers_ = std::make_unique<Answers>(info_, logit_rows, pool_);
   for (uint32_t i = 0; i < info_.sequence_count_max; ++i) {
     sequences_.Add(std::make_unique<Sequence>(*pages_, limits));

@@ -66,6 +66,8 @@ sed -i 's/"max_position_embeddings": *[0-9]*/"max_position_embeddings": 10000000
 fails 1 'keys and values of 1 context of 1000000000 tokens take' outrider run --model long --prompt x --context 1000000000
 contains "$(cat err.txt)" 'long: '
 contains "$(cat err.txt)" 'a --context of '
+fails 1 'rows see in a context of 1000000000 tokens take' outrider run --model long --prompt x --context 1000000000 --kv-memory 1MiB
+contains "$(cat err.txt)" 'a --context of '
 
 # A template that makes nothing, and a file that ends in the middle.
 cp -r "$DATA/models/llama" mute

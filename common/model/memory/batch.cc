@@ -8,15 +8,18 @@
 
 namespace outrider {
 
-absl::StatusOr<Batch> Batch::Create(const MemoryLayout& layout, const SequenceLimits& limits) {
+size_t Batch::RunBytes(const MemoryLayout& layout, const SequenceLimits& limits) {
   // Of every group a run for each page that a row sees, and one for each node on its way down.
   size_t runs_per_row = 0;
   for (uint32_t group = 0; group < layout.cell_group_count(); ++group) {
     const uint32_t seen = std::min(limits.length_max, layout.group(group).window);
     runs_per_row += PagesFor(seen) + 2 + std::min(limits.node_count_max, seen);
   }
-  OUTRIDER_ASSIGN_OR_RETURN(
-      PageBuffer runs, PageBuffer::Create(limits.row_count_max * runs_per_row * sizeof(KeyRun)));
+  return limits.row_count_max * runs_per_row * sizeof(KeyRun);
+}
+
+absl::StatusOr<Batch> Batch::Create(const MemoryLayout& layout, const SequenceLimits& limits) {
+  OUTRIDER_ASSIGN_OR_RETURN(PageBuffer runs, PageBuffer::Create(RunBytes(layout, limits)));
   return Batch(layout, limits.row_count_max, std::move(runs));
 }
 

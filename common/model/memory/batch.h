@@ -60,6 +60,8 @@ class Batch {
   };
 
   static absl::StatusOr<Batch> Create(const MemoryLayout& layout, const SequenceLimits& limits);
+  // What Create() takes for the runs of cells.
+  static size_t RunBytes(const MemoryLayout& layout, const SequenceLimits& limits);
 
   const MemoryLayout& layout() const { return *layout_; }
 
