@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "common/base/portable_math.h"
@@ -11,6 +12,9 @@
 namespace outrider {
 namespace {
 
+// As GGUF and Hugging Face spell it.
+constexpr std::string_view kBase = "rope.freq_base (or rope_theta)";
+
 constexpr double kTwoPi = 6.283185307179586;
 
 bool IsPositive(float x) {
@@ -19,10 +23,12 @@ bool IsPositive(float x) {
 
 absl::Status CheckYarn(const Rope& rope) {
   if (!(rope.base > 1.0f)) {
-    return InvalidArgument("rope base is ", rope.base, ", must be above 1 for yarn scaling");
+    return InvalidArgument(kBase, " is ", rope.base, ", must be above 1 for yarn scaling");
   }
   if (rope.original_context_length == 0) {
-    return InvalidArgument("yarn scaling lacks the original context length");
+    return InvalidArgument(
+        "yarn scaling needs rope.scaling.original_context_length (or "
+        "original_max_position_embeddings)");
   }
   if (!IsPositive(rope.yarn_beta_fast) || !IsPositive(rope.yarn_beta_slow)) {
     return InvalidArgument("yarn scaling's beta_fast is ", rope.yarn_beta_fast, " and beta_slow ",
@@ -56,8 +62,9 @@ absl::Status Check(const Rope& rope, std::span<const float> divisors) {
                            ", must be even and at most ", kHeadLengthMax);
   }
   if (!IsPositive(rope.base) || !IsPositive(rope.factor) || !IsPositive(rope.attention_factor)) {
-    return InvalidArgument("rope base is ", rope.base, ", factor ", rope.factor,
-                           ", attention factor ", rope.attention_factor, ", must be positive");
+    return InvalidArgument(kBase, " is ", rope.base, ", rope.scaling.factor ", rope.factor,
+                           ", what cosines and sines are multiplied by ", rope.attention_factor,
+                           ": each must be positive and finite");
   }
   switch (rope.scaling) {
     case RopeScaling::kYarn:
@@ -149,7 +156,7 @@ absl::StatusOr<RopeTable> RopeTable::Create(const Rope& rope, std::span<const fl
   std::vector<float> frequencies = Frequencies(rope, divisors);
   for (const float frequency : frequencies) {
     if (!std::isfinite(frequency)) {
-      return InvalidArgument("rope base ", rope.base, " and factor ", rope.factor,
+      return InvalidArgument(kBase, " of ", rope.base, " and rope.scaling.factor of ", rope.factor,
                              " make a frequency of ", frequency);
     }
   }

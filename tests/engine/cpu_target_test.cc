@@ -131,7 +131,7 @@ TEST_F(CpuTargetTest, ARopeThatCannotBeIsRefusedByTheModelsName) {
                               *pool_, nullptr)
                     .status(),
                 absl::StatusCode::kInvalidArgument,
-                "llama: rope base is 0.5, must be above 1 for yarn scaling");
+                Concat(path_, ": llama: rope.freq_base (or rope_theta) is 0.5, must be above 1"));
 }
 
 }  // namespace

@@ -164,6 +164,13 @@ TEST(RopeTableTest, RefusesWhatMakesNoFrequencies) {
     divisors[7] = bad;
     EXPECT_NE(Refusal(rope, divisors), "") << bad;
   }
+  // Each by itself is a number, and both together are not.
+  rope = Plain();
+  rope.scaling = RopeScaling::kLinear;
+  rope.factor = 1e-39f;
+  EXPECT_EQ(Refusal(rope),
+            "rope.freq_base (or rope_theta) of 10000 and rope.scaling.factor of 1e-39 make a "
+            "frequency of inf");
   // Divisors come with llama3, and only with it.
   rope = Plain();
   rope.scaling = RopeScaling::kLlama3;
@@ -179,12 +186,14 @@ TEST(RopeTableTest, RefusesYarnWithoutItsNumbers) {
   Rope rope = Plain();
   rope.scaling = RopeScaling::kYarn;
   rope.factor = 4.0f;
-  EXPECT_EQ(Refusal(rope), "yarn scaling lacks the original context length");
+  EXPECT_EQ(Refusal(rope),
+            "yarn scaling needs rope.scaling.original_context_length (or "
+            "original_max_position_embeddings)");
   rope.original_context_length = 4096;
   EXPECT_EQ(Refusal(rope), "");
   Rope bad = rope;
   bad.base = 1.0f;
-  EXPECT_EQ(Refusal(bad), "rope base is 1, must be above 1 for yarn scaling");
+  EXPECT_EQ(Refusal(bad), "rope.freq_base (or rope_theta) is 1, must be above 1 for yarn scaling");
   bad = rope;
   bad.yarn_beta_fast = 0.0f;
   EXPECT_NE(Refusal(bad), "");
