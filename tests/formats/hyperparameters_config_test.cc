@@ -556,10 +556,21 @@ TEST(HyperparametersFromConfig, ReadsGraniteAndStableLm) {
 }
 
 TEST(HyperparametersFromConfig, AnythingButAnObjectIsRefused) {
-  for (const char* json : {"", "[]", "{", "null", "{\"model_type\":NaN}", "\xff\xfe", "{}x"}) {
+  for (const char* json : {"[]", "null"}) {
     EXPECT_EQ(HyperparametersFromConfig(json, kFile).status(),
               InvalidArgument(kFile, ": is not a JSON object as config.json must be"))
         << json;
+  }
+  for (const auto& [json, byte] :
+       {std::pair{"{\"model_type\":NaN}", 15}, {"\xff\xfe", 1}, {"{}x", 3}}) {
+    EXPECT_EQ(HyperparametersFromConfig(json, kFile).status(),
+              InvalidArgument(kFile, ": stops being valid JSON at byte ", byte, " of ",
+                              std::string_view(json).size()));
+  }
+  for (const char* json : {"", "{"}) {
+    EXPECT_EQ(HyperparametersFromConfig(json, kFile).status(),
+              InvalidArgument(kFile, ": ends after ", std::string_view(json).size(),
+                              " bytes in the middle of its JSON; it is cut off, fetch it again"));
   }
   const std::string deep(100000, '[');
   EXPECT_FALSE(HyperparametersFromConfig(deep, kFile).ok());

@@ -111,7 +111,9 @@ TEST(Safetensors, LengthsAreNotBelieved) {
 TEST(Safetensors, TheHeaderIsStrictJson) {
   EXPECT_EQ(HeaderError(""), "m.safetensors: has a header that does not begin with {");
   EXPECT_EQ(HeaderError("[]"), "m.safetensors: has a header that does not begin with {");
-  EXPECT_EQ(HeaderError("{"), "m.safetensors: is not valid JSON at byte 2 of the text");
+  EXPECT_EQ(HeaderError("{"),
+            "m.safetensors: its JSON ends after 1 bytes in the middle; it is cut off, fetch it "
+            "again");
   EXPECT_EQ(HeaderError("{}x"), "m.safetensors: is not valid JSON at byte 3 of the text");
   EXPECT_EQ(HeaderError(std::string_view("{}\0x", 4)),
             "m.safetensors: is not valid JSON at byte 2 of the text");
@@ -297,7 +299,9 @@ TEST_F(SafetensorsDirectory, TheIndexIsStrictWhereItMatters) {
   EXPECT_EQ(error_of("{}"), "i.json: has no weight_map");
   EXPECT_EQ(error_of("[]"), "i.json: is an array, not an object");
   EXPECT_EQ(error_of("7"), "i.json: is a number, not an object");
-  EXPECT_EQ(error_of("{"), "i.json: is not valid JSON at byte 2 of the text");
+  EXPECT_EQ(error_of("{"),
+            "i.json: its JSON ends after 1 bytes in the middle; it is cut off, fetch it again");
+  EXPECT_EQ(error_of("{]"), "i.json: is not valid JSON at byte 2 of the text");
   EXPECT_EQ(error_of(R"({"weight_map":"x"})"), "i.json: weight_map is a string, not an object");
   EXPECT_EQ(error_of(R"({"weight_map":[]})"), "i.json: weight_map is an array, not an object");
   EXPECT_EQ(error_of(R"({"weight_map":{"a":1}})"),

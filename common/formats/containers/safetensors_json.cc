@@ -21,6 +21,7 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   explicit StrictSax(const std::string& name) : name_(name) {}
 
   absl::Status Parse(std::string_view json) {
+    length_ = json.size();
     // nlohmann takes a zero byte for the end of the text and would not look at what follows.
     const size_t zero = json.find('\0');
     if (zero != std::string_view::npos) return NotJson(zero);
@@ -55,10 +56,15 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   absl::Status NotJson(size_t position) const {
+    if (position > length_) {
+      return InvalidArgument(name_, ": its JSON ends after ", length_,
+                             " bytes in the middle; it is cut off, fetch it again");
+    }
     return InvalidArgument(name_, ": is not valid JSON at byte ", position, " of the text");
   }
 
   const std::string& name_;
+  size_t length_ = 0;  // of the text
   absl::Status error_;
 };
 

@@ -12,6 +12,7 @@
 #include "common/formats/models/hyperparameters_config_parts.h"
 #include "common/formats/models/hyperparameters_rules.h"
 #include "common/formats/models/json_section.h"
+#include "common/formats/tokenizers/json_fields.h"
 #include "nlohmann/json.hpp"
 
 namespace outrider {
@@ -213,7 +214,7 @@ absl::StatusOr<Hyperparameters> HyperparametersFromConfig(std::string_view confi
   if (config_json.size() > kMaxConfigBytes) {
     return InvalidArgument(name, ": is ", config_json.size(), " bytes long, no config.json is");
   }
-  const Json json = Json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  OUTRIDER_ASSIGN_OR_RETURN(const Json json, ParseJson(config_json, name));
   if (!json.is_object()) {
     return InvalidArgument(name, ": is not a JSON object as config.json must be");
   }

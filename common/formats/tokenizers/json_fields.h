@@ -1,5 +1,5 @@
 // Fields of a JSON text somebody else wrote, read with errors that name file and field:
-// "tokenizer.json: model.byte_fallback is a string, not a boolean". Private to this room.
+// "tokenizer.json: model.byte_fallback is a string, not a boolean". For formats alone.
 #pragma once
 
 #include <cstdint>
