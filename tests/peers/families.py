@@ -65,6 +65,8 @@ def cases():
         "mixtral": t.MixtralConfig(**three, num_local_experts=4, num_experts_per_tok=2),
         "qwen2": t.Qwen2Config(**three, tie_word_embeddings=True, rope_parameters=yarn),
         "qwen3": t.Qwen3Config(**three, head_dim=48, tie_word_embeddings=True),
+        "olmoe": t.OlmoeConfig(**three, num_experts=8, num_experts_per_tok=2),
+        "gpt2": t.GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=1, n_embd=256, n_layer=3, n_head=8, n_positions=512),
         "qwen3_moe": t.Qwen3MoeConfig(**three, head_dim=32, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=128),
         "gpt_oss": t.GptOssConfig(**four, head_dim=32, sliding_window=WINDOW, num_local_experts=6, num_experts_per_tok=2,
                                   rope_parameters=dict(yarn, truncate=False)),
