@@ -1,17 +1,27 @@
 #include "common/speculation/costs/cost_model.h"
 
+#include <algorithm>
+
 namespace outrider {
+namespace {
+
+// What a row takes of what a pass does not wait, until passes have told: on most processors it is less.
+constexpr double kComputedShare = 0.1;
+
+}  // namespace
 
 CostModel::CostModel(const Assumed& assumed)
     : assumed_(assumed),
       passes_(assumed.pass_ms, assumed.pass_node_ms),
+      experts_(assumed.experts),
       drafts_(assumed.draft_ms, assumed.draft_node_ms) {
   for (const ShapeTime& pass : assumed.passes) passes_.Add(pass.shape, pass.ms);
 }
 
 void CostModel::MeasuredPass(const PassShape& shape, double ms) {
   passes_.Add(shape, ms);
-  row_price_.Add(1 + shape.nodes, ms);
+  row_count_ = 1 + shape.nodes;
+  row_price_.Add(row_count_, ms);
   const std::optional<double> row_ms = row_price_.ms();
   row_ms_is_fresh_ = row_ms.has_value();
   if (row_ms) {
@@ -57,7 +67,17 @@ double CostModel::tokens_per_ms() const {
   return tokens_per_pass() / (round_trip_ms() + PassMs({0, 0}));
 }
 
+std::optional<double> CostModel::ForeseenRowMs(uint32_t row_count) const {
+  const std::optional<double> waited_ms = experts_.RowMs(row_count);
+  if (!waited_ms) return std::nullopt;
+  const double computed_ms = recent_pass_ms() - *experts_.WaitMs(row_count_);
+  return *waited_ms + kComputedShare * std::max(0.0, computed_ms);
+}
+
 std::optional<double> CostModel::row_ms() const {
+  if (!row_ms_is_fresh_) {
+    if (const std::optional<double> foreseen = ForeseenRowMs(row_count_)) return foreseen;
+  }
   return assumed_.knows_rows ? std::optional(assumed_.pass_node_ms) : std::nullopt;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/recent_median.h"
+#include "common/speculation/costs/expert_price.h"
 #include "common/speculation/costs/latency_profile.h"
 #include "common/speculation/costs/row_price.h"
 
@@ -30,6 +31,8 @@ class CostModel {
     bool knows_rows = false;  // pass_node_ms was measured
     // What passes of these shapes took, where that is known better than by a line.
     std::vector<ShapeTime> passes = {};
+    // Where those come from flash.
+    ExpertPrice::Experts experts = {};
   };
 
   CostModel() : CostModel(Assumed()) {}
@@ -38,6 +41,10 @@ class CostModel {
   // Up and down together, nothing else.
   void MeasuredRoundTrip(double ms) { round_trip_.Add(ms); }
   void MeasuredPass(const PassShape& shape, double ms);
+  // The experts that a pass of so many rows has used, and its wait for those that were read.
+  void MeasuredExperts(uint32_t row_count, uint32_t used_count, double waited_ms) {
+    experts_.Add(row_count, used_count, waited_ms);
+  }
   // What a pass waited for others, once its root was known and it had growth.
   void MeasuredQueue(double ms) { queue_.Add(ms); }
   // Of a batch; one has a node.
@@ -55,7 +62,11 @@ class CostModel {
   // What all goes into: how fast text has been coming.
   double tokens_per_ms() const;
   double PassMs(const PassShape& shape) const { return passes_.Estimate(shape); }
-  // What another row makes a pass longer, as it was when passes last told; none: they have not yet.
+  // By how much the last row of so many makes a pass longer, for the experts that it brings from flash. None: they
+  // are all in memory, or nothing is known of waits for them.
+  std::optional<double> ForeseenRowMs(uint32_t row_count) const;
+  // What another row makes a pass longer, as it was when passes last told, or as it is foreseen where they
+  // have not of late; none: neither is known.
   std::optional<double> row_ms() const;
   // The same of the rows that a pass of so many has more than one of the next size below.
   std::optional<double> row_ms(uint32_t rows) const;
@@ -77,7 +88,9 @@ class CostModel {
   RecentMean interval_;
   LatencyProfile passes_;
   RowPrice row_price_;
-  LatencyProfile drafts_;  // by the nodes besides the first
+  ExpertPrice experts_;
+  uint32_t row_count_ = 1;  // of the last pass
+  LatencyProfile drafts_;   // by the nodes besides the first
   RowPrice draft_price_;
 };
 
