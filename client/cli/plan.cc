@@ -50,6 +50,12 @@ std::string PinnedText(const MemoryPlan& plan) {
                 plan.stream.slot_count, " slots for the others", ExpertsText(plan));
 }
 
+std::string RowsText(const PassReads& reads) {
+  if (reads.expert_bytes == 0) return "";
+  return Concat(" of one row, about ", HumanBytes(static_cast<uint64_t>(reads.Bytes(4))),
+                " of four: each brings experts of its own");
+}
+
 // Exits that nobody has asked for stay away where they do not fit.
 uint64_t Least(MemoryNeeds needs, const DraftOptions& draft) {
   if (!draft.asks_for_exits()) needs.exits_bytes = 0;
@@ -72,7 +78,8 @@ void PrintMemory(const MemoryPlan& plan, const DraftOptions& draft) {
   // Rounded up: a budget of so much is to be taken.
   std::printf("the least that works: %lluMiB\n",
               static_cast<unsigned long long>((Least(needs, draft) + (1 << 20) - 1) >> 20));
-  std::printf("a pass reads: %s of flash\n", HumanBytes(plan.bytes_per_pass).c_str());
+  std::printf("a pass reads: %s of flash%s\n", HumanBytes(plan.bytes_per_pass).c_str(),
+              RowsText(plan.reads()).c_str());
 }
 
 absl::StatusOr<FlashSetting> Probe(const PlanFlags& flags, const MemoryPlan& plan) {
@@ -81,11 +88,13 @@ absl::StatusOr<FlashSetting> Probe(const PlanFlags& flags, const MemoryPlan& pla
                             ThreadPool::Create(flags.device.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> target,
                             ModelFile::Open(flags.device.model));
-  FlashSetting setting = {.bytes_per_pass = plan.bytes_per_pass,
+  FlashSetting setting = {.reads = plan.reads(),
                           .thread_count = flags.device.threads,
                           .pass_nodes_max = flags.device.draft.pass_nodes};
   for (const uint64_t bytes : plan.needs.weights.layer_bytes) setting.target_bytes += bytes;
   setting.target_bytes += plan.needs.weights.head_bytes;
+  const ExpertShape& experts = plan.needs.weights.experts;
+  setting.expert_bytes = experts.place_bytes * experts.used_count;
   ProgressBar bar("looking at flash and kernels", target->file_bytes());
   OUTRIDER_ASSIGN_OR_RETURN(
       const FlashSpeed flash,

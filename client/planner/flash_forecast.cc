@@ -6,19 +6,32 @@
 namespace outrider {
 namespace {
 
-double ReadSeconds(const FlashSetting& setting) {
-  return static_cast<double>(setting.bytes_per_pass) / setting.flash_bytes_per_second;
+// As likely right as the tokens of a chain would have to be that yields what a tree of its size does.
+constexpr double kRightOfTree = 0.8;
+
+double ReadSeconds(const FlashSetting& setting, uint32_t row_count) {
+  return setting.reads.Bytes(row_count) / setting.flash_bytes_per_second;
+}
+
+// Each expert that any row uses is asked by as many rows as there are choices for it.
+double ExpertSeconds(const FlashSetting& setting, uint32_t row_count) {
+  const ExpertPrice::Experts& experts = setting.reads.experts;
+  if (experts.used_count == 0) return 0;
+  const double times = ExpertPrice::Together(experts, row_count) / experts.used_count;
+  const auto rows_each = static_cast<uint32_t>(std::ceil(row_count / times));
+  return static_cast<double>(setting.expert_bytes) * times *
+         setting.target.ProductSeconds(rows_each);
 }
 
 // Products are measured on all threads; packing is one core's work, which the others are not kept by.
 double ComputeSeconds(const FlashSetting& setting, uint32_t row_count) {
   return static_cast<double>(setting.target_bytes) * setting.target.ProductSeconds(row_count) +
-         static_cast<double>(setting.bytes_per_pass) * setting.target.pack_seconds /
-             setting.thread_count;
+         ExpertSeconds(setting, row_count) +
+         setting.reads.Bytes(row_count) * setting.target.pack_seconds / setting.thread_count;
 }
 
 double PassSeconds(const FlashSetting& setting, uint32_t row_count) {
-  return std::max(ReadSeconds(setting), ComputeSeconds(setting, row_count));
+  return std::max(ReadSeconds(setting, row_count), ComputeSeconds(setting, row_count));
 }
 
 double TokensOf(double acceptance, uint32_t nodes) {
@@ -45,7 +58,7 @@ FlashForecast Forecast(const FlashSetting& setting) {
   forecast.alone_seconds = PassSeconds(setting, 1);
   forecast.tokens_per_second = 1 / forecast.alone_seconds;
   for (uint32_t nodes = 1; nodes <= setting.pass_nodes_max; ++nodes) {
-    if (ComputeSeconds(setting, nodes + 1) <= ReadSeconds(setting)) forecast.hidden_nodes = nodes;
+    if (PassSeconds(setting, nodes + 1) <= ReadSeconds(setting, 1)) forecast.hidden_nodes = nodes;
     if (setting.draft_bytes == 0) continue;
     const double tokens = TokensOf(setting.acceptance, nodes);
     const double rate = tokens / (PassSeconds(setting, nodes + 1) + DraftSeconds(setting, nodes));
@@ -55,6 +68,18 @@ FlashForecast Forecast(const FlashSetting& setting) {
     forecast.tokens_per_second = rate;
   }
   return forecast;
+}
+
+uint32_t NodesForReads(const PassReads& reads, uint32_t nodes_max) {
+  uint32_t best = 1;
+  double best_rate = 0;
+  for (uint32_t nodes = 1; nodes <= nodes_max; ++nodes) {
+    const double rate = TokensOf(kRightOfTree, nodes) / reads.Bytes(nodes + 1);
+    if (rate <= best_rate) continue;
+    best = nodes;
+    best_rate = rate;
+  }
+  return best;
 }
 
 }  // namespace outrider

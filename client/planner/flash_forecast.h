@@ -2,7 +2,8 @@
 // prints before anything runs. A forecast of a size, and no promise: drafts are right as often as the
 // text lets them be.
 //
-//   a pass of n rows     the longer of   its reads, and
+//   a pass of n rows     the longer of   its reads, which are more for more rows where those bring
+//                                        experts of their own, and
 //                                        its products, and packing what is read, on all cores
 //   its draft            a run of the draft for each token on the way down
 //   what it commits      1 + a + a^2 + ... : chains whose every token is right with chance a. Trees
@@ -16,6 +17,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "client/planner/pass_reads.h"
 
 namespace outrider {
 
@@ -32,8 +35,9 @@ struct KernelSpeed {
 };
 
 struct FlashSetting {
-  uint64_t bytes_per_pass = 0;
+  PassReads reads = {};
   uint64_t target_bytes = 0;  // of all its layers and its head, packed
+  uint64_t expert_bytes = 0;  // of the experts that a row uses besides, likewise
   uint64_t draft_bytes = 0;   // 0: nothing is drafted
   double flash_bytes_per_second = 0;
   KernelSpeed target = {};
@@ -52,5 +56,9 @@ struct FlashForecast {
 };
 
 FlashForecast Forecast(const FlashSetting& setting);
+
+// The drafted tokens that pay, as far as reads tell: where a session begins that knows nothing else.
+// `nodes_max` where those are the same whatever the rows.
+uint32_t NodesForReads(const PassReads& reads, uint32_t nodes_max);
 
 }  // namespace outrider

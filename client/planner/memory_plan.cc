@@ -99,6 +99,13 @@ absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_
                     .bytes_per_pass = BytesPerPass(needs.weights, *best)};
 }
 
+PassReads MemoryPlan::reads() const {
+  const ExpertShape& experts = needs.weights.experts;
+  return {.row_bytes = bytes_per_pass,
+          .expert_bytes = ExpertBytesPerPass(needs.weights, stream),
+          .experts = {.count = experts.count, .used_count = experts.used_count}};
+}
+
 bool MemoryPlan::ReadsMost() const {
   const StreamShape& weights = needs.weights;
   if (weights.experts.count > 0) return false;

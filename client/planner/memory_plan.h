@@ -22,6 +22,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "client/planner/pass_reads.h"
 #include "common/engine/engine_memory.h"
 #include "common/model/weights/streaming/stream_options.h"
 #include "common/model/weights/streaming/stream_shape.h"
@@ -52,6 +53,8 @@ struct MemoryPlan {
   uint64_t weight_bytes = 0;   // of those, the target's
   uint64_t bytes_per_pass = 0;
 
+  // What passes read, by their rows.
+  PassReads reads() const;
   // Whether passes read most of the weights, whichever rows they have: all but experts, which are
   // read by those rows that choose them.
   bool ReadsMost() const;

@@ -134,6 +134,9 @@ TEST(MemoryPlan, ExpertsHaveWhatLayersLeave) {
     ASSERT_LE(Planned(needs, plan.stream), budget);
     ASSERT_LE(plan.bytes_per_pass, bytes_before);
     bytes_before = plan.bytes_per_pass;
+    ASSERT_FALSE(plan.ReadsMost()) << "what rows have of their own is hidden by nothing";
+    ASSERT_EQ(plan.reads().Bytes(1), plan.bytes_per_pass);
+    ASSERT_EQ(plan.reads().Bytes(8) > plan.bytes_per_pass, plan.stream.expert_place_count < 640);
     if (plan.stream.expert_place_count > 16 + 4) {
       ASSERT_EQ(plan.stream.pinned_layer_count, 10u);
     }

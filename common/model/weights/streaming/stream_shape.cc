@@ -117,6 +117,13 @@ uint64_t MemoryBytes(const StreamShape& shape, const StreamOptions& options) {
   return bytes + 2 * PageBuffer::PageSize();  // slots and what is pinned end with whole pages
 }
 
+uint64_t ExpertBytesPerPass(const StreamShape& shape, const StreamOptions& options) {
+  const ExpertShape& experts = shape.experts;
+  if (experts.count == 0) return 0;
+  const uint64_t absent = experts.count - std::min(options.expert_place_count, experts.count);
+  return experts.file_bytes / experts.count * experts.used_count * absent / experts.count;
+}
+
 uint64_t BytesPerPass(const StreamShape& shape, const StreamOptions& options) {
   uint64_t bytes = options.pins_head ? 0 : shape.head_file_bytes;
   const uint32_t count = shape.layer_count();
@@ -124,11 +131,7 @@ uint64_t BytesPerPass(const StreamShape& shape, const StreamOptions& options) {
   for (uint32_t n = 0; n < count; ++n) {
     if (!IsPinnedLayer(n, pinned, count)) bytes += shape.layer_file_bytes[n];
   }
-  if (const ExpertShape& experts = shape.experts; experts.count > 0) {
-    const uint64_t absent = experts.count - std::min(options.expert_place_count, experts.count);
-    bytes += experts.file_bytes / experts.count * experts.used_count * absent / experts.count;
-  }
-  return bytes;
+  return bytes + ExpertBytesPerPass(shape, options);
 }
 
 }  // namespace outrider

@@ -43,6 +43,8 @@ StreamShape ShapeOf(const ModelFile& model, const ModelSpec& spec);
 uint64_t MemoryBytes(const StreamShape& shape, const StreamOptions& options);
 // Of a pass of one row, whose experts are at hand as often as if all were chosen alike.
 uint64_t BytesPerPass(const StreamShape& shape, const StreamOptions& options);
+// Of those, its experts.
+uint64_t ExpertBytesPerPass(const StreamShape& shape, const StreamOptions& options);
 
 // Whether layer n of `count` is one of the `pinned`, which are evenly spread.
 bool IsPinnedLayer(uint64_t n, uint64_t pinned, uint64_t count);
