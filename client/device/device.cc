@@ -147,8 +147,9 @@ class LocalDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Conversation>> Converse(
       const ConversationOptions& asked) override {
     if (draft_ == nullptr) return Alone(asked);
-    return Drafted(asked, *draft_, info_.context_length, target_->NewVerifier(),
-                   SetupAt(*target_, *draft_));
+    std::unique_ptr<Verifier> verifier = target_->NewVerifier();
+    const Start start = StartAt(*target_, *draft_, *verifier);
+    return Drafted(asked, *draft_, info_.context_length, std::move(verifier), start);
   }
 
  private:
@@ -278,7 +279,8 @@ class RemoteDevice final : public Device {
     if (options_.placement != Placement::kSplit) return Written(asked, std::move(verifier));
     const ControlSetup setup = {.server_drafts = server_drafts_};
     if (fallback_ == nullptr) {
-      return Drafted(asked, *draft_, context_, std::move(verifier), setup);
+      const Start start = {.setup = setup, .assumed = AssumedOf(*verifier)};
+      return Drafted(asked, *draft_, context_, std::move(verifier), start);
     }
     auto both = std::make_unique<FallbackVerifier>(
         std::move(verifier), fallback_->NewVerifier(),
@@ -430,16 +432,22 @@ absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, uint3
 
 // Where passes on flash begin, as nothing is known yet: rows cost little beside what is read, and
 // next to nothing beside most of a model.
-ControlSetup Device::SetupAt(const LocalTarget& target, const Draft& draft) {
+Device::Start Device::StartAt(const LocalTarget& target, const Draft& draft,
+                              const Verifier& verifier) {
   constexpr uint32_t kFlashPassNodes = 15;
   constexpr uint32_t kHiddenNodes = 23;
-  ControlSetup setup = {
-      .target_is_here = true,
-      .shares_cores = target.info().on_host_processor && draft.on_host_processor()};
-  if (!target.reads_flash()) return setup;
+  Start start = {
+      .setup = {.target_is_here = true,
+                .shares_cores = target.info().on_host_processor && draft.on_host_processor()},
+      .assumed = AssumedOf(verifier),
+      .expert_meter = target.expert_meter()};
+  if (!target.reads_flash()) return start;
+  ControlSetup& setup = start.setup;
   setup.target_streams = target.plan()->ReadsMost();
   setup.before = Findings{.pass_nodes = setup.target_streams ? kHiddenNodes : kFlashPassNodes};
-  return setup;
+  const PassReads reads = target.plan()->reads();
+  if (reads.expert_bytes > 0) start.assumed.experts = reads.experts;
+  return start;
 }
 
 absl::StatusOr<SessionOptions> Device::SessionFor(const ConversationOptions& asked,
@@ -460,9 +468,10 @@ absl::StatusOr<SessionOptions> Device::SessionFor(const ConversationOptions& ask
   return session;
 }
 
-DraftedConversation::Control Device::ControlFor(const Draft& draft, ControlSetup setup,
-                                                const std::string& numerics_id,
-                                                CostModel::Assumed assumed) const {
+DraftedConversation::Control Device::ControlFor(const Draft& draft, Start start,
+                                                const std::string& numerics_id) const {
+  ControlSetup& setup = start.setup;
+  CostModel::Assumed& assumed = start.assumed;
   const PriceFile prices(options_.price_file);
   const uint64_t key = PriceKey(draft, setup.target_is_here, numerics_id);
   setup.objective = options_.draft.objective;
@@ -477,17 +486,17 @@ DraftedConversation::Control Device::ControlFor(const Draft& draft, ControlSetup
   }
   return {.controller = MakeController(options_.draft.policy, setup),
           .assumed = assumed,
-          .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); }};
+          .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); },
+          .expert_meter = start.expert_meter};
 }
 
 absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const ConversationOptions& asked,
                                                               Draft& draft, uint32_t context,
                                                               std::unique_ptr<Verifier> verifier,
-                                                              const ControlSetup& setup) const {
+                                                              const Start& start) const {
   OUTRIDER_ASSIGN_OR_RETURN(SessionOptions session, SessionFor(asked, draft, context, *verifier));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, draft.NewDrafter(asked.sampling));
-  DraftedConversation::Control control =
-      ControlFor(draft, setup, info_.numerics_id, AssumedOf(*verifier));
+  DraftedConversation::Control control = ControlFor(draft, start, info_.numerics_id);
   return std::make_unique<DraftedConversation>(
       std::move(session),
       DraftedConversation::Parts{.tokenizer = *tokenizer_,
@@ -495,7 +504,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
                                  .drafter = std::move(drafter),
                                  .draft_vocabulary_size = draft.vocabulary_size(),
                                  .control = std::move(control),
-                                 .trace = NewSessionTrace(setup.target_is_here)});
+                                 .trace = NewSessionTrace(start.setup.target_is_here)});
 }
 
 absl::StatusOr<std::unique_ptr<Conversation>> Device::DraftedWithFallback(
@@ -509,12 +518,13 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::DraftedWithFallback(
   session.link.backoff_max = std::chrono::milliseconds(250);
   session.link.first_patience = session.link.patience;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, draft.NewDrafter(asked.sampling));
-  CostModel::Assumed here = AssumedOf(verifier->verifier_at(Place::kDevice));
-  here.pass_ms = std::chrono::duration<double, std::milli>(fallback.pass_forecast()).count();
-  DraftedConversation::Control at_server =
-      ControlFor(draft, setup, info_.numerics_id, AssumedOf(verifier->verifier_at(Place::kServer)));
+  Start here = StartAt(fallback, draft, verifier->verifier_at(Place::kDevice));
+  here.assumed.pass_ms =
+      std::chrono::duration<double, std::milli>(fallback.pass_forecast()).count();
+  const Start there = {.setup = setup, .assumed = AssumedOf(verifier->verifier_at(Place::kServer))};
+  DraftedConversation::Control at_server = ControlFor(draft, there, info_.numerics_id);
   DraftedConversation::Control at_device =
-      ControlFor(draft, SetupAt(fallback, draft), fallback.info().numerics_id.ToString(), here);
+      ControlFor(draft, here, fallback.info().numerics_id.ToString());
   FallbackVerifier& both = *verifier;
   return std::make_unique<DraftedConversation>(
       std::move(session), DraftedConversation::Parts{

@@ -182,13 +182,19 @@ class Device {
   absl::StatusOr<std::unique_ptr<Draft>> LoadDraft(uint32_t context, uint32_t thread_count,
                                                    FlashTurns* turns,
                                                    const LoadProgress& progress) const;
-  // What can be chosen with a target here, and this draft.
-  static ControlSetup SetupAt(const LocalTarget& target, const Draft& draft);
-  // A conversation that is drafted here and checked by `verifier`, or as `setup` allows besides.
+  // What is known of a place where drafts are checked, before any have been.
+  struct Start {
+    ControlSetup setup;  // what can be chosen there
+    CostModel::Assumed assumed;
+    const ExpertMeter* expert_meter = nullptr;  // null: nobody counts experts
+  };
+  // With a target here, which `verifier` leads to, and this draft.
+  static Start StartAt(const LocalTarget& target, const Draft& draft, const Verifier& verifier);
+  // A conversation that is drafted here and checked by `verifier`, or as its setup allows besides.
   absl::StatusOr<std::unique_ptr<Conversation>> Drafted(const ConversationOptions& asked,
                                                         Draft& draft, uint32_t context,
                                                         std::unique_ptr<Verifier> verifier,
-                                                        const ControlSetup& setup) const;
+                                                        const Start& start) const;
   // Or by `fallback` where `verifier` says so.
   absl::StatusOr<std::unique_ptr<Conversation>> DraftedWithFallback(
       const ConversationOptions& asked, Draft& draft, uint32_t context,
@@ -203,10 +209,9 @@ class Device {
  private:
   absl::StatusOr<SessionOptions> SessionFor(const ConversationOptions& asked, const Draft& draft,
                                             uint32_t context, const Verifier& verifier) const;
-  // With what is known of prices, and begins with `assumed` where nothing is.
-  DraftedConversation::Control ControlFor(const Draft& draft, ControlSetup setup,
-                                          const std::string& numerics_id,
-                                          CostModel::Assumed assumed) const;
+  // With what is known of prices, and as `start` says where nothing is.
+  DraftedConversation::Control ControlFor(const Draft& draft, Start start,
+                                          const std::string& numerics_id) const;
   std::unique_ptr<SessionTrace> NewSessionTrace(bool target_is_here) const;
   // What prices are known by.
   uint64_t PriceKey(const Draft& draft, bool target_is_here, const std::string& numerics_id) const;

@@ -60,8 +60,21 @@ class DraftedConversation::Relay final : public SessionDriver::Observer {
   uint32_t read_ = 0;
 };
 
+DraftedConversation::Parts DraftedConversation::Metered(Parts parts, CostModel& costs) {
+  const auto meter = [&costs](Control& control) {
+    if (control.expert_meter == nullptr) return;
+    control.controller = std::make_unique<MeteredController>(std::move(control.controller),
+                                                             *control.expert_meter, costs);
+  };
+  meter(parts.control);
+  if (parts.fallback) meter(parts.fallback->control);
+  return parts;
+}
+
 DraftedConversation::DraftedConversation(SessionOptions options, Parts parts)
-    : options_(std::move(options)), parts_(std::move(parts)), costs_(parts_.control.assumed) {
+    : options_(std::move(options)),
+      costs_(parts.control.assumed),
+      parts_(Metered(std::move(parts), costs_)) {
   if (parts_.fallback) {
     const Control& control = parts_.fallback->control;
     FallbackVerifier& both = parts_.fallback->verifier;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "client/device/conversation.h"
+#include "client/device/expert_meter.h"
 #include "client/device/place_controller.h"
 #include "client/device/price_file.h"
 #include "client/driver/session_driver.h"
@@ -31,6 +32,8 @@ class DraftedConversation final : public Conversation {
     CostModel::Assumed assumed;
     // Told in the end what passes and drafts have cost.
     std::function<void(const Prices&)> keep;
+    // What passes there use of experts that come from flash; null: nobody counts.
+    const ExpertMeter* expert_meter = nullptr;
   };
   struct Fallback {
     FallbackVerifier& verifier;  // is that of the parts
@@ -58,6 +61,8 @@ class DraftedConversation final : public Conversation {
  private:
   class Relay;
 
+  // Whose controllers tell `costs` of experts, where those are counted.
+  static Parts Metered(Parts parts, CostModel& costs);
   absl::Status Begin(std::span<const TokenId> tokens, bool is_reply, Relay& relay);
   absl::Status GoOn(std::span<const TokenId> tokens, Relay& relay);
   Controller& controller() const { return places_ ? *places_ : *parts_.control.controller; }
@@ -65,8 +70,8 @@ class DraftedConversation final : public Conversation {
   void KeepPrices(const Control& control, const CostModel& costs, uint64_t verdicts) const;
 
   SessionOptions options_;
+  CostModel costs_;  // before the parts, whose controllers may tell it something
   const Parts parts_;
-  CostModel costs_;
   std::unique_ptr<PlaceController> places_;  // of a fallback; null: there is none
   std::optional<TracedDrafter> traced_drafter_;
   ConversationStats stats_;

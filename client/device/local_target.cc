@@ -178,9 +178,12 @@ absl::Status LocalTarget::Load(ChromeTrace* trace, const LoadProgress& progress)
   model_.reset();  // what is still to be read of it is the engine's
   Forecast(RealClock().Now() - begin);
   OUTRIDER_RETURN_IF_ERROR(AttachExits());
-  if (turns_) turn_taking_.emplace(*target_, *turns_);
-  Target& runs = turn_taking_ ? static_cast<Target&>(*turn_taking_) : *target_;
-  if (trace != nullptr) traced_.emplace(runs, *trace);
+  if (plan_ && plan_->reads().expert_bytes > 0) {
+    const auto stats = [this] { return streamed_->stats(); };
+    metered_.emplace(*target_, stats, expert_meter_.emplace());
+  }
+  if (turns_) turn_taking_.emplace(target(), *turns_);
+  if (trace != nullptr) traced_.emplace(target(), *trace);
   return absl::OkStatus();
 }
 
@@ -251,6 +254,7 @@ std::unique_ptr<Verifier> LocalTarget::NewVerifier() {
 Target& LocalTarget::target() {
   if (traced_) return *traced_;
   if (turn_taking_) return *turn_taking_;
+  if (metered_) return *metered_;
   return *target_;
 }
 

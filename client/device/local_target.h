@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "client/device/budget_watch.h"
 #include "client/device/device.h"
+#include "client/device/expert_meter.h"
 #include "client/device/flash_turns.h"
 #include "client/planner/memory_needs.h"
 #include "client/planner/memory_plan.h"
@@ -79,6 +80,8 @@ class LocalTarget {
   FlashTurns* turns() { return turns_ ? &*turns_ : nullptr; }
   const MemoryPlan* plan() const { return plan_ ? &*plan_ : nullptr; }
   bool reads_flash() const { return plan_ && plan_->bytes_per_pass > 0; }
+  // Of what passes use of its experts, after Load(); null: those are all in memory, or there are none.
+  const ExpertMeter* expert_meter() const { return expert_meter_ ? &*expert_meter_ : nullptr; }
   std::optional<FlashUse> flash_use() const;
   const std::optional<ExitsLeftOut>& exits_left_out() const { return exits_left_out_; }
   // Nothing: there are no exits, or nothing is served.
@@ -122,6 +125,8 @@ class LocalTarget {
   std::optional<BudgetWatch> budget_;
   std::optional<FlashTurns> turns_;
   std::unique_ptr<EngineTarget> target_;
+  std::optional<ExpertMeter> expert_meter_;
+  std::optional<MeteredTarget> metered_;
   std::optional<TurnTakingTarget> turn_taking_;
   std::optional<TracedTarget> traced_;
   std::unique_ptr<VerifierMachine> machine_;
