@@ -15,6 +15,7 @@
 #include "client/device/price_file.h"
 #include "client/device/server_conversation.h"
 #include "client/device/target_conversation.h"
+#include "client/planner/flash_forecast.h"
 #include "client/verifier/fallback_verifier.h"
 #include "client/verifier/remote_verifier.h"
 #include "common/base/quote.h"
@@ -33,6 +34,10 @@ namespace {
 // What the process takes besides models and what it has when they are planned: code that has not
 // run yet, threads, sessions, what parsing a draft's header takes for a while.
 constexpr uint64_t kGrowthBytes = uint64_t{16} << 20;
+
+double Milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
 
 // What only policy auto chooses by.
 absl::Status CheckObjective(const DraftOptions& draft) {
@@ -431,7 +436,7 @@ absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, uint3
 }
 
 // Where passes on flash begin, as nothing is known yet: rows cost little beside what is read, and
-// next to nothing beside most of a model.
+// next to nothing beside most of a model; but for rows that each bring experts to be read.
 Device::Start Device::StartAt(const LocalTarget& target, const Draft& draft,
                               const Verifier& verifier) {
   constexpr uint32_t kFlashPassNodes = 15;
@@ -442,11 +447,17 @@ Device::Start Device::StartAt(const LocalTarget& target, const Draft& draft,
       .assumed = AssumedOf(verifier),
       .expert_meter = target.expert_meter()};
   if (!target.reads_flash()) return start;
+  const PassReads reads = target.plan()->reads();
   ControlSetup& setup = start.setup;
   setup.target_streams = target.plan()->ReadsMost();
-  setup.before = Findings{.pass_nodes = setup.target_streams ? kHiddenNodes : kFlashPassNodes};
-  const PassReads reads = target.plan()->reads();
-  if (reads.expert_bytes > 0) start.assumed.experts = reads.experts;
+  setup.before = Findings{
+      .pass_nodes = setup.target_streams ? kHiddenNodes : NodesForReads(reads, kFlashPassNodes)};
+  if (reads.expert_bytes == 0) return start;
+  // A line through passes of one row and of four, as they read.
+  CostModel::Assumed& assumed = start.assumed;
+  assumed.experts = reads.experts;
+  assumed.pass_ms = Milliseconds(target.pass_forecast());
+  assumed.pass_node_ms = assumed.pass_ms * (reads.Bytes(4) / reads.Bytes(1) - 1) / 3;
   return start;
 }
 
@@ -519,8 +530,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::DraftedWithFallback(
   session.link.first_patience = session.link.patience;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, draft.NewDrafter(asked.sampling));
   Start here = StartAt(fallback, draft, verifier->verifier_at(Place::kDevice));
-  here.assumed.pass_ms =
-      std::chrono::duration<double, std::milli>(fallback.pass_forecast()).count();
+  here.assumed.pass_ms = Milliseconds(fallback.pass_forecast());
   const Start there = {.setup = setup, .assumed = AssumedOf(verifier->verifier_at(Place::kServer))};
   DraftedConversation::Control at_server = ControlFor(draft, there, info_.numerics_id);
   DraftedConversation::Control at_device =

@@ -59,8 +59,9 @@ struct ControlSetup {
   // It computes on the cores that draft: rows of a pass are dear there, and what the one takes the
   // other lacks, unless the one waits for flash. A target here on a GPU does not.
   bool shares_cores = false;
-  // Most of its weights come from flash for every pass: that takes far longer than a batch of the
-  // draft, and hides what rows cost until they are many.
+  // Most of its weights come from flash for every pass, whatever rows it has: that takes far longer than
+  // a batch of the draft, and hides what rows cost until they are many. Not where experts do: of those
+  // each row brings some of its own.
   bool target_streams = false;
   bool server_drafts = false;  // it has a draft of its own
   std::optional<Findings> before = {};
