@@ -4,22 +4,35 @@
         subprocess.run(held.prefix + command)
     held.peak_bytes, held.read_bytes
 
-Both are cgroups' (version 1, each controller mounted by itself, or 2), made for the program and gone after it; what is
-read and what is taken at most are the kernel's own counts. Where there is no block-I/O cgroup, or it does not hold a read to
-its rate, the program's own reads are slowed down by a library that it is started with (bench/emulators/slow_flash.cc): that
-holds reads by pread(), so io_uring is refused, and what comes by page faults is not slowed at all. `how_memory` and `how_rate`
-name what was taken; a machine on which memory cannot be limited is no place to measure on.
+Both are cgroups', made for the program and gone after it: version 1, where a controller is mounted by itself, or version 2, of
+whichever keeps such a limit here (a machine may have memory in one and block I/O in the other). That is tried out before
+anything is measured, and what is read and what is taken at most are the kernel's own counts. Making them takes root.
+
+Where no version holds reads of the file to their rate (there is no block-I/O controller, it knows no such device, or what
+is read comes faster all the same), the program's own reads are slowed down by a library that it is started with
+(emulators/slow_flash.cc): that holds reads by pread(), so io_uring is refused, and what comes by page faults is not slowed at
+all. `how_memory` and `how_rate` name what was taken, and why no better; a machine on which memory cannot be limited is no place
+to measure on.
 """
 
+import functools
 import os
 import pathlib
+import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SLOW_FLASH = ROOT / "build/release/bench/libslow_flash.so"
-CGROUPS = pathlib.Path("/sys/fs/cgroup")
+MOUNTS = pathlib.Path("/proc/self/mounts")
 DROP_SECONDS_MAX = 5
+# What is read to see whether a rate is held: for so long, if it is. What comes in less than half of that is not held.
+TRIAL_SECONDS = 0.5
+MEBIBYTE = 1 << 20
+
+
+class Unavailable(Exception):
+    """Why a version keeps no such limit here: a clause."""
 
 
 def parse_bytes(text):
@@ -54,36 +67,54 @@ def forget(path):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def trees():
+    """{controller of version 1, or "cgroup2": where it is mounted}"""
+    found = {}
+    for line in MOUNTS.read_text().splitlines():
+        _, place, kind, options = line.split()[:4]
+        for name in options.split(",") if kind == "cgroup" else [kind] if kind == "cgroup2" else []:
+            found.setdefault(name, pathlib.Path(place))
+    return found
+
+
+def put(file, text):
+    """Writes it where the kernel listens."""
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise Unavailable(f"{file} does not take '{text}' ({error.strerror})") from None
+
+
 class Version1:
-    """Each controller in a tree of its own."""
+    """A group in a controller's own tree."""
 
     name = "cgroup version 1"
+    TREES = {"memory": "memory", "io": "blkio"}
 
-    def __init__(self, leaf):
-        self.memory, self.blkio = CGROUPS / "memory" / leaf, CGROUPS / "blkio" / leaf
+    def __init__(self, controller, leaf):
+        tree = trees().get(self.TREES[controller])
+        if tree is None:
+            raise Unavailable(f"no {self.TREES[controller]} controller of version 1 is mounted")
+        self.path = tree / leaf
 
-    @staticmethod
-    def offers(controller):
-        return (CGROUPS / {"memory": "memory", "io": "blkio"}[controller] / "cgroup.procs").exists()
-
-    def groups(self, with_rate):
-        return [self.memory, self.blkio] if with_rate or self.offers("io") else [self.memory]
+    def make(self):
+        self.path.mkdir(exist_ok=True)
 
     def limit_memory(self, count):
-        (self.memory / "memory.limit_in_bytes").write_text(str(count))
+        put(self.path / "memory.limit_in_bytes", str(count))
         # No swap beyond it either, where the kernel counts that.
-        together = self.memory / "memory.memsw.limit_in_bytes"
+        together = self.path / "memory.memsw.limit_in_bytes"
         if together.exists():
-            together.write_text(str(count))
+            put(together, str(count))
 
     def limit_rate(self, device, rate):
-        (self.blkio / "blkio.throttle.read_bps_device").write_text(f"{device} {rate}")
+        put(self.path / "blkio.throttle.read_bps_device", f"{device} {rate}")
 
     def peak_bytes(self):
-        return int((self.memory / "memory.max_usage_in_bytes").read_text())
+        return int((self.path / "memory.max_usage_in_bytes").read_text())
 
     def read_bytes(self, device):
-        counts = self.blkio / "blkio.throttle.io_service_bytes"
+        counts = self.path / "blkio.throttle.io_service_bytes"
         if not counts.exists():
             return None
         lines = [line.split() for line in counts.read_text().splitlines()]
@@ -91,96 +122,164 @@ class Version1:
 
 
 class Version2:
-    """One tree, in which controllers are switched on for the children of a group."""
+    """A group in the one tree, in which controllers are switched on for the children of a group."""
 
     name = "cgroup version 2"
 
-    def __init__(self, leaf):
-        self.group = CGROUPS / leaf
-        for controller in ("memory", "io"):
-            if self.offers(controller):
-                (CGROUPS / "cgroup.subtree_control").write_text(f"+{controller}")
+    def __init__(self, controller, leaf):
+        self.tree = trees().get("cgroup2")
+        if self.tree is None:
+            raise Unavailable("version 2 is not mounted")
+        if controller not in (self.tree / "cgroup.controllers").read_text().split():
+            raise Unavailable(f"version 2 has no {controller} controller")
+        self.controller, self.path = controller, self.tree / leaf
 
-    @staticmethod
-    def offers(controller):
-        controllers = CGROUPS / "cgroup.controllers"
-        return controllers.exists() and controller in controllers.read_text().split()
-
-    def groups(self, with_rate):
-        return [self.group]
+    def make(self):
+        switched_on = self.tree / "cgroup.subtree_control"
+        if self.controller not in switched_on.read_text().split():
+            put(switched_on, f"+{self.controller}")
+        self.path.mkdir(exist_ok=True)
 
     def limit_memory(self, count):
-        (self.group / "memory.max").write_text(str(count))
-        (self.group / "memory.swap.max").write_text("0")
+        put(self.path / "memory.max", str(count))
+        swap = self.path / "memory.swap.max"
+        if swap.exists():
+            put(swap, "0")
 
     def limit_rate(self, device, rate):
-        (self.group / "io.max").write_text(f"{device} rbps={rate}")
+        put(self.path / "io.max", f"{device} rbps={rate}")
 
     def peak_bytes(self):
-        peak = self.group / "memory.peak"  # of Linux 5.19 and later
+        peak = self.path / "memory.peak"  # of Linux 5.19 and later
         return int(peak.read_text()) if peak.exists() else None
 
     def read_bytes(self, device):
-        counts = self.group / "io.stat"
+        counts = self.path / "io.stat"
         if not counts.exists():
             return None
         lines = [line.split() for line in counts.read_text().splitlines()]
-        return sum(int(word[7:]) for words in lines if words[0] == device for word in words if word.startswith("rbytes="))
+        return sum(int(word[7:]) for words in lines if words[:1] == [device] for word in words if word.startswith("rbytes="))
 
 
-def version():
-    """The one that limits memory here."""
-    for made in (Version1, Version2):
-        if made.offers("memory"):
-            return made
-    sys.exit("no memory cgroup is to be had here, neither version 1 nor 2: what a program takes of memory cannot be limited")
+def first_that(controller, keeps):
+    """(the version of a group of this controller that `keeps` what it is asked to, None), or (None, why none does)"""
+    reasons = []
+    for version in (Version1, Version2):
+        try:
+            group = version(controller, f"outrider-bench-{os.getpid()}-try")
+            group.make()
+            try:
+                keeps(group)
+            finally:
+                remove(group.path)
+            return version, None
+        except Unavailable as why:
+            reasons.append(str(why))
+        except OSError as error:
+            reasons.append(f"{error.filename} cannot be made or used ({error.strerror})")
+    return None, ", and ".join(reasons)
+
+
+@functools.cache
+def memory_version():
+    return first_that("memory", lambda group: group.limit_memory(1 << 30))
+
+
+@functools.cache
+def counting_version():
+    return first_that("io", lambda group: None)
+
+
+@functools.cache
+def rate_version(rate, path):
+    def holds(group):
+        group.limit_rate(device_of(path), rate)
+        count = max(1, min(int(rate * TRIAL_SECONDS), os.path.getsize(path)) // MEBIBYTE)
+        seconds = seconds_to_read(group, path, count)
+        if seconds < count * MEBIBYTE / rate / 2:
+            raise Unavailable(f"{group.name} lets {count * MEBIBYTE / seconds / 1e6:.0f} MB/s through")
+
+    return first_that("io", holds)
+
+
+def seconds_to_read(group, path, count):
+    """So many mebibytes from the device, by a program in the group."""
+    command = f'echo $$ >{group.path}/cgroup.procs && exec dd if="$1" of=/dev/null bs=1M count={count} iflag=direct'
+    begin = time.monotonic()
+    read = subprocess.run(["sh", "-c", command, "sh", str(path)], capture_output=True, text=True)
+    if read.returncode != 0:
+        raise Unavailable(f"{group.name} cannot be tried ({read.stderr.strip().splitlines()[-1]})")
+    return time.monotonic() - begin
 
 
 class Limits:
     """Of one run; `rate` may be None."""
 
     def __init__(self, memory_bytes, rate, path):
-        self.kind = version()
         self.memory_bytes, self.rate, self.device = memory_bytes, rate, device_of(path)
-        self.slows_itself = rate is not None and not self.kind.offers("io")
-        self.cgroup = self.kind(f"outrider-bench-{os.getpid()}")
+        memory, why = memory_version()
+        if memory is None:
+            sys.exit(f"what a program takes of memory cannot be limited here: {why}")
+        keeper, self.why_slow = (None, None) if rate is None else rate_version(rate, str(path))
+        self.slows_itself = rate is not None and keeper is None
+        if self.slows_itself and not SLOW_FLASH.exists():
+            sys.exit(f"what comes from flash cannot be slowed down here: {self.why_slow}, and {SLOW_FLASH}, which would slow the program's "
+                     "own reads, is not built")
+        counting = keeper or counting_version()[0]
+        leaf = f"outrider-bench-{os.getpid()}"
+        self.memory = memory("memory", leaf)
+        self.io = counting("io", leaf) if counting else None
         self.peak_bytes = self.read_bytes = None
 
     @property
     def how_memory(self):
-        return f"the memory limit of {self.kind.name}"
+        return f"the memory limit of {self.memory.name}"
 
     @property
     def how_rate(self):
         if self.rate is None:
             return "no cap on flash"
         if self.slows_itself:
-            return f"{self.rate / 1e6:.0f} MB/s by a throttled reader (slow_flash, pread; there is no block-I/O cgroup here)"
-        return f"{self.rate / 1e6:.0f} MB/s by the block-I/O controller of {self.kind.name}"
+            return (f"{self.rate / 1e6:.0f} MB/s by a throttled reader (slow_flash: pread is slowed, page faults are not), since "
+                    f"{self.why_slow}")
+        return f"{self.rate / 1e6:.0f} MB/s by the block-I/O controller of {self.io.name}"
 
     def __enter__(self):
-        for group in self.cgroup.groups(self.rate is not None):
-            group.mkdir()
-        self.cgroup.limit_memory(self.memory_bytes)
-        if self.rate is not None and not self.slows_itself:
-            self.cgroup.limit_rate(self.device, self.rate)
+        try:
+            for group in self.groups():
+                group.make()
+            self.memory.limit_memory(self.memory_bytes)
+            if self.rate is not None and not self.slows_itself:
+                self.io.limit_rate(self.device, self.rate)
+        except (OSError, Unavailable) as why:
+            self.drop()
+            sys.exit(f"the limits cannot be kept any more: {why}")
         return self
+
+    def groups(self):
+        return [self.memory, self.io] if self.io else [self.memory]
+
+    def paths(self):
+        """Of both, which are one in version 2."""
+        return list(dict.fromkeys(group.path for group in self.groups()))
 
     @property
     def prefix(self):
         """What a command begins with, to run within the limits."""
-        join = "".join(f"echo $$ >{group}/cgroup.procs && " for group in self.cgroup.groups(self.rate is not None))
+        join = "".join(f"echo $$ >{path}/cgroup.procs && " for path in self.paths())
         if self.slows_itself:
-            if not SLOW_FLASH.exists():
-                sys.exit(f"{SLOW_FLASH} is not there; build the release preset first")
             join += f"export LD_PRELOAD={SLOW_FLASH} SLOW_FLASH_BYTES_PER_SECOND={self.rate} && "
         return ["sh", "-c", f'{join}exec "$@"', "sh"]
 
     def __exit__(self, *_):
-        self.peak_bytes = self.cgroup.peak_bytes()
-        self.read_bytes = self.cgroup.read_bytes(self.device)
-        for group in self.cgroup.groups(self.rate is not None):
-            remove(group)
+        self.peak_bytes = self.memory.peak_bytes()
+        self.read_bytes = self.io.read_bytes(self.device) if self.io else None
+        self.drop()
+
+    def drop(self):
+        for path in self.paths():
+            if path.exists():
+                remove(path)
 
 
 def remove(group):
