@@ -105,6 +105,14 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
       ->envname("OUTRIDER_SPEC_GAMMA");
   command
       .add_option(
+          "--spec-alpha", flags.alpha,
+          "Policies llmcad and edgellm: the target verifies when the draft's most confident branch "
+          "is less so than this, for good; without it the papers' fallback rule moves it, from "
+          "0.01. 0: only when a pass is full")
+      ->check(CLI::Range(0.0, 1.0))
+      ->envname("OUTRIDER_SPEC_ALPHA");
+  command
+      .add_option(
           "--spec-pass-nodes", flags.pass_nodes,
           "Drafted tokens that one pass of the target checks, at the most; without it 63, of which "
           "policies auto, ours, awaited and lever use as many as pay, and 16 for all others")
@@ -180,7 +188,7 @@ absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const PolicyKind kind, ParsePolicyKind(flags.policy));
   return DraftOptions{.model = flags.draft,
                       .engine = flags.device,
-                      .policy = {.kind = kind, .gamma = flags.gamma},
+                      .policy = {.kind = kind, .gamma = flags.gamma, .alpha = flags.alpha},
                       .pass_nodes = flags.pass_nodes.value_or(ChoosesPassSize(kind) ? 63 : 16),
                       .sketch_nodes = flags.sketch_nodes,
                       .dry = DryPolicies().at(flags.dry),

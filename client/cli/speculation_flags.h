@@ -21,6 +21,7 @@ struct SpeculationFlags {
   std::string device = "cpu";  // that computes it
   std::string policy = "auto";
   uint32_t gamma = 4;
+  std::optional<double> alpha;         // nothing: the fallback rule moves it
   std::optional<uint32_t> pass_nodes;  // nothing: as many as the policy is given (DraftOf)
   uint32_t sketch_nodes = 256;
   std::string dry = "adaptive";

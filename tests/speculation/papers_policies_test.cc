@@ -181,6 +181,24 @@ TEST(FallbackRule, WrongDraftsEndInOneTokenAPassAndRightOnesLeadOut) {
   EXPECT_FALSE(rule.Due(0.9));
 }
 
+TEST(FallbackRule, StaysWhereItIsToldTo) {
+  FallbackRule rule(0.2);
+  rule.Verified(0.1, 5, 5);
+  rule.Verified(0.1, 5, 0);
+  EXPECT_DOUBLE_EQ(rule.alpha(), 0.2);
+  EXPECT_FALSE(FallbackRule(0.0).Due(0));
+}
+
+TEST(PacedPolicy, WithAnAlphaOfNothingOnlyAFullPassIsVerified) {
+  EdgellmPolicy edgellm(0.0);
+  HandDraft draft;
+  draft.pass_node_count_max = 2;
+  draft.Node(0, 1, 0.001);
+  EXPECT_EQ(edgellm.Send(draft.View(), true), Sending::kHold);
+  draft.Node(1, 2, 0.001);
+  EXPECT_EQ(edgellm.Send(draft.View(), true), Sending::kGo);
+}
+
 TEST(PacedPolicy, LearnsFromTheBranchThatMatchedBest) {
   EdgellmPolicy edgellm;
   HandDraft draft = TwoBranches();

@@ -4,6 +4,7 @@
 //   D = max_i  M C_i - T_i          M the tokens of the tree, C_i and T_i confidence and length
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "common/speculation/policies/paced_policy.h"
@@ -12,6 +13,8 @@ namespace outrider {
 
 class EdgellmPolicy : public PacedPolicy {
  public:
+  explicit EdgellmPolicy(std::optional<double> alpha = {}) : PacedPolicy(alpha) {}
+
   std::string_view name() const override { return "edgellm"; }
 
  protected:

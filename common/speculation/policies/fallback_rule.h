@@ -8,16 +8,22 @@
 //   alpha /= T_c ^ ((N_all - N_correct) / N_all)    otherwise
 //
 // The quotient may exceed 1, and one token is drafted for a pass until the draft is right again;
-// the papers bound it nowhere, nor does this.
+// the papers bound it nowhere, nor does this. What the rule is worth is seen beside an alpha that
+// stays where it is; at 0 only a full pass is verified.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace outrider {
 
 class FallbackRule {
  public:
   static constexpr double kAlphaInitial = 0.01;
+
+  // Alpha for good; none: it follows the draft.
+  explicit FallbackRule(std::optional<double> fixed = {})
+      : alpha_(fixed.value_or(kAlphaInitial)), is_fixed_(fixed.has_value()) {}
 
   bool Due(double tree_confidence) const { return tree_confidence < alpha_; }
 
@@ -28,7 +34,8 @@ class FallbackRule {
   double alpha() const { return alpha_; }
 
  private:
-  double alpha_ = kAlphaInitial;
+  double alpha_;
+  bool is_fixed_;
 };
 
 }  // namespace outrider

@@ -7,6 +7,7 @@
 // share without end; max-min fairness, which it names as the principle, is the maximum.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "common/speculation/policies/paced_policy.h"
@@ -15,6 +16,8 @@ namespace outrider {
 
 class LlmcadPolicy : public PacedPolicy {
  public:
+  explicit LlmcadPolicy(std::optional<double> alpha = {}) : PacedPolicy(alpha) {}
+
   std::string_view name() const override { return "llmcad"; }
 
  protected:

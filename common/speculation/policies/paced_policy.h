@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/speculation/policies/fallback_rule.h"
@@ -33,6 +34,9 @@ class PacedPolicy : public TreePolicy {
   const FallbackRule& fallback() const { return fallback_; }
 
  protected:
+  // `alpha` as FallbackRule has it.
+  explicit PacedPolicy(std::optional<double> alpha) : fallback_(alpha) {}
+
   // How far a branch is behind the length it should have: of a tree of `tokens`, the branch having
   // `confidence` and `length`, all branches `confidence_sum` between them.
   virtual double Shortfall(uint32_t tokens, double confidence, double confidence_sum,

@@ -55,9 +55,9 @@ std::unique_ptr<TreePolicy> MakePolicy(const PolicyOptions& options) {
     case PolicyKind::kFsd:
       return std::make_unique<FsdPolicy>(options.gamma);
     case PolicyKind::kLlmcad:
-      return std::make_unique<LlmcadPolicy>();
+      return std::make_unique<LlmcadPolicy>(options.alpha);
     case PolicyKind::kEdgellm:
-      return std::make_unique<EdgellmPolicy>();
+      return std::make_unique<EdgellmPolicy>(options.alpha);
     case PolicyKind::kLever:
       return std::make_unique<LeverPolicy>();
     case PolicyKind::kOurs:

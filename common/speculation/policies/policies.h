@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -21,7 +22,8 @@ inline constexpr std::array kPolicyKinds = {
 
 struct PolicyOptions {
   PolicyKind kind = PolicyKind::kOurs;
-  uint32_t gamma = 4;  // chain and fsd: tokens in a row
+  uint32_t gamma = 4;                // chain and fsd: tokens in a row
+  std::optional<double> alpha = {};  // llmcad and edgellm: for good; none: the fallback rule's
 };
 
 // "chain", "fsd", "llmcad", "edgellm", "lever", "ours", "awaited", "auto". InvalidArgument, naming
