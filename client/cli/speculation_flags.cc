@@ -154,7 +154,7 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
           "it is coming to; none: without (default: model.exits.gguf beside model.gguf, or "
           "exits.gguf in a directory, if it is there). OUTRIDER_EXITS, which a server goes by "
           "too, is passed over without such a target or without a draft, and so are the twins of "
-          "--spec-prune and --spec-projection")
+          "--spec-prune, --spec-projection and --spec-provisional")
       ->envname("OUTRIDER_EXITS");
   command
       .add_option(
@@ -174,6 +174,14 @@ void AddSpeculationFlags(CLI::App& command, SpeculationFlags& flags) {
       ->check(CLI::IsMember(Projections()))
       ->capture_default_str()
       ->envname("OUTRIDER_SPEC_PROJECTION");
+  command
+      .add_option(
+          "--spec-provisional", flags.provisional,
+          "Whether it is drafted on while a pass of a target on this machine waits for flash, for "
+          "what may come of that pass: on, or off, by turns; the text does not depend on it")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str()
+      ->envname("OUTRIDER_SPEC_PROVISIONAL");
 }
 
 void PassOverEnvironment(const CLI::App& command, bool is_target_here, SpeculationFlags& flags) {
@@ -182,6 +190,7 @@ void PassOverEnvironment(const CLI::App& command, bool is_target_here, Speculati
   if (!IsGiven(command, "--exits")) flags.exits = without.exits;
   if (!IsGiven(command, "--spec-prune")) flags.pruning = without.pruning;
   if (!IsGiven(command, "--spec-projection")) flags.projection = without.projection;
+  if (!IsGiven(command, "--spec-provisional")) flags.provisional = without.provisional;
 }
 
 absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
@@ -194,6 +203,7 @@ absl::StatusOr<DraftOptions> DraftOf(const SpeculationFlags& flags) {
                       .dry = DryPolicies().at(flags.dry),
                       .objective = Objectives().at(flags.objective),
                       .hint_belief = HintBeliefs().at(flags.hint_order),
+                      .provisional = flags.provisional == "on",
                       .exits = flags.exits,
                       .pruning = PruningWays().at(flags.pruning),
                       .projection = Projections().at(flags.projection)};

@@ -30,6 +30,7 @@ struct SpeculationFlags {
   std::string exits;
   std::string pruning = "auto";
   std::string projection = "auto";
+  std::string provisional = "on";
 };
 
 // Of the devices that engines compute on (torch/load_engine.h).

@@ -65,6 +65,11 @@ absl::Status CheckDry(const DraftOptions& draft) {
 
 // What only a target here does.
 absl::Status CheckTargetIsHere(const DeviceOptions& options) {
+  if (!options.draft.provisional && options.model.empty()) {
+    return InvalidArgument(
+        "--spec-provisional off: the target is at a server, and a draft that rests while a pass "
+        "runs there only loses time; leave it out");
+  }
   if (!options.model.empty() || !options.fallback.empty()) return absl::OkStatus();
   if (options.draft.names_exits()) {
     return InvalidArgument("--exits ", options.draft.exits,
@@ -475,7 +480,8 @@ absl::StatusOr<SessionOptions> Device::SessionFor(const ConversationOptions& ask
   session.sketch.node_count_max = options_.draft.sketch_nodes;
   session.sketch.hint_belief = options_.draft.hint_belief;
   session.sketch.pass_node_count_max = options_.draft.pass_nodes;
-  session.sketch.takes_turns = draft.on_host_processor() && verifier.Forecast({}).shares_processor;
+  const bool shares_processor = draft.on_host_processor() && verifier.Forecast({}).shares_processor;
+  session.sketch.takes_turns = shares_processor || !options_.draft.provisional;
   return session;
 }
 
@@ -558,12 +564,12 @@ uint64_t Device::PriceKey(const Draft& draft, bool target_is_here,
                           const std::string& numerics_id) const {
   std::array<char, HOST_NAME_MAX + 1> host = {};
   gethostname(host.data(), host.size() - 1);
-  const std::string text =
-      Concat(host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine,
-             "\n", target_is_here ? options_.memory_bytes : 0, "\n", options_.draft.engine, "\n",
-             target_is_here, "\n", numerics_id, "\n", draft.content_hash(), "\n",
-             PolicyName(options_.draft.policy.kind), "\n", options_.draft.exits == "none",
-             static_cast<int>(options_.draft.pruning), static_cast<int>(options_.draft.projection));
+  const std::string text = Concat(
+      host.data(), "\n", Name(options_.isa), "\n", options_.threads, "\n", options_.engine, "\n",
+      target_is_here ? options_.memory_bytes : 0, "\n", options_.draft.engine, "\n", target_is_here,
+      "\n", numerics_id, "\n", draft.content_hash(), "\n", PolicyName(options_.draft.policy.kind),
+      "\n", options_.draft.exits == "none", static_cast<int>(options_.draft.pruning),
+      static_cast<int>(options_.draft.projection), options_.draft.provisional ? "" : "\nby turns");
   return HashBytes(std::as_bytes(std::span(text)), /*seed=*/0);
 }
 

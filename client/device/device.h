@@ -61,6 +61,9 @@ struct DraftOptions {
   v1::DryPolicy dry = v1::DRY_POLICY_ADAPTIVE;
   Objective objective = Objective::kTime;  // of policy auto
   HintBelief hint_belief = HintBelief::kNewest;
+  // Of a target here: whether something is drafted while it waits for flash, or another processor computes it;
+  // else they take turns, as they always do on one processor with all weights in memory.
+  bool provisional = true;
   // Of a target here: its exits, as ChooseExits() is asked (formats/models/exits_file.h), whether
   // they take nodes out of its passes, and what rows its head is asked for.
   std::string exits = {};

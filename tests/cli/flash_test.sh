@@ -39,7 +39,14 @@ for setting in "${settings[@]}"; do
   done
   equals "$text" "$(run --memory "$(($(least) + 1))MiB")"
   equals "$text" "$(run --draft ngram --policy ours --memory "${budgets[0]}MiB")"
+  # Nor does it matter whether anything is drafted in the waits, or when the target is asked.
+  for policy in edgellm auto; do
+    equals "$text" "$(run --draft draft.gguf --policy $policy --spec-provisional off --memory "${budgets[0]}MiB")"
+  done
+  equals "$text" "$(run --draft draft.gguf --policy edgellm --spec-alpha 0 --memory "${budgets[0]}MiB")"
 done
+fails 1 'spec-provisional off: the target is at a server' outrider run --server localhost:1 --draft draft.gguf --spec-provisional off --prompt x
+fails 2 'spec-alpha' outrider run --model target.gguf --draft draft.gguf --spec-alpha 2 --prompt x
 
 # Exits guess in the waits, and change nothing. Those that only lie beside the target are left out where they would take
 # the place of layers that passes then read.
