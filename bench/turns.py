@@ -206,6 +206,9 @@ VARIANTS = {
     "-unpruned": ["--spec-prune", "off"],
     "-path": ["--spec-projection", "path"],  # its head is asked along the accepted path alone
     "-rows": ["--spec-projection", "all"],  # or for all rows of a pass at once
+    "-resting": ["--spec-provisional", "off"],  # nothing is drafted while a pass runs there
+    "-fixed": ["--spec-alpha", "0.01"],  # of llmcad and edgellm: the fallback rule's first threshold, for good
+    "-full": ["--spec-alpha", "0"],  # or none: a pass is verified when it is full
     "-blind": ["--exits", "none"],  # without hints and pruning
 }
 
