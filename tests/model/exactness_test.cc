@@ -362,7 +362,8 @@ TEST_P(Exactness, LogitsHaveTheContractsBits) {
       {"qwen2moe_Q4_K", 0x8f67cdc259c83c92}, {"cohere2_F32", 0x2298f1ae00c09b30},
       {"cohere2_Q4_K", 0x2fe432c18a5b871f},  {"exaone4_F32", 0xaf8d1d69892a07a9},
       {"exaone4_Q4_K", 0x9a357f4341b89305},  {"gptoss_F32", 0x7cfd866b3dd4a34d},
-      {"gptoss_Q4_K", 0x9937f5994ff7cf1a},
+      {"gptoss_Q4_K", 0x9937f5994ff7cf1a},   {"ministral3_F32", 0x1f110e2ae00163cf},
+      {"ministral3_Q4_K", 0x7ecb587aaf8f7b0c},
   };
   LoadedModel engine(path_);
   const auto sequence = engine.NewSequence();

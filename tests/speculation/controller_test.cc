@@ -109,7 +109,7 @@ TEST(Controller, AwaitsVerdictsThatAreNextDoor) {
   far.round_trip_ms = 20;
   EXPECT_EQ(Session().Decide(far, kUntilPriced), Way::kWait);
   Session::Times dear = next_door;
-  dear.row_ms = 4;
+  dear.row_ms = 6;
   EXPECT_EQ(Session().Decide(dear, kUntilPriced), Way::kWait);
 }
 

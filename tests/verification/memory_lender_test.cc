@@ -379,7 +379,7 @@ TEST(MemoryLender, WhoLosesItIsWhomTheRulesSay) {
       refusals += !has_room;
     }
     EXPECT_GT(evictions, 100u);
-    EXPECT_GT(refusals, 100u);
+    EXPECT_GT(refusals, 50u);
   }
 }
 

@@ -45,10 +45,9 @@ PassSize::PassSize(const ControlSetup& setup)
 
 void PassSize::Decided(const DraftView& draft) {
   Learn(draft);
-  const CostModel& costs = draft.costs;
   Move(draft);
   const uint32_t before = std::exchange(nodes_, kSizes[size_]);
-  if (IsToProbe(costs) && nodes_ == before) nodes_ = Probed(costs);
+  if (IsToProbe(draft.costs) && nodes_ == before) nodes_ = Probed(draft);
 }
 
 // The tokens that come in a time, at the pace of passes and, where drafting takes its turn, of drafting.
@@ -58,12 +57,12 @@ double PassSize::TokensIn(double ms, const DraftView& draft) {
   return ms * costs.tokens_per_pass() / costs.recent_pass_ms();
 }
 
-// A larger one where that costs little even if rows are as dear as they are on a processor. Passes may have fewer
+// A larger one where that costs little, even if rows are as dear as they may be on a processor. Passes may have fewer
 // nodes than they could take: one that could take a few less would be none the smaller.
-uint32_t PassSize::Probed(const CostModel& costs) const {
+uint32_t PassSize::Probed(const DraftView& draft) const {
   const size_t next = std::min(size_ + 1, kSizes.size() - 1);
   if (rows_are_hidden_) return kSizes[std::min(next + 1, kSizes.size() - 1)];
-  if (Worth(next) > kRowShareMost / 2 * costs.tokens_per_pass()) return kSizes[next];
+  if (Worth(next) > LeastWorth(next, kRowShareMost / 2, draft)) return kSizes[next];
   const uint32_t usual = std::min(nodes_, taken_);
   if (usual < kSmall) return kLargerThanSmall;
   if (usual < kLarge) return usual / 2;
@@ -167,7 +166,8 @@ void PassSize::Move(const DraftView& draft) {
   const auto least = [&](size_t size, double share) { return LeastWorth(size, share, draft); };
   if (size_ + 1 < kSizes.size() && Worth(size_ + 1) > kUp * least(size_ + 1, kRowShareMost)) {
     ++size_;
-  } else if (size_ > 0 && Worth(size_) < kDown * least(size_, kRowShareLeast)) {
+  } else if (size_ > 0 &&
+             Worth(size_) < kDown * least(size_, rows_are_hidden_ ? 0 : kRowShareLeast)) {
     --size_;
   }
 }

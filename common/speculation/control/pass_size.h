@@ -80,7 +80,7 @@ class PassSize {
   void AddGrown(const DraftView& draft);
   static double TokensIn(double ms, const DraftView& draft);
   bool IsToProbe(const CostModel& costs);
-  uint32_t Probed(const CostModel& costs) const;
+  uint32_t Probed(const DraftView& draft) const;
   double Worth(size_t size) const;
   double Supposed(size_t size) const;
   double Truth(const CostModel& costs) const;

@@ -82,8 +82,11 @@ std::optional<double> CostModel::row_ms() const {
 }
 
 std::optional<double> CostModel::row_ms(uint32_t rows) const {
-  const std::optional<double> of_step = row_price_.MsOfStep(rows);
-  return of_step ? of_step : row_ms();
+  if (const std::optional<double> of_step = row_price_.MsOfStep(rows)) return of_step;
+  if (!row_ms_is_fresh_) {
+    if (const std::optional<double> foreseen = ForeseenRowMs(rows)) return foreseen;
+  }
+  return row_ms();
 }
 
 CostModel::Assumed CostModel::Learned() const {

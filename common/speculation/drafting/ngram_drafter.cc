@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-constexpr double kKept = 1 - 1.0 / 100;  // of a record, at every observation
+constexpr double kRecordKept = 1 - 1.0 / 100;  // of a record, at every observation
 
 // Before anything is known: four observations, of which so many were right.
 constexpr double kPriorCount = 4;
@@ -72,8 +72,8 @@ void NgramDrafter::Learn(TokenId token) {
   FindMatches({tokens_, {}});
   for (size_t rank = 0; rank < matches_.size(); ++rank) {
     Record& record = records_[matches_[rank].length][rank];
-    record.right = record.right * kKept + (matches_[rank].next == token ? 1 : 0);
-    record.count = record.count * kKept + 1;
+    record.right = record.right * kRecordKept + (matches_[rank].next == token ? 1 : 0);
+    record.count = record.count * kRecordKept + 1;
   }
 }
 
