@@ -52,6 +52,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,6 +60,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/monotonic_time.h"
+#include "common/engine/device_work.h"
 #include "common/engine/projection.h"
 #include "common/engine/tree_pruning.h"
 #include "common/formats/models/exits_file.h"
@@ -297,6 +299,10 @@ class Engine {
   virtual void DetachExits() = 0;
   // Between runs. All are on at first. One that does not earn its time is switched off.
   virtual void SwitchExit(uint32_t exit, bool on) = 0;
+
+  // Between runs: what its device has done since this was last asked. None: it is the host's
+  // processor, or keeps no account of it.
+  virtual std::optional<DeviceWork> CollectDeviceWork() { return std::nullopt; }
 };
 
 }  // namespace outrider

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,7 @@ class EngineTarget final : public Target, private ExitSink {
 
   void HearExits(ExitSink* sink) override { sink_ = sink; }
   void SwitchExit(uint32_t exit, bool on) override { engine_->SwitchExit(exit, on); }
+  std::optional<DeviceWork> CollectDeviceWork() override { return engine_->CollectDeviceWork(); }
 
   // As Engine::AttachExits(); whoever hears them (HearExits) is told of passes.
   absl::Status AttachExits(const TrainedExits& exits, const std::string& path,

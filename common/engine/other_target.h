@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "common/engine/target.h"
 
@@ -36,6 +37,7 @@ class OtherTarget : public Target {
   }
   void HearExits(ExitSink* sink) override { other_.HearExits(sink); }
   void SwitchExit(uint32_t exit, bool on) override { other_.SwitchExit(exit, on); }
+  std::optional<DeviceWork> CollectDeviceWork() override { return other_.CollectDeviceWork(); }
 
  private:
   Target& other_;

@@ -35,12 +35,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/engine/device_work.h"
 #include "common/engine/engine.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/model/memory/ledger.h"
@@ -143,6 +145,9 @@ class Target {
   virtual void HearExits(ExitSink* /*sink*/) {}
   // Between calls. All are on at first.
   virtual void SwitchExit(uint32_t /*exit*/, bool /*on*/) {}
+
+  // Between calls: as Engine::CollectDeviceWork().
+  virtual std::optional<DeviceWork> CollectDeviceWork() { return std::nullopt; }
 
   // One reading, in chunks of row_count_max. Cancelled when `progress` (which may be null) said so:
   // the sequence keeps the tokens read so far. After any other error it has the tokens it had.

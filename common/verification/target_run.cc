@@ -49,6 +49,7 @@ void TargetRunner::Execute(TargetRun& run) {
   const MonotonicTime begin = clock_.Now();
   if (!readings_.empty() || !passes_.empty()) target_.Run(readings_, passes_, results_);
   ShareOut(clock_.Now() - begin, run);
+  run.device_work = target_.CollectDeviceWork();
   for (size_t i = 0; i < passing_.size(); ++i) {
     passing_[i]->status = results_[i].status;
     passing_[i]->outcome = results_[i].outcome;

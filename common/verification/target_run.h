@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/base/monotonic_time.h"
+#include "common/engine/device_work.h"
 #include "common/engine/engine.h"
 #include "common/engine/target.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
@@ -59,9 +60,10 @@ struct TargetRun {
 
   // Results.
   // All of it goes through the target together; these are its share of the time by rows.
-  Duration prompt_time{};           // of all that was read
-  Duration pass_time{};             // of all passes
-  std::vector<Duration> exit_time;  // by exit, and part of those
+  Duration prompt_time{};                 // of all that was read
+  Duration pass_time{};                   // of all passes
+  std::vector<Duration> exit_time;        // by exit, and part of those
+  std::optional<DeviceWork> device_work;  // none: the target's device keeps no account
 };
 
 // Executes runs on a target. Working memory stays from one to the next.

@@ -171,6 +171,25 @@ void AddRuns(const VerifierStats& stats, Families& families) {
                         running.run_rows);
 }
 
+// The GPU's own account of those, where the target is on one.
+void AddDevice(const std::optional<DeviceStats>& device, Families& families) {
+  if (!device) return;
+  families.Distribution("outrider:gpu_iteration_time_seconds",
+                        "Runs of the model, by the GPU's clock", device->run_time);
+  families.Count("outrider:gpu_exit_time_seconds_total",
+                 "Of that, what exits have taken and what was waited for them",
+                 Seconds(device->exit_time));
+  const auto count = [&](const char* name, const char* help, uint64_t value) {
+    families.Count(name, help, static_cast<double>(value));
+  };
+  count("outrider:gpu_graph_hits_total", "Pieces of runs that were started as one graph",
+        device->graph_hits);
+  count("outrider:gpu_graph_misses_total", "Pieces of runs that were started kernel by kernel",
+        device->graph_misses);
+  count("outrider:gpu_graph_captures_total", "Of those, pieces that became a graph",
+        device->graph_captures);
+}
+
 // The sketch. `spec_decode_...` is what servers of speculative decoding have come to say.
 void AddDrafting(const WritingStats& writing, Families& families) {
   const auto count = [&](const char* name, const char* help, uint64_t value) {
@@ -247,6 +266,7 @@ std::string MetricsText(const std::optional<ServedModel>& model,
   AddSessions(stats->machine, families);
   AddReplies(stats->machine.writing, families);
   AddRuns(stats->machine, families);
+  AddDevice(stats->machine.running.device, families);
   AddDrafting(stats->machine.writing, families);
   AddExits(stats->machine, families);
   const char* const help = "Of messages: up is to the server";

@@ -1,5 +1,6 @@
 #include "server/operations/metrics.h"
 
+#include <chrono>
 #include <map>
 #include <set>
 #include <sstream>
@@ -88,6 +89,34 @@ TEST(Metrics, HaveTheNamesThatDashboardsKnow) {
   EXPECT_EQ(value("time_to_first_token_seconds_bucket", ",le=\"+Inf\""), 3);
   EXPECT_EQ(value("time_to_first_token_seconds_count"), 3);
   EXPECT_NEAR(value("time_to_first_token_seconds_sum"), 11999.03, 1e-6);
+}
+
+TEST(Metrics, OfAGpuAreThereWhereTheTargetIsOnOne) {
+  const ServedModel model = {.name = "m", .numerics_id = "ab"};
+  VerifierDriver::Stats stats = SomeStats();
+  EXPECT_THAT(MetricsText(model, stats, {}), Not(HasSubstr("outrider:gpu_")));
+
+  DeviceStats& device = stats.machine.running.device.emplace();
+  device.run_time.Add(0.004, 3);
+  device.run_time.Add(0.006);
+  device.exit_time = std::chrono::microseconds(180);
+  device.graph_hits = 20;
+  device.graph_misses = 5;
+  device.graph_captures = 4;
+  const auto samples = Samples(MetricsText(model, stats, {}));
+  const auto value = [&](const std::string& name, const std::string& labels = "") {
+    const auto found = samples.find("outrider:gpu_" + name + "{model_name=\"m\"" + labels + "}");
+    EXPECT_NE(found, samples.end()) << name << labels;
+    return found == samples.end() ? -1 : found->second;
+  };
+  EXPECT_EQ(value("iteration_time_seconds_bucket", ",le=\"0.003\""), 0);
+  EXPECT_EQ(value("iteration_time_seconds_bucket", ",le=\"0.005\""), 3);
+  EXPECT_EQ(value("iteration_time_seconds_count"), 4);
+  EXPECT_NEAR(value("iteration_time_seconds_sum"), 0.018, 1e-9);
+  EXPECT_NEAR(value("exit_time_seconds_total"), 0.00018, 1e-9);
+  EXPECT_EQ(value("graph_hits_total"), 20);
+  EXPECT_EQ(value("graph_misses_total"), 5);
+  EXPECT_EQ(value("graph_captures_total"), 4);
 }
 
 TEST(Metrics, BeforeThereIsAModelTheProcessIsKnown) {

@@ -1,8 +1,9 @@
-// Which runs are pruned, and what is learned of those that are.
+// Which runs are pruned, what is learned of those that are, and what devices say of runs.
 #include "common/verification/machine/next_run.h"
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -88,6 +89,49 @@ TEST_F(PrunedRuns, DoNotMakeRowsLookCheap) {
   ASSERT_TRUE(run.run_line().has_value());
   EXPECT_NEAR(run.run_line()->run_seconds, 0.010, 0.001);
   EXPECT_NEAR(run.run_line()->row_seconds, kRowMs / 1000, 0.0003);
+}
+
+// --- what the target's device says of runs ---
+
+// One with a pass of a root, and what the device did for it.
+void RunOn(std::optional<DeviceWork> work, NextRun& run, MonotonicTime& now) {
+  run.Consider({.session = 1, .wants_pass = true, .node_count = 0});
+  ASSERT_EQ(run.Choose(0).size(), 1u);
+  run.Add(1).has_pass = true;
+  TargetRun* const asked = run.Begin(now);
+  asked->pass_time = std::chrono::milliseconds(5);
+  asked->prompt_time = {};
+  asked->device_work = work;
+  now += asked->pass_time;
+  run.End();
+}
+
+TEST(WorkOfADevice, IsAddedUpWhereThereIsAny) {
+  NextRun run({}, PruningWay::kOff);
+  MonotonicTime now{};
+  run.OpenAccount(1, 1, 1);
+  RunOn(std::nullopt, run, now);
+  EXPECT_FALSE(run.stats().device.has_value());
+
+  RunOn(DeviceWork{.time = std::chrono::milliseconds(4),
+                   .exit_time = std::chrono::microseconds(100),
+                   .graph_hits = 0,
+                   .graph_misses = 6,
+                   .graph_captures = 5},
+        run, now);
+  RunOn(DeviceWork{.time = std::chrono::milliseconds(3),
+                   .exit_time = std::chrono::microseconds(50),
+                   .graph_hits = 6,
+                   .graph_misses = 0,
+                   .graph_captures = 0},
+        run, now);
+  ASSERT_TRUE(run.stats().device.has_value());
+  const DeviceStats& device = *run.stats().device;
+  EXPECT_NEAR(device.run_time.sum(), 0.007, 1e-12);
+  EXPECT_EQ(device.exit_time, std::chrono::microseconds(150));
+  EXPECT_EQ(device.graph_hits, 6u);
+  EXPECT_EQ(device.graph_misses, 6u);
+  EXPECT_EQ(device.graph_captures, 5u);
 }
 
 }  // namespace

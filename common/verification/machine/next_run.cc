@@ -65,6 +65,7 @@ std::span<TargetWork> NextRun::End() {
     scheduler_.LearnRunTime(rows + prompt_tokens - (is_spared ? spared : 0), time);
     stats_.run_time.Add(std::chrono::duration<double>(time).count());
     stats_.run_rows.Add(rows + prompt_tokens);
+    CountDeviceWork();
   }
   if (passes > 0) {
     const double seconds = std::chrono::duration<double>(run_.pass_time).count();
@@ -107,6 +108,19 @@ void NextRun::Charge(uint32_t rows, uint32_t prompt_tokens) {
     if (!work.prompt.empty()) work.cost += run_.prompt_time * work.prompt.size() / prompt_tokens;
     scheduler_.Charge(work.session, work.cost);
   }
+}
+
+// A target on a GPU says from its first run on what that took there.
+void NextRun::CountDeviceWork() {
+  if (!run_.device_work) return;
+  const DeviceWork& work = *run_.device_work;
+  if (!stats_.device) stats_.device.emplace();
+  DeviceStats& device = *stats_.device;
+  if (work.time > Duration::zero()) device.run_time.Add(Seconds(work.time));  // else it failed
+  device.exit_time += work.exit_time;
+  device.graph_hits += work.graph_hits;
+  device.graph_misses += work.graph_misses;
+  device.graph_captures += work.graph_captures;
 }
 
 }  // namespace outrider

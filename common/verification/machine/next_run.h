@@ -90,6 +90,7 @@ class NextRun {
   Pruned SumOfPruned() const;
   void LearnOfPruning(const Pruned& pruned, uint32_t pass_count);
   void Charge(uint32_t rows, uint32_t prompt_tokens);
+  void CountDeviceWork();
 
   Scheduler scheduler_;
   bool running_ = false;

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/base/histogram.h"
+#include "common/base/monotonic_time.h"
 #include "common/verification/machine/exit_worth.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
@@ -37,6 +39,18 @@ struct WritingStats {
   Histogram reply_time = {.1, .3, 1, 3, 10, 30, 100, 300, 1000, 3000};
 };
 
+// What the target's device says of its runs.
+struct DeviceStats {
+  // Seconds, by its own clock, of what one call of the target takes.
+  Histogram run_time = {.0005, .001, .002, .003, .005, .0075, .01, .015,
+                        .02,   .03,  .05,  .075, .1,   .2,    .5,  1};
+  Duration exit_time{};  // of all runs' time: taken by exits, or waiting for them
+  // Pieces of runs (device_work.h).
+  uint64_t graph_hits = 0;
+  uint64_t graph_misses = 0;
+  uint64_t graph_captures = 0;
+};
+
 struct RunStats {
   uint64_t runs = 0;
   uint64_t prompt_tokens = 0;  // read, of Opens, Appends and refills
@@ -44,6 +58,7 @@ struct RunStats {
   uint64_t nodes_pruned = 0;   // that were
   Histogram run_time = {.001, .002, .005, .01, .02, .03, .05, .075, .1, .15, .2, .3, .5, 1, 2, 5};
   Histogram run_rows = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+  std::optional<DeviceStats> device;  // none: it is the host's processor, or keeps no account
 };
 
 struct VerifierStats {
