@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@ class CudaQueue final : public DeviceQueue {
     if (stream_ == nullptr) return;
     cudaSetDevice(ordinal_);
     ForgetGraphs();
+    for (const auto& [mark, event] : marks_) cudaEventDestroy(event);
     cudaStreamDestroy(stream_);
   }
 
@@ -81,23 +83,41 @@ class CudaQueue final : public DeviceQueue {
     if (!BelongsHere()) return;
     Note(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording");
   }
-  void EndRecording(uint64_t key) override {
+  bool EndRecording(uint64_t key) override {
     cudaGraph_t graph = nullptr;
     Note(cudaStreamEndCapture(stream_, &graph), "recording");
-    if (graph == nullptr) return;
+    if (graph == nullptr) return false;
     if (graphs_.size() == kGraphsMax) ForgetGraphs();
     cudaGraphExec_t made = nullptr;
     Note(cudaGraphInstantiate(&made, graph, 0), "recording");
     cudaGraphDestroy(graph);
-    if (made == nullptr) return;
+    if (made == nullptr) return false;
     graphs_[key] = made;
-    Replay(key);
+    return Replay(key);
   }
   bool Replay(uint64_t key) override {
     const auto graph = graphs_.find(key);
     if (graph == graphs_.end()) return false;
     if (BelongsHere()) Note(cudaGraphLaunch(graph->second, stream_), "replaying");
     return true;
+  }
+
+  void Mark(uint32_t mark) override {
+    if (!BelongsHere()) return;
+    cudaEvent_t& event = marks_[mark];
+    if (event == nullptr) Note(cudaEventCreate(&event), "clock");
+    if (event != nullptr) Note(cudaEventRecord(event, stream_), "clock");
+  }
+  Duration Between(uint32_t from, uint32_t to) override {
+    const auto begin = marks_.find(from), end = marks_.find(to);
+    if (begin == marks_.end() || end == marks_.end()) return Duration::zero();
+    float milliseconds = 0;
+    if (cudaEventElapsedTime(&milliseconds, begin->second, end->second) != cudaSuccess) {
+      cudaGetLastError();  // a reading that failed has been told, and is no later call's
+      return Duration::zero();
+    }
+    return std::chrono::duration_cast<Duration>(
+        std::chrono::duration<float, std::milli>(milliseconds));
   }
 
   absl::Status Wait() override {
@@ -137,6 +157,7 @@ class CudaQueue final : public DeviceQueue {
   const std::string name_;
   cudaStream_t stream_ = nullptr;
   std::map<uint64_t, cudaGraphExec_t> graphs_;
+  std::map<uint32_t, cudaEvent_t> marks_;
   absl::Status status_;  // since the last Wait()
 };
 

@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/monotonic_time.h"
 #include "common/cuda/kernels/attend_rows.h"
 #include "common/cuda/kernels/best_of_rows.h"
 #include "common/cuda/kernels/norm_rows.h"
@@ -57,12 +58,18 @@ class DeviceQueue {
   // By the kernel that fits the weights and the number of rows (kernels/product_choice.h).
   virtual void Multiply(const gpu::Product& product, gpu::PanelKind weights) = 0;
 
-  // What is asked for between these two, kernels alone, is kept by `key`, and then done; Replay()
-  // does it again, with the same arguments, sooner than asking would. False: nothing is kept by
-  // that key, or no longer.
+  // What is asked for between these two, kernels alone, is kept by `key`, and then done; false when
+  // it could not be kept, which the next Wait() tells. Replay() does it again, with the same
+  // arguments, sooner than asking would. False: nothing is kept by that key, or no longer.
   virtual void BeginRecording() = 0;
-  virtual void EndRecording(uint64_t key) = 0;
+  virtual bool EndRecording(uint64_t key) = 0;
   virtual bool Replay(uint64_t key) = 0;
+
+  // Not in a recording: the device's clock is read when all that was asked for before is done. A
+  // mark stands for its newest reading.
+  virtual void Mark(uint32_t mark) = 0;
+  // From one mark's reading to another's, both of them done. Zero where something has failed.
+  virtual Duration Between(uint32_t from, uint32_t to) = 0;
 
   // Until all that was asked for is done.
   virtual absl::Status Wait() = 0;

@@ -200,7 +200,7 @@ absl::Status GpuEngine::Compute(EngineRun& run) {
   answers_->Begin(run);
   for (;;) {
     const std::span<const uint32_t> rows = answers_->NextBand();
-    if (rows.empty()) return queue_->Wait();
+    if (rows.empty()) return transformer_->Finish();
     transformer_->Project(rows);
     if (answers_->TakesLargest()) {
       OUTRIDER_ASSIGN_OR_RETURN(const bool is_answered, AnswerByLargest());

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,6 +77,7 @@ class GpuEngine final : public Engine {
                            const ExitOptions& options, ExitSink& sink) override;
   void DetachExits() override;
   void SwitchExit(uint32_t exit, bool on) override;
+  std::optional<DeviceWork> CollectDeviceWork() override { return transformer_->CollectWork(); }
 
  private:
   struct Sequence {

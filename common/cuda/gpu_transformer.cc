@@ -99,11 +99,17 @@ absl::Status GpuTransformer::Forward(const Batch& batch, const Watch* watch) {
   part_is_owed_ = false;
   tables_->Fill(batch);
   PutGiven(batch);
+  span_is_open_ = false;
+  OpenSpan();
   bool is_watched = false;
   for (uint32_t layer = 0; watch != nullptr && layer < spec_.layer_count(); ++layer) {
     is_watched = is_watched || watch->wants(layer);
   }
-  if (!is_watched && queue_.Replay(row_count_)) return absl::OkStatus();
+  if (!is_watched && queue_.Replay(row_count_)) {
+    ++work_.graph_hits;
+    return absl::OkStatus();
+  }
+  ++work_.graph_misses;
   if (!is_watched) queue_.BeginRecording();
   Embed();
   for (uint32_t layer = 0; layer < spec_.layer_count(); ++layer) {
@@ -111,7 +117,7 @@ absl::Status GpuTransformer::Forward(const Batch& batch, const Watch* watch) {
     if (is_watched && watch->wants(layer)) OUTRIDER_RETURN_IF_ERROR(Show(layer, *watch));
   }
   AddPart();
-  if (!is_watched) queue_.EndRecording(row_count_);
+  if (!is_watched && queue_.EndRecording(row_count_)) ++work_.graph_captures;
   return absl::OkStatus();
 }
 
@@ -350,6 +356,7 @@ void GpuTransformer::Project(std::span<const uint32_t> rows) {
   const auto count = static_cast<uint32_t>(rows.size());
   projected_count_ = count;
   OUTRIDER_CHECK(count <= logit_row_count_max_, "logits are asked for band by band");
+  OpenSpan();
   queue_.Upload(asked_.data(), rows.data(), rows.size_bytes());
   queue_.Run(gpu::NormRows{.stream = hidden_.As<float>(),
                            .part = nullptr,
@@ -366,8 +373,9 @@ void GpuTransformer::Project(std::span<const uint32_t> rows) {
 
 absl::StatusOr<LogitRows> GpuTransformer::Logits() {
   const size_t bytes = size_t{projected_count_} * spec_.vocabulary_size * sizeof(float);
+  OpenSpan();
   queue_.Download(logits_here_.data(), logits_.data(), bytes);
-  OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
+  OUTRIDER_RETURN_IF_ERROR(CloseSpan());
   return LogitRows{logits_here_.data(), spec_.vocabulary_size, projected_count_,
                    spec_.vocabulary_size};
 }
@@ -377,8 +385,27 @@ absl::StatusOr<std::span<const gpu::BestLogit>> GpuTransformer::LargestLogits() 
       gpu::BestOfRows{logits_.As<float>(), largest_.As<gpu::BestLogit>(), spec_.vocabulary_size},
       projected_count_, 1);
   queue_.Download(largest_here_.data(), largest_.data(), projected_count_ * sizeof(gpu::BestLogit));
-  OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
+  OUTRIDER_RETURN_IF_ERROR(CloseSpan());
   return std::span<const gpu::BestLogit>(largest_here_).first(projected_count_);
+}
+
+absl::Status GpuTransformer::Finish() {
+  return span_is_open_ ? CloseSpan() : queue_.Wait();
+}
+
+// --- the device's clock ---
+
+void GpuTransformer::OpenSpan() {
+  if (std::exchange(span_is_open_, true)) return;
+  queue_.Mark(kBegin);
+}
+
+absl::Status GpuTransformer::CloseSpan() {
+  span_is_open_ = false;
+  queue_.Mark(kEnd);
+  OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
+  work_.time += queue_.Between(kBegin, kEnd);
+  return absl::OkStatus();
 }
 
 }  // namespace outrider

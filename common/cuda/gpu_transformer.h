@@ -20,6 +20,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,6 +28,7 @@
 #include "common/cuda/device_queue.h"
 #include "common/cuda/device_weights.h"
 #include "common/cuda/run_tables.h"
+#include "common/engine/device_work.h"
 #include "common/model/memory/batch.h"
 #include "common/model/model_spec.h"
 #include "common/model/transformer.h"
@@ -55,8 +57,16 @@ class GpuTransformer {
   // Of the last Project(): the logits, which stay until the next call; and the largest of each row.
   absl::StatusOr<LogitRows> Logits();
   absl::StatusOr<std::span<const gpu::BestLogit>> LargestLogits();
+  // All that was asked for of the run is done.
+  absl::Status Finish();
+
+  // What the device has done since this was last asked.
+  DeviceWork CollectWork() { return std::exchange(work_, {}); }
 
  private:
+  // Readings of the device's clock.
+  enum Mark : uint32_t { kBegin, kEnd };
+
   // One row of all of them, and what they are multiplied with.
   struct Output {
     const DeviceLinear& linear;
@@ -91,6 +101,8 @@ class GpuTransformer {
                 std::initializer_list<Output> outputs);
   ActivationRows Quantize(const float* x, uint32_t row_count, uint32_t inputs, ActivationForm form);
   absl::Status Show(uint32_t layer, const Watch& watch);
+  void OpenSpan();
+  absl::Status CloseSpan();
 
   const ModelSpec& spec_;
   const DeviceWeights& weights_;
@@ -112,6 +124,11 @@ class GpuTransformer {
   uint32_t row_count_ = 0;
   uint32_t projected_count_ = 0;
   bool part_is_owed_ = false;  // to the residual stream
+  // The device's time counts while a span is open: from where it gets something to do until that is
+  // there. Between two of them the host chooses.
+  bool span_is_open_ = false;
+
+  DeviceWork work_;  // since it was last asked for
 };
 
 }  // namespace outrider

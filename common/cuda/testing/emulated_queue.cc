@@ -1,5 +1,6 @@
 #include "common/cuda/testing/emulated_queue.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -85,8 +86,13 @@ void EmulatedQueue::Do(Work work) {
   if (is_recording_) {
     recorded_.push_back(std::move(work));
   } else {
-    work();
+    DoNow(work);
   }
+}
+
+void EmulatedQueue::DoNow(const Work& work) {
+  work();
+  clock_ += std::chrono::microseconds(1);
 }
 
 void EmulatedQueue::BeginRecording() {
@@ -94,17 +100,26 @@ void EmulatedQueue::BeginRecording() {
   is_recording_ = true;
 }
 
-void EmulatedQueue::EndRecording(uint64_t key) {
+bool EmulatedQueue::EndRecording(uint64_t key) {
   is_recording_ = false;
   kept_[key] = std::exchange(recorded_, {});
-  Replay(key);
+  return Replay(key);
 }
 
 bool EmulatedQueue::Replay(uint64_t key) {
   const auto kept = kept_.find(key);
   if (kept == kept_.end()) return false;
-  for (const Work& work : kept->second) work();
+  for (const Work& work : kept->second) DoNow(work);
   return true;
+}
+
+void EmulatedQueue::Mark(uint32_t mark) {
+  OUTRIDER_CHECK(!is_recording_, "kernels alone are recorded");
+  marks_[mark] = clock_;
+}
+
+Duration EmulatedQueue::Between(uint32_t from, uint32_t to) {
+  return marks_.at(to) - marks_.at(from);
 }
 
 }  // namespace outrider

@@ -1,5 +1,6 @@
 // A device that this machine plays: memory from the heap, every kernel thread after thread, watched
-// (block/emulated_block.h). For tests of what is above a DeviceQueue.
+// (block/emulated_block.h). By its clock a kernel takes a microsecond, and nothing else takes any
+// time. For tests of what is above a DeviceQueue.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,11 @@ class EmulatedQueue final : public DeviceQueue {
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override;
 
   void BeginRecording() override;
-  void EndRecording(uint64_t key) override;
+  bool EndRecording(uint64_t key) override;
   bool Replay(uint64_t key) override;
+
+  void Mark(uint32_t mark) override;
+  Duration Between(uint32_t from, uint32_t to) override;
 
   absl::Status Wait() override { return absl::OkStatus(); }
 
@@ -44,11 +48,14 @@ class EmulatedQueue final : public DeviceQueue {
   using Work = std::function<void()>;
 
   void Do(Work work);
+  void DoNow(const Work& work);
 
   size_t free_bytes_;
   bool is_recording_ = false;
   std::vector<Work> recorded_;
   std::map<uint64_t, std::vector<Work>> kept_;
+  Duration clock_{};
+  std::map<uint32_t, Duration> marks_;
 };
 
 }  // namespace outrider
