@@ -156,6 +156,29 @@ TEST(KernelsOnGpu, Norms) {
   }
 }
 
+TEST(KernelsOnGpu, SumsAndCopies) {
+  constexpr uint32_t kLength = 4096;
+  for (const bool has_part : {false, true}) {
+    ExpectSame(
+        [&](Try& t) {
+          float* const stream = t.Put(Outlying(3 * kLength, 1));
+          float* const out = t.Room(3 * kLength);
+          t.queue().Run(gpu::NormRows{.stream = stream,
+                                      .part = has_part ? t.Put(Outlying(3 * kLength, 2)) : nullptr,
+                                      .weight = nullptr,
+                                      .bias = nullptr,
+                                      .out = out,
+                                      .which = nullptr,
+                                      .length = kLength,
+                                      .epsilon = 1e-5f},
+                        3, 1);
+          t.Keep(stream, 3 * kLength);
+          t.Keep(out, 3 * kLength);
+        },
+        has_part ? "sums" : "copies");
+  }
+}
+
 TEST(KernelsOnGpu, Quants) {
   constexpr uint32_t kRows = 5, kInputs = 2560;
   for (const uint32_t block : {32u, 256u}) {

@@ -108,6 +108,27 @@ TEST(RowKernels, NormsAreTheContractsWithAndWithoutAPart) {
   }
 }
 
+TEST(RowKernels, WithoutANormRowsAreAddedAndCopied) {
+  constexpr uint32_t kLength = 300;
+  for (const bool has_part : {false, true}) {
+    std::vector<float> stream = Outlying(2 * kLength, 14), sum = stream;
+    const std::vector<float> part = Outlying(2 * kLength, 15);
+    std::vector<float> copy(2 * kLength);
+    if (has_part) Reference().add(sum.data(), part.data(), 2 * kLength);
+    Emulate(NormRows{.stream = stream.data(),
+                     .part = has_part ? part.data() : nullptr,
+                     .weight = nullptr,
+                     .bias = nullptr,
+                     .out = copy.data(),
+                     .which = nullptr,
+                     .length = kLength,
+                     .epsilon = 1e-5f},
+            2, 1);
+    ExpectBits(stream, sum, "stream");
+    ExpectBits(copy, sum, "copy");
+  }
+}
+
 TEST(RowKernels, NormsOfChosenRowsAreTheirs) {
   std::vector<float> stream = Outlying(5 * 48, 6);
   const std::vector<float> weight = Outlying(48, 7);

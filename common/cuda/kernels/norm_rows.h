@@ -2,6 +2,7 @@
 //
 //   stream = stream + part           where there is a part
 //   out    = norm(stream)            where there is a norm
+//   out    = stream                  where there is none
 //
 // NUMERICS.md, sections 2 and 6. A block is a row; sixteen of its threads are the sixteen lanes of
 // a sum, which is as parallel as the contract lets it be.
@@ -30,11 +31,11 @@ OUTRIDER_HD float FoldLanes(const Shared& lanes, uint32_t thread) {
 struct NormRows {
   static constexpr uint32_t kThreads = 256;
 
-  float* stream;          // [any, length]: written to where there is a part
-  const float* part;      // [rows, length]; null: nothing is added
-  const float* weight;    // [length]; null: no norm
-  const float* bias;      // [length]; null: an RMS norm, otherwise a layer norm
-  float* out;             // [rows, length]; may be stream, and may be part
+  float* stream;        // [any, length]: written to where there is a part
+  const float* part;    // [rows, length]; null: nothing is added
+  const float* weight;  // [length]; null: no norm
+  const float* bias;    // [length]; null: an RMS norm, otherwise a layer norm
+  float* out;           // [rows, length]; may be stream, may be part; null without a norm: nothing
   const uint32_t* which;  // [rows]: row i is row which[i] of the stream; null: row i
   uint32_t length;
   float epsilon;
@@ -56,7 +57,11 @@ struct NormRows {
           value = value + part[row * length + i];
           from[i] = value;
         }
-        x.Set(t, i, value);
+        if (weight != nullptr) {
+          x.Set(t, i, value);
+        } else if (out != nullptr) {
+          out[row * length + i] = value;
+        }
       }
     });
     if (weight == nullptr) return;
