@@ -23,13 +23,20 @@ class CudaQueue final : public DeviceQueue {
     cudaSetDevice(ordinal_);
     ForgetGraphs();
     for (const auto& [mark, event] : marks_) cudaEventDestroy(event);
+    for (const auto& [number, departure] : departures_) {
+      cudaEventDestroy(departure.is_ready);
+      cudaEventDestroy(departure.has_arrived);
+    }
+    if (side_ != nullptr) cudaStreamDestroy(side_);
     cudaStreamDestroy(stream_);
   }
 
   absl::Status Open() {
     OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ordinal_), name_));
     OUTRIDER_RETURN_IF_ERROR(CudaStatus(gpu::FindKernels(), name_));
-    return CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), name_);
+    OUTRIDER_RETURN_IF_ERROR(
+        CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), name_));
+    return CudaStatus(cudaStreamCreateWithFlags(&side_, cudaStreamNonBlocking), name_);
   }
 
   absl::StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what) override {
@@ -50,6 +57,23 @@ class CudaQueue final : public DeviceQueue {
     cudaSetDevice(ordinal_);
     cudaFree(memory);
   }
+  absl::StatusOr<std::byte*> AllocateHere(size_t bytes, std::string_view what) override {
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ordinal_), name_));
+    void* memory = nullptr;
+    const cudaError_t error = cudaHostAlloc(&memory, bytes, cudaHostAllocDefault);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is told here, and no later call's
+      return ResourceExhausted(name_, ": ", what, " need ", bytes,
+                               " bytes of this machine's memory that stay where they are, and "
+                               "there are not so many");
+    }
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(error, Concat(name_, ": ", what)));
+    return static_cast<std::byte*>(memory);
+  }
+  void FreeHere(std::byte* memory) override {
+    cudaSetDevice(ordinal_);
+    cudaFreeHost(memory);
+  }
 
   void Upload(std::byte* to, const void* from, size_t bytes) override {
     Copy(to, from, bytes, cudaMemcpyHostToDevice);
@@ -58,6 +82,25 @@ class CudaQueue final : public DeviceQueue {
   }
   void Download(void* to, const std::byte* from, size_t bytes) override {
     Copy(to, from, bytes, cudaMemcpyDeviceToHost);
+  }
+
+  // Between graphs, and never part of one: which layers are watched changes from run to run.
+  void Depart(uint32_t number, void* to, const std::byte* from, size_t bytes) override {
+    if (!BelongsHere()) return;
+    Departure& departure = departures_[number];
+    for (cudaEvent_t* const event : {&departure.is_ready, &departure.has_arrived}) {
+      if (*event != nullptr) continue;
+      Note(cudaEventCreateWithFlags(event, cudaEventDisableTiming), kLeaving);
+    }
+    if (!status_.ok()) return;
+    Note(cudaEventRecord(departure.is_ready, stream_), kLeaving);
+    Note(cudaStreamWaitEvent(side_, departure.is_ready, 0), kLeaving);
+    Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, side_), kLeaving);
+    Note(cudaEventRecord(departure.has_arrived, side_), kLeaving);
+  }
+  absl::Status AwaitArrival(uint32_t number) override {
+    if (BelongsHere()) Note(cudaEventSynchronize(departures_[number].has_arrived), kLeaving);
+    return std::exchange(status_, absl::OkStatus());
   }
 
   void Run(const gpu::EmbedRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "embed"); }
@@ -87,12 +130,15 @@ class CudaQueue final : public DeviceQueue {
     cudaGraph_t graph = nullptr;
     Note(cudaStreamEndCapture(stream_, &graph), "recording");
     if (graph == nullptr) return false;
-    if (graphs_.size() == kGraphsMax) ForgetGraphs();
+    size_t kernel_count = 0;
+    Note(cudaGraphGetNodes(graph, nullptr, &kernel_count), "recording");
+    if (kept_count_ + kernel_count > kKernelsKeptMax) ForgetGraphs();
     cudaGraphExec_t made = nullptr;
     Note(cudaGraphInstantiate(&made, graph, 0), "recording");
     cudaGraphDestroy(graph);
     if (made == nullptr) return false;
     graphs_[key] = made;
+    kept_count_ += kernel_count;
     return Replay(key);
   }
   bool Replay(uint64_t key) override {
@@ -121,19 +167,31 @@ class CudaQueue final : public DeviceQueue {
   }
 
   absl::Status Wait() override {
-    if (BelongsHere()) Note(cudaStreamSynchronize(stream_), "waiting");
+    if (BelongsHere()) {
+      Note(cudaStreamSynchronize(stream_), "waiting");
+      Note(cudaStreamSynchronize(side_), "waiting");
+    }
     return std::exchange(status_, absl::OkStatus());
   }
 
  private:
-  // A graph of a large model is a few megabytes: 64 shapes of runs are kept, and then all anew.
-  static constexpr size_t kGraphsMax = 64;
+  // Of a copy on the side stream.
+  struct Departure {
+    cudaEvent_t is_ready = nullptr;
+    cudaEvent_t has_arrived = nullptr;
+  };
+
+  static constexpr std::string_view kLeaving = "copying beside kernels";
+  // A graph of a large model is a few megabytes, some kilobytes a kernel: 64 shapes of runs of 600
+  // kernels are kept, whatever pieces they come in, and then all anew.
+  static constexpr size_t kKernelsKeptMax = size_t{64} * 600;
   // The driver takes so much of memory that is not pinned before a call returns.
   static constexpr size_t kCopiedAtOnce = 64 * 1024;
 
   void ForgetGraphs() {
     for (const auto& [key, graph] : graphs_) cudaGraphExecDestroy(graph);
     graphs_.clear();
+    kept_count_ = 0;
   }
   // Calls come from any thread, and each has a device of its own.
   bool BelongsHere() {
@@ -156,8 +214,11 @@ class CudaQueue final : public DeviceQueue {
   const int ordinal_;
   const std::string name_;
   cudaStream_t stream_ = nullptr;
+  cudaStream_t side_ = nullptr;  // for copies beside it
   std::map<uint64_t, cudaGraphExec_t> graphs_;
+  size_t kept_count_ = 0;  // kernels in them
   std::map<uint32_t, cudaEvent_t> marks_;
+  std::map<uint32_t, Departure> departures_;
   absl::Status status_;  // since the last Wait()
 };
 

@@ -4,16 +4,19 @@
 //                             DeviceBuffer::Create(queue, bytes, "activations"));
 //   queue.Upload(rows.data(), values, bytes);
 //   queue.Run(gpu::NormRows{...}, row_count, 1);
-//   queue.Download(values, rows.data(), bytes);
-//   OUTRIDER_RETURN_IF_ERROR(queue.Wait());                     // now they are there
+//   queue.Depart(0, here.data(), rows.data(), bytes);           // `here` is a HostBuffer
+//   queue.Run(gpu::GateRows{...}, ...);
+//   queue.Download(values, other.data(), bytes);
+//   OUTRIDER_RETURN_IF_ERROR(queue.AwaitArrival(0));            // rows are here; gates may run yet
+//   OUTRIDER_RETURN_IF_ERROR(queue.Wait());                     // now all is done
 //
 // A GPU's is cuda_queue.h. Another runs every kernel here, thread after thread
 // (testing/emulated_queue.h), so that all that is above this is tested where there is no GPU.
 //
 // Threads: one call at a time.
 // Errors:  Allocate() answers ResourceExhausted, with what it is for, how much was asked for and
-//          how much there is. All else that fails, fails the next Wait(): Unavailable, in a
-//          sentence.
+//          how much there is. All else that fails, fails the next Wait() or AwaitArrival():
+//          Unavailable, in a sentence.
 #pragma once
 
 #include <cstddef>
@@ -40,11 +43,21 @@ class DeviceQueue {
   // On 256 bytes. `what` it is for stands in the error.
   virtual absl::StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what) = 0;
   virtual void Free(std::byte* memory) = 0;
+  // Memory of this machine that the device copies to by itself.
+  virtual absl::StatusOr<std::byte*> AllocateHere(size_t bytes, std::string_view what) = 0;
+  virtual void FreeHere(std::byte* memory) = 0;
 
   // `from` may change as soon as it returns.
   virtual void Upload(std::byte* to, const void* from, size_t bytes) = 0;
   // `to` is there after the next Wait().
   virtual void Download(void* to, const std::byte* from, size_t bytes) = 0;
+
+  // Not in a recording: a copy to memory from AllocateHere(), made when all that was asked for
+  // before is done, and beside what is asked for afterwards, which leaves `from` alone until it has
+  // arrived. A number stands for one such copy at a time; small numbers are taken.
+  virtual void Depart(uint32_t number, void* to, const std::byte* from, size_t bytes) = 0;
+  // Until that copy has been made.
+  virtual absl::Status AwaitArrival(uint32_t number) = 0;
 
   // The grid each kernel wants is said where it is defined.
   virtual void Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
@@ -75,29 +88,30 @@ class DeviceQueue {
   virtual absl::Status Wait() = 0;
 };
 
-// Memory of a device with one owner. The queue outlives it.
-class DeviceBuffer {
+// Memory with one owner, of a queue that outlives it.
+template <auto Allocate, auto Free>
+class QueueMemory {
  public:
-  DeviceBuffer() = default;
-  DeviceBuffer(DeviceBuffer&& other) noexcept
+  QueueMemory() = default;
+  QueueMemory(QueueMemory&& other) noexcept
       : queue_(other.queue_), data_(std::exchange(other.data_, nullptr)) {}
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+  QueueMemory& operator=(QueueMemory&& other) noexcept {
     std::swap(queue_, other.queue_);
     std::swap(data_, other.data_);
     return *this;
   }
-  ~DeviceBuffer() {
-    if (data_ != nullptr) queue_->Free(data_);
+  ~QueueMemory() {
+    if (data_ != nullptr) (queue_->*Free)(data_);
   }
 
-  static absl::StatusOr<DeviceBuffer> Create(DeviceQueue& queue, size_t bytes,
-                                             std::string_view what) {
-    DeviceBuffer buffer;
-    buffer.queue_ = &queue;
-    absl::StatusOr<std::byte*> data = queue.Allocate(bytes, what);
+  static absl::StatusOr<QueueMemory> Create(DeviceQueue& queue, size_t bytes,
+                                            std::string_view what) {
+    QueueMemory memory;
+    memory.queue_ = &queue;
+    absl::StatusOr<std::byte*> data = (queue.*Allocate)(bytes, what);
     if (!data.ok()) return data.status();
-    buffer.data_ = *data;
-    return buffer;
+    memory.data_ = *data;
+    return memory;
   }
 
   std::byte* data() const { return data_; }
@@ -110,5 +124,8 @@ class DeviceBuffer {
   DeviceQueue* queue_ = nullptr;
   std::byte* data_ = nullptr;  // null: none
 };
+
+using DeviceBuffer = QueueMemory<&DeviceQueue::Allocate, &DeviceQueue::Free>;
+using HostBuffer = QueueMemory<&DeviceQueue::AllocateHere, &DeviceQueue::FreeHere>;
 
 }  // namespace outrider

@@ -121,6 +121,7 @@ absl::Status GpuEngine::TakeMemory(ResidentWeights& weights, uint64_t kv_bytes) 
   rows_.resize(rows);
   std::iota(rows_.begin(), rows_.end(), 0u);
   dropped_ = std::make_unique<bool[]>(rows);
+  watched_.reserve(spec_.layer_count());
   for (uint32_t i = 0; i < info_.sequence_count_max; ++i) {
     sequences_.Add(std::make_unique<Sequence>(*pages_, limits));
   }
@@ -169,6 +170,7 @@ absl::Status GpuEngine::Run(EngineRun& run) {
   for (const RunPart& part : run.parts) AddPart(part);
   const absl::Status status = Compute(run);
   if (!status.ok()) {
+    static_cast<void>(queue_->Wait());  // none of it is under way when the next run begins
     for (const RunPart& part : run.parts) {
       SequenceMemory& memory = At(part.sequence).memory;
       memory.Truncate(memory.length());
@@ -195,20 +197,33 @@ void GpuEngine::AddPart(const RunPart& part) {
   }
 }
 
+// Whatever needs no answer of the device is asked for before the first one is awaited.
 absl::Status GpuEngine::Compute(EngineRun& run) {
-  OUTRIDER_RETURN_IF_ERROR(Forward(run));
   answers_->Begin(run);
-  for (;;) {
-    const std::span<const uint32_t> rows = answers_->NextBand();
-    if (rows.empty()) return transformer_->Finish();
-    transformer_->Project(rows);
-    if (answers_->TakesLargest()) {
-      OUTRIDER_ASSIGN_OR_RETURN(const bool is_answered, AnswerByLargest());
-      if (is_answered) continue;
-    }
-    OUTRIDER_ASSIGN_OR_RETURN(const LogitRows logits, transformer_->Logits());
-    answers_->Answer(logits);
+  std::span<const uint32_t> rows = answers_->NextBand();
+  ListWatched(run);
+  const GpuTransformer::Watch watch = {
+      .layers = watched_,
+      .see = [&](uint32_t layer, std::span<const float> states) { See(run, layer, states); }};
+  OUTRIDER_RETURN_IF_ERROR(transformer_->Forward(*batch_, watch, rows));
+  BeginExits(run);
+  OUTRIDER_RETURN_IF_ERROR(transformer_->SeeWatched());
+  while (!rows.empty()) {
+    OUTRIDER_RETURN_IF_ERROR(Answer());
+    rows = answers_->NextBand();
+    if (!rows.empty()) transformer_->Project(rows);
   }
+  return transformer_->Finish();
+}
+
+absl::Status GpuEngine::Answer() {
+  if (answers_->TakesLargest()) {
+    OUTRIDER_ASSIGN_OR_RETURN(const bool is_answered, AnswerByLargest());
+    if (is_answered) return absl::OkStatus();
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(const LogitRows logits, transformer_->Logits());
+  answers_->Answer(logits);
+  return absl::OkStatus();
 }
 
 // False where a row has no largest logit: who chooses from all of them says what is wrong.
@@ -224,28 +239,42 @@ absl::StatusOr<bool> GpuEngine::AnswerByLargest() {
   return true;
 }
 
-absl::Status GpuEngine::Forward(const EngineRun& run) {
-  if (exits_ != nullptr) exits_->BeginRun(run.walks);
-  const GpuTransformer::Watch watch = {
-      .wants =
-          [&](uint32_t layer) {
-            const auto is_asked = [&](const HiddenAfterLayer& h) { return h.layer == layer; };
-            const bool exits_look = exits_ != nullptr && !run.walks.empty() &&
-                                    layer + 1 < spec_.layer_count() && exits_->StandAfter(layer);
-            return exits_look || std::ranges::any_of(run.hidden, is_asked);
-          },
-      .see = [&](uint32_t layer, std::span<const float> hidden) { Show(run, layer, hidden); }};
-  return transformer_->Forward(*batch_, &watch);
+// --- what is seen between layers ---
+
+void GpuEngine::ListWatched(const EngineRun& run) {
+  const auto is_told = [](const TreeWalk& walk) {
+    return walk.is_guessed || walk.pruning != Pruning::kOff;
+  };
+  exits_look_ = exits_ != nullptr && std::ranges::any_of(run.walks, is_told);
+  exits_have_begun_ = false;
+  watched_.clear();
+  for (uint32_t layer = 0; layer < spec_.layer_count(); ++layer) {
+    const auto is_asked = [&](const HiddenAfterLayer& hidden) { return hidden.layer == layer; };
+    if (ExitsLook(layer) || std::ranges::any_of(run.hidden, is_asked)) watched_.push_back(layer);
+  }
 }
 
-void GpuEngine::Show(const EngineRun& run, uint32_t layer, std::span<const float> hidden) {
+// The last layer has logits of its own.
+bool GpuEngine::ExitsLook(uint32_t layer) const {
+  return exits_look_ && layer + 1 < spec_.layer_count() && exits_->StandAfter(layer);
+}
+
+// Once the device has something to do, unless states are seen before.
+void GpuEngine::BeginExits(const EngineRun& run) {
+  if (!exits_look_ || std::exchange(exits_have_begun_, true)) return;
+  exits_->BeginRun(run.walks);
+}
+
+// While later layers run.
+void GpuEngine::See(const EngineRun& run, uint32_t layer, std::span<const float> states) {
   for (const HiddenAfterLayer& asked : run.hidden) {
-    if (asked.layer == layer) std::ranges::copy(hidden, asked.out.begin());
+    if (asked.layer == layer) std::ranges::copy(states, asked.out.begin());
   }
-  if (exits_ == nullptr || run.walks.empty() || layer + 1 == spec_.layer_count()) return;
+  if (!ExitsLook(layer)) return;
+  BeginExits(run);
   const uint32_t width = spec_.embedding_length, row_count = batch_->row_count();
   const auto rows = std::span<const uint32_t>(rows_).first(row_count);
-  LayerView view(rows, hidden.data(), width, width, {dropped_.get(), row_count});
+  LayerView view(rows, states.data(), width, width, {dropped_.get(), row_count});
   exits_->AfterLayer(layer, view);
 }
 
@@ -259,6 +288,8 @@ absl::Status GpuEngine::AttachExits(const TrainedExits& trained, const std::stri
     OUTRIDER_ASSIGN_OR_RETURN(
         host_weights_, ResidentWeights::Load(*model, spec_, source_.path, source_.pool, nullptr));
   }
+  OUTRIDER_RETURN_IF_ERROR(
+      transformer_->MakeRoomForWatched(static_cast<uint32_t>(trained.exits.size())));
   OUTRIDER_ASSIGN_OR_RETURN(exits_, ExitHeads::Create(trained, path,
                                                       {.spec = spec_,
                                                        .info = info_,

@@ -5,10 +5,12 @@
 // that keep kernels/NUMERICS.md, so what it says depends on nothing but what it is asked, to the
 // bit. Plain greedy choices are made there, and ids come to the host; for all others logits do, and
 // choosing is the same code for every engine (engine/answers.h). So do hidden states where exits
-// stand (engine/exit_heads.h).
+// stand (engine/exit_heads.h): they leave beside the layers to come, and are scored on the host
+// while the device computes those, so a guess is on its way before the verdict.
 //
 // Memory: weights, activations for `row_count_max` rows and pages of `kv_bytes`, all of it of the
-//         device and taken when it is made.
+//         device and taken when it is made. Exits take rows of states there and here, and the
+//         model's weights on the host once more.
 // Errors: as engine.h says; Unimplemented for what has no kernels on a GPU (device_weights.h).
 #pragma once
 
@@ -96,9 +98,12 @@ class GpuEngine final : public Engine {
   Sequence& At(SequenceId sequence) const;
   void AddPart(const RunPart& part);
   absl::Status Compute(EngineRun& run);
+  absl::Status Answer();
   absl::StatusOr<bool> AnswerByLargest();
-  absl::Status Forward(const EngineRun& run);
-  void Show(const EngineRun& run, uint32_t layer, std::span<const float> hidden);
+  void ListWatched(const EngineRun& run);
+  bool ExitsLook(uint32_t layer) const;
+  void BeginExits(const EngineRun& run);
+  void See(const EngineRun& run, uint32_t layer, std::span<const float> states);
 
   const ModelSpec spec_;
   const Source source_;
@@ -117,6 +122,10 @@ class GpuEngine final : public Engine {
   SequenceTable<Sequence> sequences_;
 
   uint64_t run_count_ = 0;
+  // Of the present run.
+  bool exits_look_ = false;        // at some layers
+  bool exits_have_begun_ = false;  // and have been told of its walks
+  std::vector<uint32_t> watched_;  // layers after which somebody looks
 };
 
 }  // namespace outrider

@@ -54,16 +54,19 @@ absl::StatusOr<std::unique_ptr<GpuTransformer>> GpuTransformer::Create(
     const SequenceLimits& limits, std::span<const float> rope_divisors,
     uint32_t logit_row_count_max, DeviceQueue& queue, ThreadPool& pool) {
   std::unique_ptr<GpuTransformer> made(
-      new GpuTransformer(spec, weights, layout, logit_row_count_max, queue));
+      new GpuTransformer(spec, weights, layout, limits.row_count_max, logit_row_count_max, queue));
+  OUTRIDER_CHECK(spec.layer_count() < 1u << 16,
+                 "pieces of runs are told apart by two such numbers");
   OUTRIDER_ASSIGN_OR_RETURN(made->tables_,
                             RunTables::Create(spec, layout, limits, rope_divisors, queue, pool));
-  OUTRIDER_RETURN_IF_ERROR(made->TakeMemory(limits.row_count_max));
+  OUTRIDER_RETURN_IF_ERROR(made->TakeMemory());
+  OUTRIDER_RETURN_IF_ERROR(made->MakeRoomForWatched(1));
   return made;
 }
 
-absl::Status GpuTransformer::TakeMemory(uint32_t row_count_max) {
+absl::Status GpuTransformer::TakeMemory() {
   const RowLengths lengths = LengthsOf(spec_);
-  const size_t rows = row_count_max, width = spec_.embedding_length;
+  const size_t rows = row_count_max_, width = spec_.embedding_length;
   const size_t logits = size_t{logit_row_count_max_} * spec_.vocabulary_size;
   const std::pair<DeviceBuffer&, size_t> buffers[] = {
       {hidden_, rows * width * sizeof(float)},
@@ -88,37 +91,66 @@ absl::Status GpuTransformer::TakeMemory(uint32_t row_count_max) {
     OUTRIDER_ASSIGN_OR_RETURN(
         buffer, DeviceBuffer::Create(queue_, bytes, Concat("the rows of ", spec_.name)));
   }
-  hidden_here_.resize(rows * width);
   logits_here_.resize(logits);
   largest_here_.resize(logit_row_count_max_);
   return absl::OkStatus();
 }
 
-absl::Status GpuTransformer::Forward(const Batch& batch, const Watch* watch) {
+absl::Status GpuTransformer::MakeRoomForWatched(uint32_t layer_count) {
+  const size_t bytes = size_t{row_count_max_} * spec_.embedding_length * sizeof(float);
+  const std::string what = Concat("states of ", spec_.name, " on their way");
+  while (slots_.size() < layer_count) {
+    Slot slot;
+    OUTRIDER_ASSIGN_OR_RETURN(slot.there, DeviceBuffer::Create(queue_, bytes, what));
+    OUTRIDER_ASSIGN_OR_RETURN(slot.here, HostBuffer::Create(queue_, bytes, what));
+    slots_.push_back(std::move(slot));
+  }
+  departures_.SetSlotCount(static_cast<uint32_t>(slots_.size()));
+  return absl::OkStatus();
+}
+
+// --- a run ---
+
+// Whatever is uploaded is so before the first layer: the driver may wait for all that was asked for
+// before it takes memory that is not pinned.
+absl::Status GpuTransformer::Forward(const Batch& batch, const Watch& watch,
+                                     std::span<const uint32_t> rows) {
   row_count_ = batch.row_count();
   part_is_owed_ = false;
+  is_watched_ = !watch.layers.empty();
+  see_ = watch.see;
+  departures_.Begin();
   tables_->Fill(batch);
   PutGiven(batch);
+  Ask(rows);
   span_is_open_ = false;
   OpenSpan();
-  bool is_watched = false;
-  for (uint32_t layer = 0; watch != nullptr && layer < spec_.layer_count(); ++layer) {
-    is_watched = is_watched || watch->wants(layer);
+  uint32_t first = 0;
+  for (const uint32_t layer : watch.layers) {
+    RunLayers(first, layer + 1);
+    OUTRIDER_RETURN_IF_ERROR(SendStates(layer));
+    first = layer + 1;
   }
-  if (!is_watched && queue_.Replay(row_count_)) {
+  RunLayers(first, spec_.layer_count());
+  ProjectAsked();
+  if (is_watched_) queue_.Mark(kAllAsked);
+  return absl::OkStatus();
+}
+
+// A piece of a run. Later runs of as many rows replay it, where the same layers are watched.
+void GpuTransformer::RunLayers(uint32_t first, uint32_t end) {
+  if (first == end) return;
+  const uint64_t piece = uint64_t{row_count_} << 32 | first << 16 | end;
+  if (queue_.Replay(piece)) {
     ++work_.graph_hits;
-    return absl::OkStatus();
+    return;
   }
   ++work_.graph_misses;
-  if (!is_watched) queue_.BeginRecording();
-  Embed();
-  for (uint32_t layer = 0; layer < spec_.layer_count(); ++layer) {
-    Layer(layer);
-    if (is_watched && watch->wants(layer)) OUTRIDER_RETURN_IF_ERROR(Show(layer, *watch));
-  }
+  queue_.BeginRecording();
+  if (first == 0) Embed();
+  for (uint32_t layer = first; layer < end; ++layer) Layer(layer);
   AddPart();
-  if (!is_watched && queue_.EndRecording(row_count_)) ++work_.graph_captures;
-  return absl::OkStatus();
+  if (queue_.EndRecording(piece)) ++work_.graph_captures;
 }
 
 void GpuTransformer::Layer(uint32_t layer) {
@@ -342,22 +374,56 @@ ActivationRows GpuTransformer::Quantize(const float* x, uint32_t row_count, uint
   return rows;
 }
 
-absl::Status GpuTransformer::Show(uint32_t layer, const Watch& watch) {
-  AddPart();
-  const std::span<float> hidden =
-      std::span(hidden_here_).first(size_t{row_count_} * spec_.embedding_length);
-  queue_.Download(hidden.data(), hidden_.data(), hidden.size_bytes());
-  OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
-  watch.see(layer, hidden);
+// --- what is seen between layers ---
+
+// Nothing is owed to the residual stream after a piece of the run.
+absl::Status GpuTransformer::SendStates(uint32_t layer) {
+  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t slot, departures_.NextSlot(layer));
+  const Slot& by = slots_[slot];
+  queue_.Mark(CopyBegins(slot));
+  queue_.Run(gpu::NormRows{.stream = hidden_.As<float>(),
+                           .part = nullptr,
+                           .weight = nullptr,
+                           .bias = nullptr,
+                           .out = by.there.As<float>(),
+                           .which = nullptr,
+                           .length = spec_.embedding_length,
+                           .epsilon = spec_.norm_epsilon},
+             row_count_, 1);
+  queue_.Mark(CopyEnds(slot));
+  queue_.Depart(slot, by.here.data(), by.there.data(),
+                size_t{row_count_} * spec_.embedding_length * sizeof(float));
   return absl::OkStatus();
 }
 
+void GpuTransformer::See(uint32_t layer, uint32_t slot) {
+  work_.exit_time += queue_.Between(CopyBegins(slot), CopyEnds(slot));
+  see_(layer, {slots_[slot].here.As<float>(), size_t{row_count_} * spec_.embedding_length});
+}
+
+absl::Status GpuTransformer::SeeWatched() {
+  if (!is_watched_) return absl::OkStatus();
+  OUTRIDER_RETURN_IF_ERROR(departures_.SeeAll());
+  queue_.Mark(kAllSeen);
+  return absl::OkStatus();
+}
+
+// --- logits ---
+
 void GpuTransformer::Project(std::span<const uint32_t> rows) {
-  const auto count = static_cast<uint32_t>(rows.size());
-  projected_count_ = count;
-  OUTRIDER_CHECK(count <= logit_row_count_max_, "logits are asked for band by band");
   OpenSpan();
-  queue_.Upload(asked_.data(), rows.data(), rows.size_bytes());
+  Ask(rows);
+  ProjectAsked();
+}
+
+void GpuTransformer::Ask(std::span<const uint32_t> rows) {
+  asked_count_ = static_cast<uint32_t>(rows.size());
+  OUTRIDER_CHECK(asked_count_ <= logit_row_count_max_, "logits are asked for band by band");
+  if (!rows.empty()) queue_.Upload(asked_.data(), rows.data(), rows.size_bytes());
+}
+
+void GpuTransformer::ProjectAsked() {
+  if (asked_count_ == 0) return;
   queue_.Run(gpu::NormRows{.stream = hidden_.As<float>(),
                            .part = nullptr,
                            .weight = weights_.head_norm().weight,
@@ -366,27 +432,27 @@ void GpuTransformer::Project(std::span<const uint32_t> rows) {
                            .which = asked_.As<uint32_t>(),
                            .length = spec_.embedding_length,
                            .epsilon = spec_.norm_epsilon},
-             count, 1);
+             asked_count_, 1);
   const DeviceLinear head = {.matrix = weights_.head()};
-  Multiply(normed_.As<float>(), count, spec_.embedding_length, {{head, logits_.As<float>()}});
+  Multiply(normed_.As<float>(), asked_count_, spec_.embedding_length,
+           {{head, logits_.As<float>()}});
 }
 
 absl::StatusOr<LogitRows> GpuTransformer::Logits() {
-  const size_t bytes = size_t{projected_count_} * spec_.vocabulary_size * sizeof(float);
+  const size_t bytes = size_t{asked_count_} * spec_.vocabulary_size * sizeof(float);
   OpenSpan();
   queue_.Download(logits_here_.data(), logits_.data(), bytes);
   OUTRIDER_RETURN_IF_ERROR(CloseSpan());
-  return LogitRows{logits_here_.data(), spec_.vocabulary_size, projected_count_,
-                   spec_.vocabulary_size};
+  return LogitRows{logits_here_.data(), spec_.vocabulary_size, asked_count_, spec_.vocabulary_size};
 }
 
 absl::StatusOr<std::span<const gpu::BestLogit>> GpuTransformer::LargestLogits() {
   queue_.Run(
       gpu::BestOfRows{logits_.As<float>(), largest_.As<gpu::BestLogit>(), spec_.vocabulary_size},
-      projected_count_, 1);
-  queue_.Download(largest_here_.data(), largest_.data(), projected_count_ * sizeof(gpu::BestLogit));
+      asked_count_, 1);
+  queue_.Download(largest_here_.data(), largest_.data(), asked_count_ * sizeof(gpu::BestLogit));
   OUTRIDER_RETURN_IF_ERROR(CloseSpan());
-  return std::span<const gpu::BestLogit>(largest_here_).first(projected_count_);
+  return std::span<const gpu::BestLogit>(largest_here_).first(asked_count_);
 }
 
 absl::Status GpuTransformer::Finish() {
@@ -405,6 +471,9 @@ absl::Status GpuTransformer::CloseSpan() {
   queue_.Mark(kEnd);
   OUTRIDER_RETURN_IF_ERROR(queue_.Wait());
   work_.time += queue_.Between(kBegin, kEnd);
+  // Where all was done that had been asked for, and the host was not through with what it saw, the
+  // device has waited for it.
+  if (std::exchange(is_watched_, false)) work_.exit_time += queue_.Between(kAllAsked, kAllSeen);
   return absl::OkStatus();
 }
 

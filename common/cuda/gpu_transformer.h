@@ -1,18 +1,26 @@
 // The forward pass on a GPU: that of common/model/transformer.h, over kernels (common/cuda/kernels)
 // that keep the same numeric contract.
 //
-//   transformer.Forward(batch, watch);
-//   transformer.Project({0, 5});
+//   OUTRIDER_RETURN_IF_ERROR(transformer.Forward(batch, watch, {0, 5}));
+//   OUTRIDER_RETURN_IF_ERROR(transformer.SeeWatched());
 //   OUTRIDER_ASSIGN_OR_RETURN(const LogitRows logits, transformer.Logits());
+//   transformer.Project({7, 8}); ...
+//   OUTRIDER_RETURN_IF_ERROR(transformer.Finish());
 //
 // Only tokens, places and angles go to the device in a run, and only logits that are asked for come
-// back; and hidden states, where somebody watches a layer. The kernels of a run depend on nothing
-// but how many rows it has, so they are asked for once and replayed from then on; not where
-// somebody watches.
+// back; and the states of rows, where somebody watches a layer. These leave by way of a copy that
+// later layers do not touch, beside their kernels (Departures), and are seen while they run:
 //
-// Memory:  all of it taken in Create(), for `row_count_max` rows.
+//   device   layers 0..7 | copy | layers 8..15 | copy | layers 16..31 | norm, head
+//   beside                  \-- to the host       \-- to the host
+//   host     asks for all of it, then:  sees 7          sees 15         waits for logits
+//
+// The kernels of a run depend on nothing but how many rows it has. So those between one watched
+// layer and the next are asked for once, and replayed from then on as one.
+//
+// Memory:  all of it taken in Create(), for `row_count_max` rows, and in MakeRoomForWatched().
 // Threads: one call at a time.
-// Errors:  those of the queue, at the next Project() or watched layer.
+// Errors:  those of the queue, at the next call that answers with a status.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +33,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/cuda/departures.h"
 #include "common/cuda/device_queue.h"
 #include "common/cuda/device_weights.h"
 #include "common/cuda/run_tables.h"
@@ -43,18 +52,24 @@ class GpuTransformer {
       const SequenceLimits& limits, std::span<const float> rope_divisors,
       uint32_t logit_row_count_max, DeviceQueue& queue, ThreadPool& pool);
 
-  // Somebody who wants the residual stream [rows, embedding_length] after some layers.
+  // Somebody who wants the residual stream [rows, embedding_length] after some layers, rising.
   struct Watch {
-    std::function<bool(uint32_t layer)> wants;
-    std::function<void(uint32_t layer, std::span<const float> hidden)> see;
+    std::span<const uint32_t> layers = {};
+    std::function<void(uint32_t layer, std::span<const float> states)> see = {};
   };
+  // Between runs: of so many layers, states may be on their way at a time. ResourceExhausted when
+  // there is no memory for that.
+  absl::Status MakeRoomForWatched(uint32_t layer_count);
 
-  // `watch` may be null.
-  absl::Status Forward(const Batch& batch, const Watch* watch);
+  // Asks for all layers, and then for the logits of some rows, or none. Where there is room for the
+  // states that are watched, it does not wait for the device.
+  absl::Status Forward(const Batch& batch, const Watch& watch, std::span<const uint32_t> rows);
+  // All that is watched is seen, layer by layer, as it arrives.
+  absl::Status SeeWatched();
 
-  // Final norm and output matrix for some rows of the last Forward().
+  // Final norm and output matrix for more rows of the last Forward().
   void Project(std::span<const uint32_t> rows);
-  // Of the last Project(): the logits, which stay until the next call; and the largest of each row.
+  // Of the rows last asked for: their logits, which stay until the next call; the largest of each.
   absl::StatusOr<LogitRows> Logits();
   absl::StatusOr<std::span<const gpu::BestLogit>> LargestLogits();
   // All that was asked for of the run is done.
@@ -64,8 +79,10 @@ class GpuTransformer {
   DeviceWork CollectWork() { return std::exchange(work_, {}); }
 
  private:
-  // Readings of the device's clock.
-  enum Mark : uint32_t { kBegin, kEnd };
+  // Readings of the device's clock. After the last of these, two for each slot of a watched layer.
+  enum Mark : uint32_t { kBegin, kEnd, kAllAsked, kAllSeen, kSlots };
+  static uint32_t CopyBegins(uint32_t slot) { return kSlots + 2 * slot; }
+  static uint32_t CopyEnds(uint32_t slot) { return kSlots + 2 * slot + 1; }
 
   // One row of all of them, and what they are multiplied with.
   struct Output {
@@ -78,17 +95,26 @@ class GpuTransformer {
     DeviceBuffer scales;
     DeviceBuffer sums;
   };
+  // By which the states of a watched layer leave.
+  struct Slot {
+    DeviceBuffer there;  // [rows, embedding]
+    HostBuffer here;
+  };
 
   GpuTransformer(const ModelSpec& spec, const DeviceWeights& weights, const MemoryLayout& layout,
-                 uint32_t logit_row_count_max, DeviceQueue& queue)
+                 uint32_t row_count_max, uint32_t logit_row_count_max, DeviceQueue& queue)
       : spec_(spec),
         weights_(weights),
         layout_(layout),
+        row_count_max_(row_count_max),
         logit_row_count_max_(logit_row_count_max),
-        queue_(queue) {}
-  absl::Status TakeMemory(uint32_t row_count_max);
+        queue_(queue),
+        departures_({.await = [this](uint32_t slot) { return queue_.AwaitArrival(slot); },
+                     .see = [this](uint32_t layer, uint32_t slot) { See(layer, slot); }}) {}
+  absl::Status TakeMemory();
 
   void PutGiven(const Batch& batch);
+  void RunLayers(uint32_t first, uint32_t end);
   void Embed();
   void Layer(uint32_t layer);
   void Attend(uint32_t layer, const float* x);
@@ -100,13 +126,17 @@ class GpuTransformer {
   void Multiply(const float* x, uint32_t row_count, uint32_t inputs,
                 std::initializer_list<Output> outputs);
   ActivationRows Quantize(const float* x, uint32_t row_count, uint32_t inputs, ActivationForm form);
-  absl::Status Show(uint32_t layer, const Watch& watch);
+  absl::Status SendStates(uint32_t layer);
+  void See(uint32_t layer, uint32_t slot);
+  void Ask(std::span<const uint32_t> rows);
+  void ProjectAsked();
   void OpenSpan();
   absl::Status CloseSpan();
 
   const ModelSpec& spec_;
   const DeviceWeights& weights_;
   const MemoryLayout& layout_;
+  const uint32_t row_count_max_;
   const uint32_t logit_row_count_max_;
   DeviceQueue& queue_;
   std::unique_ptr<RunTables> tables_;
@@ -118,11 +148,16 @@ class GpuTransformer {
   DeviceBuffer logits_, largest_, asked_;
   Quants per_32_, per_256_;
 
-  std::vector<float> hidden_here_, logits_here_;
+  std::vector<Slot> slots_;
+  Departures departures_;  // by those
+  std::function<void(uint32_t layer, std::span<const float> states)> see_;
+
+  std::vector<float> logits_here_;
   std::vector<gpu::BestLogit> largest_here_;
   // Of the present or last run.
   uint32_t row_count_ = 0;
-  uint32_t projected_count_ = 0;
+  uint32_t asked_count_ = 0;
+  bool is_watched_ = false;
   bool part_is_owed_ = false;  // to the residual stream
   // The device's time counts while a span is open: from where it gets something to do until that is
   // there. Between two of them the host chooses.

@@ -9,10 +9,11 @@
 namespace outrider {
 
 struct DeviceWork {
-  Duration time{};       // of runs: from the first layer on until the last answer is there
-  Duration exit_time{};  // of that: taken by exits, or waiting for them
-  // Pieces of runs that were asked for as one graph; those that were asked for kernel by kernel; and
-  // those of the latter that are a graph from now on.
+  Duration time{};  // of runs: from the first layer on until the last answer is there
+  // Of that: taken by exits and others who look between layers, or waiting for them.
+  Duration exit_time{};
+  // Pieces of runs that were asked for as one graph; those that were asked for kernel by kernel;
+  // and those of the latter that are a graph from now on.
   uint64_t graph_hits = 0;
   uint64_t graph_misses = 0;
   uint64_t graph_captures = 0;

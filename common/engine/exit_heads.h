@@ -29,10 +29,9 @@
 // 2.5 % of its time (bench/README.md). On a processor that is what it costs anywhere: the scores are
 // work for the same cores and the same memory, and a thread beside the pass would take its share of
 // both while its guess comes later. What must not delay a pass is the way out, so the sink only
-// leaves a guess in a queue (VerifierDriver::Tell), and the machine's thread sends it. A GPU has room
-// beside a pass of few rows: there scores belong on a stream of their own that waits for the event
-// after the exit's layer, with the next layers running on meanwhile, and a copy of the rows' hidden
-// states that those do not overwrite.
+// leaves a guess in a queue (VerifierDriver::Tell), and the machine's thread sends it. On a GPU
+// layers do not wait: states leave beside them, from a copy that they do not overwrite, and are
+// scored here while the device goes on (cuda/gpu_transformer.h).
 //
 // Memory:  taken in Create(); nothing allocates afterwards, but for the first sampled rows.
 // Threads: the engine's; the sink is called on the thread that runs the layers, in the middle of

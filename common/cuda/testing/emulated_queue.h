@@ -1,10 +1,16 @@
 // A device that this machine plays: memory from the heap, every kernel thread after thread, watched
 // (block/emulated_block.h). By its clock a kernel takes a microsecond, and nothing else takes any
 // time. For tests of what is above a DeviceQueue.
+//
+// As on a GPU, nothing is done when it is asked for: all of it is when somebody waits, and up to a
+// departure when somebody waits for that. The copy itself is made now as early as it can be and now
+// as late, after all else that had been asked for by then: who writes too soon over what departs,
+// or reads before it has arrived, is found out.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string_view>
@@ -23,8 +29,12 @@ class EmulatedQueue final : public DeviceQueue {
 
   absl::StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what) override;
   void Free(std::byte* memory) override;
+  absl::StatusOr<std::byte*> AllocateHere(size_t bytes, std::string_view what) override;
+  void FreeHere(std::byte* memory) override;
   void Upload(std::byte* to, const void* from, size_t bytes) override;
   void Download(void* to, const std::byte* from, size_t bytes) override;
+  void Depart(uint32_t number, void* to, const std::byte* from, size_t bytes) override;
+  absl::Status AwaitArrival(uint32_t number) override;
   void Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::NormRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::QuantizeRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
@@ -42,18 +52,38 @@ class EmulatedQueue final : public DeviceQueue {
   void Mark(uint32_t mark) override;
   Duration Between(uint32_t from, uint32_t to) override;
 
-  absl::Status Wait() override { return absl::OkStatus(); }
+  absl::Status Wait() override;
+
+  // Kernels that have been asked for and not run yet.
+  size_t waiting_count() const { return waiting_count_; }
 
  private:
   using Work = std::function<void()>;
+  struct Step {
+    Work work;
+    bool is_kernel;
+  };
+  struct Departure {
+    void* to;
+    const std::byte* from;
+    size_t bytes;
+    bool is_ready = false;  // all that was asked for before it is done
+  };
 
-  void Do(Work work);
-  void DoNow(const Work& work);
+  void AddKernel(Work work);
+  void Add(Work work);
+  void DoNext();
+  void Arrive(const Departure& departure);
 
   size_t free_bytes_;
   bool is_recording_ = false;
   std::vector<Work> recorded_;
   std::map<uint64_t, std::vector<Work>> kept_;
+
+  std::deque<Step> steps_;  // asked for, and not done yet
+  size_t waiting_count_ = 0;
+  std::map<uint32_t, Departure> departures_;  // that have not arrived
+  bool arrives_late_ = false;                 // the next one
   Duration clock_{};
   std::map<uint32_t, Duration> marks_;
 };
