@@ -1,10 +1,13 @@
 // outrider-cuda-check [ORDINAL] [--speed-only | --no-speed] [GoogleTest's options]
+// outrider-cuda-check --kernels
 //
 // Everything that has to hold on a GPU, in one program that is built where there is none and
 // carried to where there is one: every kernel against its emulation, bit for bit; the engine
 // against the one on this machine's processor, bit for bit; the laws of every engine and target;
 // then what kernels take of the GPU, and what part of its bandwidth products reach. bench/README.md
 // says what the figures mean. Not zero when anything is wrong; without a GPU, a sentence says so.
+//
+// --kernels asks no GPU: what each kernel's launch takes, for bench/cuda_check/registers.
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +17,7 @@
 #include "bench/cuda_check/the_gpu.h"
 #include "common/base/status.h"
 #include "common/cuda/devices.h"
+#include "common/cuda/launch.h"
 #include "gtest/gtest.h"
 
 namespace outrider {
@@ -25,12 +29,21 @@ int Refuse(const absl::Status& status) {
   return 2;
 }
 
+// A line each: name, type, threads, bytes of shared memory; tabs between.
+int PrintKernels() {
+  for (const gpu::KernelShape& shape : gpu::KernelShapes()) {
+    std::printf("%s\t%s\t%u\t%zu\n", shape.name, shape.body, shape.threads, shape.shared_bytes);
+  }
+  return 0;
+}
+
 int Check(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   bool tests = true, speed = true;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     const char* const end = argument.data() + argument.size();
+    if (argument == "--kernels") return PrintKernels();
     if (argument == "--speed-only") {
       tests = false;
     } else if (argument == "--no-speed") {

@@ -34,12 +34,13 @@ absl::Status PrintCosts() {
       CudaStatus(cudaDeviceGetAttribute(&threads_max, cudaDevAttrMaxThreadsPerMultiProcessor,
                                         static_cast<int>(GpuOrdinal())),
                  "the GPU"));
-  std::printf("\n%-18s %8s %10s %8s %8s %10s\n", "kernel", "threads", "registers", "shared",
+  std::printf("\n%-20s %8s %10s %8s %8s %10s\n", "kernel", "threads", "registers", "shared",
               "spilled", "occupancy");
-  for (const gpu::KernelCost& cost : costs) {
-    std::printf("%-18s %8u %10d %8zu %8zu %9.0f%%\n", cost.name, cost.threads, cost.registers,
-                cost.shared_bytes, cost.local_bytes,
-                100.0 * cost.blocks_per_multiprocessor * cost.threads / threads_max);
+  const std::array<gpu::KernelShape, gpu::kKernelCount> shapes = gpu::KernelShapes();
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    std::printf("%-20s %8u %10d %8zu %8zu %9.0f%%\n", shapes[i].name, shapes[i].threads,
+                costs[i].registers, shapes[i].shared_bytes, costs[i].local_bytes,
+                100.0 * costs[i].blocks_per_multiprocessor * shapes[i].threads / threads_max);
   }
   return absl::OkStatus();
 }

@@ -2,6 +2,8 @@
 // a fused multiply-add is one where it is written, as on the host.
 #include "common/cuda/launch.h"
 
+#include <typeinfo>
+
 #include "common/cuda/block/gpu_block.h"
 #include "common/cuda/kernels/product_choice.h"
 
@@ -34,14 +36,13 @@ cudaError_t LaunchBody(const Body& body, Grid grid, cudaStream_t stream) {
 }
 
 template <typename Body>
-cudaError_t Measure(const char* name, const Body& body, KernelCost& cost) {
+cudaError_t Measure(const Body& body, KernelCost& cost) {
   cudaFuncAttributes attributes;
   cudaError_t error = cudaFuncGetAttributes(&attributes, RunBody<Body>);
   if (error != cudaSuccess) return error;
-  cost = {name, Body::kThreads, attributes.numRegs, body.SharedBytes(), attributes.localSizeBytes,
-          0};
+  cost = {attributes.numRegs, attributes.localSizeBytes, 0};
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      &cost.blocks_per_multiprocessor, RunBody<Body>, Body::kThreads, cost.shared_bytes);
+      &cost.blocks_per_multiprocessor, RunBody<Body>, Body::kThreads, body.SharedBytes());
 }
 
 // Bodies of the shapes of a model with 7 billion weights, for what they take of shared memory.
@@ -55,6 +56,32 @@ AttendRows AttendOf7B() {
   AttendRows body = {};
   body.key_length = body.value_length = 128;
   return body;
+}
+
+// use(name, body) for each that there is.
+template <typename Use>
+void UseAllBodies(const Use& use) {
+  use("embed", EmbedRows{});
+  use("norm, rows of 4096", NormOf7B());
+  use("quantize", QuantizeRows{});
+  use("place heads", PlaceHeads{});
+  use("attend, heads of 128", AttendOf7B());
+  use("gate", GateRows{});
+  use("copy slots", CopySlots{});
+  use("best of rows", BestOfRows{});
+  use("F32 product", FloatProduct<F32Weights>{});
+  use("F16 product", FloatProduct<F16Weights>{});
+  use("BF16 product", FloatProduct<Bf16Weights>{});
+  use("Q8_0, few rows", FewRowsProduct<Q8_0Block>{});
+  use("Q8_0, many rows", ManyRowsProduct<Q8_0Block>{});
+  use("Q4_0, few rows", FewRowsProduct<Q4_0Block>{});
+  use("Q4_0, many rows", ManyRowsProduct<Q4_0Block>{});
+  use("Q4_K, few rows", FewRowsProduct<Q4_KBlock>{});
+  use("Q4_K, many rows", ManyRowsProduct<Q4_KBlock>{});
+  use("Q5_K, few rows", FewRowsProduct<Q5_KBlock>{});
+  use("Q5_K, many rows", ManyRowsProduct<Q5_KBlock>{});
+  use("Q6_K, few rows", FewRowsProduct<Q6_KBlock>{});
+  use("Q6_K, many rows", ManyRowsProduct<Q6_KBlock>{});
 }
 
 }  // namespace
@@ -97,35 +124,22 @@ cudaError_t FindKernels() {
   return cudaFuncGetAttributes(&attributes, RunBody<GateRows>);
 }
 
-cudaError_t MeasureKernels(std::span<KernelCost> costs) {
-  if (costs.size() < kKernelCount) return cudaErrorInvalidValue;
+std::array<KernelShape, kKernelCount> KernelShapes() {
+  std::array<KernelShape, kKernelCount> shapes;
+  uint32_t at = 0;
+  UseAllBodies([&]<typename Body>(const char* name, const Body& body) {
+    shapes[at++] = {name, typeid(Body).name(), Body::kThreads, body.SharedBytes()};
+  });
+  return shapes;
+}
+
+cudaError_t MeasureKernels(std::array<KernelCost, kKernelCount>& costs) {
   uint32_t at = 0;
   cudaError_t first = cudaSuccess;
-  const auto measure = [&](const char* name, const auto& body) {
-    const cudaError_t error = Measure(name, body, costs[at++]);
+  UseAllBodies([&](const char*, const auto& body) {
+    const cudaError_t error = Measure(body, costs[at++]);
     if (first == cudaSuccess) first = error;
-  };
-  measure("embed", EmbedRows{});
-  measure("norm", NormOf7B());
-  measure("quantize", QuantizeRows{});
-  measure("place heads", PlaceHeads{});
-  measure("attend", AttendOf7B());
-  measure("gate", GateRows{});
-  measure("copy slots", CopySlots{});
-  measure("best", BestOfRows{});
-  measure("F32", FloatProduct<F32Weights>{});
-  measure("F16", FloatProduct<F16Weights>{});
-  measure("BF16", FloatProduct<Bf16Weights>{});
-  measure("Q8_0, few rows", FewRowsProduct<Q8_0Block>{});
-  measure("Q8_0, many rows", ManyRowsProduct<Q8_0Block>{});
-  measure("Q4_0, few rows", FewRowsProduct<Q4_0Block>{});
-  measure("Q4_0, many rows", ManyRowsProduct<Q4_0Block>{});
-  measure("Q4_K, few rows", FewRowsProduct<Q4_KBlock>{});
-  measure("Q4_K, many rows", ManyRowsProduct<Q4_KBlock>{});
-  measure("Q5_K, few rows", FewRowsProduct<Q5_KBlock>{});
-  measure("Q5_K, many rows", ManyRowsProduct<Q5_KBlock>{});
-  measure("Q6_K, few rows", FewRowsProduct<Q6_KBlock>{});
-  measure("Q6_K, many rows", ManyRowsProduct<Q6_KBlock>{});
+  });
   return first;
 }
 

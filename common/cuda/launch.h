@@ -4,8 +4,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "common/cuda/kernels/attend_rows.h"
 #include "common/cuda/kernels/best_of_rows.h"
@@ -32,20 +33,28 @@ cudaError_t Launch(const BestOfRows& kernel, Grid grid, cudaStream_t stream);
 // By the kernel that fits (kernels/product_choice.h).
 cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream);
 
+// What a kernel's launch says it takes.
+struct KernelShape {
+  const char* name;
+  const char* body;  // its type, as a linker knows it
+  uint32_t threads;
+  size_t shared_bytes;  // for a model of ordinary shape
+};
+
+// Of all kernels. No GPU is asked.
+inline constexpr uint32_t kKernelCount = 21;
+std::array<KernelShape, kKernelCount> KernelShapes();
+
 // What the driver has made of a kernel.
 struct KernelCost {
-  const char* name;
-  uint32_t threads;
   int registers;
-  size_t shared_bytes;  // for a model of ordinary shape
-  size_t local_bytes;   // spilled: none, one hopes
+  size_t local_bytes;  // spilled: none, one hopes
   int blocks_per_multiprocessor;
 };
 
 // Whether kernels are there for the present device; cudaErrorNoKernelImageForDevice otherwise.
 cudaError_t FindKernels();
-// Of all kernels. `costs` has room for kKernelCount.
-inline constexpr uint32_t kKernelCount = 21;
-cudaError_t MeasureKernels(std::span<KernelCost> costs);
+// In the order of KernelShapes().
+cudaError_t MeasureKernels(std::array<KernelCost, kKernelCount>& costs);
 
 }  // namespace outrider::gpu
