@@ -37,7 +37,7 @@ std::vector<float> Emulated(const Product& product, size_t size) {
   Body body{product};
   body.product.out = out.data();
   const uint32_t row_tiles = (product.x.row_count + Body::kRows - 1) / Body::kRows;
-  Emulate(body, PanelCount(product.outputs), row_tiles);
+  Emulate(body, row_tiles, PanelCount(product.outputs));
   return out;
 }
 

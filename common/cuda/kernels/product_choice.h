@@ -16,8 +16,8 @@ inline constexpr uint32_t kFewRows = 16;
 // use(body, grid_x, grid_y)
 template <typename Body, typename Use>
 void UseBody(const Product& product, const Use& use) {
-  use(Body{product}, (product.outputs + kTileOutputs - 1) / kTileOutputs,
-      (product.x.row_count + Body::kRows - 1) / Body::kRows);
+  use(Body{product}, (product.x.row_count + Body::kRows - 1) / Body::kRows,
+      (product.outputs + kTileOutputs - 1) / kTileOutputs);
 }
 
 template <typename Type, typename Use>

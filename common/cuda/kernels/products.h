@@ -9,9 +9,10 @@
 //   floats      segments of 32 inputs are dealt to threads, and meet as the blocks above do
 //
 // So the bits depend neither on how many rows there are, nor on which of these ran. Each reads a
-// panel once for so many rows: 8, 64 and 8.
+// panel once for so many rows: 8, 64 and 8. Blocks that read the same panel are neighbours, and so
+// at work at the same time: whatever the matrix's size, all but the first find it in the cache.
 //
-//   grid: panels, rows / kRows rounded up
+//   grid: rows / kRows rounded up, panels
 #pragma once
 
 #include <cstddef>
@@ -114,8 +115,8 @@ struct FewRowsProduct {
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
-    const std::byte* const panel = product.PanelAt(block.x());
-    const uint32_t first_row = block.y() * kRows;
+    const std::byte* const panel = product.PanelAt(block.y());
+    const uint32_t first_row = block.x() * kRows;
     const uint32_t block_count = product.inputs / Type::kBlock;
     const auto terms = block.template Share<int32_t>(kKinds * kRoundBlocks * kBlockStride);
     auto sums = block.template Private<float>();
@@ -139,7 +140,7 @@ struct FewRowsProduct {
     }
     block.Each([&](uint32_t t) {
       if (t >= kTileRows * kTileOutputs) return;
-      product.Store(first_row + t / kTileOutputs, block.x() * kTileOutputs + t % kTileOutputs,
+      product.Store(first_row + t / kTileOutputs, block.y() * kTileOutputs + t % kTileOutputs,
                     sums[t]);
     });
   }
@@ -207,7 +208,7 @@ struct ManyRowsProduct {
     struct Sums {
       float y[kWarpTiles][4];
     };
-    const std::byte* const panel = product.PanelAt(block.x());
+    const std::byte* const panel = product.PanelAt(block.y());
     auto sums = block.template Private<Sums>();
     for (uint32_t b = 0; b < product.inputs / Type::kBlock; ++b) {
       AddBlockOf(block, BlockOf<Type>(panel, product.inputs, b), b, sums);
@@ -215,8 +216,8 @@ struct ManyRowsProduct {
     block.Each([&](uint32_t t) {
       for (uint32_t tile = 0; tile < kWarpTiles; ++tile) {
         for (uint32_t i = 0; i < 4; ++i) {
-          product.Store(FirstRow(block.y(), t, tile) + RowOfSum(t, i),
-                        block.x() * kTileOutputs + OutputOfSum(t, i), sums[t].y[tile][i]);
+          product.Store(FirstRow(block.x(), t, tile) + RowOfSum(t, i),
+                        block.y() * kTileOutputs + OutputOfSum(t, i), sums[t].y[tile][i]);
         }
       }
     });
@@ -241,11 +242,11 @@ struct ManyRowsProduct {
       for (uint32_t tile = 0; tile < kWarpTiles; ++tile) {
         block.Each([&](uint32_t t) {
           tiles[t] = {};
-          rows[t] = RowTile<Type>(product.x, FirstRow(block.y(), t, tile), t, b, step);
+          rows[t] = RowTile<Type>(product.x, FirstRow(block.x(), t, tile), t, b, step);
         });
         block.MultiplyTiles(weights, rows, tiles);
         block.Each([&](uint32_t t) {
-          AddTile<Type>(from, product.x, FirstRow(block.y(), t, tile), t, b, step, tiles[t],
+          AddTile<Type>(from, product.x, FirstRow(block.x(), t, tile), t, b, step, tiles[t],
                         lanes[t].terms[tile]);
         });
       }
@@ -253,7 +254,7 @@ struct ManyRowsProduct {
     block.Each([&](uint32_t t) {
       for (uint32_t tile = 0; tile < kWarpTiles; ++tile) {
         for (uint32_t i = 0; i < 4; ++i) {
-          const uint32_t row = FirstRow(block.y(), t, tile) + RowOfSum(t, i);
+          const uint32_t row = FirstRow(block.x(), t, tile) + RowOfSum(t, i);
           if (row >= product.x.row_count) continue;
           const float dx = product.x.scales[b * product.x.scale_stride + row];
           sums[t].y[tile][i] = AddBlock<Type>(from, OutputOfSum(t, i), lanes[t].terms[tile][i], dx,
@@ -302,7 +303,7 @@ struct FloatProduct {
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
-    const uint32_t first_row = block.y() * kRows;
+    const uint32_t first_row = block.x() * kRows;
     const uint32_t segment_count = (product.inputs + kSegment - 1) / kSegment;
     const auto parts = block.template Share<float>(kRoundSegments * kSegmentStride);
     auto sums = block.template Private<float>();
@@ -310,7 +311,7 @@ struct FloatProduct {
       block.Each([&](uint32_t t) {
         if (first + t / kPairs >= segment_count) return;
         Parts made = {};
-        Multiply(product.PanelAt(block.x()), first_row, first + t / kPairs, t % kPairs, made);
+        Multiply(product.PanelAt(block.y()), first_row, first + t / kPairs, t % kPairs, made);
         for (uint32_t r = 0; r < kRows; ++r) {
           const uint32_t at = t / kPairs * kSegmentStride + r * kTileOutputs + 2 * (t % kPairs);
           parts.Set(t, at, made.first[r]);
@@ -328,7 +329,7 @@ struct FloatProduct {
     }
     block.Each([&](uint32_t t) {
       if (t >= kRows * kTileOutputs) return;
-      product.Store(first_row + t / kTileOutputs, block.x() * kTileOutputs + t % kTileOutputs,
+      product.Store(first_row + t / kTileOutputs, block.y() * kTileOutputs + t % kTileOutputs,
                     sums[t]);
     });
   }
