@@ -1,5 +1,5 @@
 // outrider-cuda-check [ORDINAL] [--speed-only | --no-speed] [GoogleTest's options]
-// outrider-cuda-check --kernels
+// outrider-cuda-check --kernels | --counts
 //
 // Everything that has to hold on a GPU, in one program that is built where there is none and
 // carried to where there is one: every kernel against its emulation, bit for bit; the engine
@@ -7,12 +7,14 @@
 // then what kernels take of the GPU, and what part of its bandwidth products reach. bench/README.md
 // says what the figures mean. Not zero when anything is wrong; without a GPU, a sentence says so.
 //
-// --kernels asks no GPU: what each kernel's launch takes, for bench/cuda_check/registers.
+// Two ask no GPU: --kernels says what each kernel's launch takes, for bench/cuda_check/registers, and
+// --counts what a pass of Llama-2-7B moves and computes (pass_costs.h).
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <string_view>
 
+#include "bench/cuda_check/pass_costs.h"
 #include "bench/cuda_check/speed.h"
 #include "bench/cuda_check/the_gpu.h"
 #include "common/base/status.h"
@@ -44,6 +46,10 @@ int Check(int argc, char** argv) {
     const std::string_view argument = argv[i];
     const char* const end = argument.data() + argument.size();
     if (argument == "--kernels") return PrintKernels();
+    if (argument == "--counts") {
+      PrintPassCosts();
+      return 0;
+    }
     if (argument == "--speed-only") {
       tests = false;
     } else if (argument == "--no-speed") {

@@ -1,0 +1,183 @@
+#include "bench/cuda_check/pass_costs.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <initializer_list>
+
+#include "common/base/check.h"
+#include "common/cuda/kernels/product_choice.h"
+#include "common/kernels/weight_matrix.h"
+
+namespace outrider {
+namespace {
+
+constexpr uint64_t kFloat = sizeof(float);
+constexpr uint64_t kHalf = sizeof(uint16_t);
+
+TensorType TypeOf(gpu::PanelKind kind) {
+  switch (kind) {
+    case gpu::PanelKind::kF32:
+      return TensorType::kF32;
+    case gpu::PanelKind::kF16:
+      return TensorType::kF16;
+    case gpu::PanelKind::kBf16:
+      return TensorType::kBF16;
+    case gpu::PanelKind::kQ8_0:
+      return TensorType::kQ8_0;
+    case gpu::PanelKind::kQ4_0:
+      return TensorType::kQ4_0;
+    case gpu::PanelKind::kQ4_K:
+      return TensorType::kQ4_K;
+    case gpu::PanelKind::kQ5_K:
+      return TensorType::kQ5_K;
+    case gpu::PanelKind::kQ6_K:
+      return TensorType::kQ6_K;
+  }
+  OUTRIDER_CHECK(false, "every kind is one of these");
+}
+
+// Adds up what kernels are asked for, in the order of GpuTransformer.
+class Count {
+ public:
+  Count(gpu::PanelKind kind, uint64_t row_count)
+      : kind_(kind), type_(TypeOf(kind)), form_(FormFor(type_)), rows_(row_count) {}
+
+  const PassCosts& costs() const { return costs_; }
+
+  // A row of a kernel that is none of the two below reads and writes so many floats.
+  void Kernel(uint64_t row_floats) {
+    ++costs_.kernel_count;
+    costs_.row_bytes += rows_ * row_floats * kFloat;
+  }
+
+  // Rows of so many elements are quantised where the weights' type wants that, and then multiplied
+  // with matrices of so many outputs.
+  void Products(uint32_t inputs, std::initializer_list<uint32_t> outputs) {
+    uint64_t input_bytes = inputs * kFloat;
+    if (form_ != ActivationForm::kFloat) {
+      const uint32_t block = form_ == ActivationForm::kInt8Per32 ? 32 : 256;
+      const uint64_t quantised = inputs + inputs / block * kFloat + inputs / 16 * kHalf;
+      ++costs_.kernel_count;
+      costs_.row_bytes += rows_ * (input_bytes + quantised);
+      input_bytes = quantised;
+    }
+    for (const uint32_t each : outputs) Product(inputs, each, input_bytes);
+  }
+
+  // Every query head of a row goes over the keys and values of its own.
+  void Attention(const LlamaShape& shape, uint64_t seen_count) {
+    const uint64_t cell_bytes = 2 * shape.head_length * kHalf;
+    Kernel(uint64_t{2} * shape.head_count * shape.head_length);
+    costs_.kv_bytes += shape.kv_head_count * seen_count * cell_bytes;
+    costs_.kv_asked_bytes += rows_ * shape.head_count * seen_count * cell_bytes;
+    costs_.float_multiplications += rows_ * shape.head_count * seen_count * 2 * shape.head_length;
+  }
+
+ private:
+  void Product(uint32_t inputs, uint32_t outputs, uint64_t input_bytes) {
+    ++costs_.kernel_count;
+    costs_.weight_bytes += PackedBytes(type_, outputs, inputs);
+    costs_.row_bytes += rows_ * (input_bytes + outputs * kFloat);
+    const uint64_t weight_count = uint64_t{inputs} * outputs;
+    if (form_ == ActivationForm::kFloat) {
+      costs_.float_multiplications += rows_ * weight_count;
+    } else {
+      costs_.chain_links += rows_ * weight_count / (form_ == ActivationForm::kInt8Per32 ? 32 : 256);
+    }
+    gpu::Product product = {};
+    product.outputs = outputs;
+    product.inputs = inputs;
+    product.x.row_count = static_cast<uint32_t>(rows_);
+    gpu::UseProduct(product, kind_, [&]<typename Body>(const Body&, uint32_t reads, uint32_t) {
+      costs_.weight_reads = reads;
+      if (form_ == ActivationForm::kFloat) return;
+      costs_.tile_multiplications += uint64_t{reads} * Body::kRows * weight_count;
+    });
+  }
+
+  const gpu::PanelKind kind_;
+  const TensorType type_;
+  const ActivationForm form_;
+  const uint64_t rows_;
+  PassCosts costs_;
+};
+
+}  // namespace
+
+PassCosts CountPass(const LlamaShape& shape, gpu::PanelKind weights, const PassRows& rows) {
+  const uint32_t width = shape.embedding_length;
+  const uint32_t query = shape.head_count * shape.head_length;
+  const uint32_t kept = shape.kv_head_count * shape.head_length;
+  Count count(weights, rows.row_count);
+  count.Kernel(width);  // embeddings; of their matrix only the rows' own are read
+  for (uint32_t layer = 0; layer < shape.layer_count; ++layer) {
+    // What the part before gave joins the residual stream as it is normed; before the first there
+    // is none.
+    count.Kernel(layer == 0 ? 2 * width : 4 * width);
+    count.Products(width, {query, kept, kept});
+    // Queries turn where they are, by a sine and a cosine for each pair; keys and values become
+    // halves.
+    count.Kernel(2 * query + shape.head_length + 2 * kept + kept);
+    count.Attention(shape, rows.seen_count);
+    count.Products(query, {width});
+    count.Kernel(4 * width);
+    count.Products(width, {shape.fed_length, shape.fed_length});
+    count.Kernel(3 * shape.fed_length);
+    count.Products(shape.fed_length, {width});
+  }
+  count.Kernel(3 * width);  // the last part joins
+  count.Kernel(2 * width);  // the final norm
+  count.Products(width, {shape.vocabulary_size});
+  count.Kernel(shape.vocabulary_size);  // the largest
+  return count.costs();
+}
+
+namespace {
+
+// An H100's, by its data sheet: bytes of memory, multiplications of int8 by tensor cores, and fused
+// multiply-adds of floats by ordinary units, a second.
+constexpr double kBandwidth = 3.35e12;
+constexpr double kTiles = 1979e12 / 2;
+constexpr double kFloats = 67e12 / 2;
+
+double Giga(uint64_t count) {
+  return 1e-9 * static_cast<double>(count);
+}
+
+double Milliseconds(uint64_t count, double by_the_second) {
+  return 1e3 * static_cast<double>(count) / by_the_second;
+}
+
+void PrintLine(const char* name, gpu::PanelKind kind, uint32_t row_count) {
+  constexpr uint32_t kSeen = 1024;
+  const PassCosts costs = CountPass(kLlama2_7B, kind, {row_count, kSeen});
+  const uint64_t operations = costs.float_multiplications + 3 * costs.chain_links;
+  const double floor = Milliseconds(costs.weight_bytes, kBandwidth);
+  const double bound = std::max({floor + Milliseconds(costs.kv_bytes, kBandwidth),
+                                 Milliseconds(costs.tile_multiplications, kTiles),
+                                 Milliseconds(operations, kFloats)});
+  std::printf(
+      "| %s, %u | %.2f | %.2f | %u | %.3f | %.2f, %.1f | %.0f, %.2f | %.1f, %.2f | %.2f | %u |\n",
+      name, row_count, Giga(costs.weight_bytes), floor, costs.weight_reads, Giga(costs.row_bytes),
+      Giga(costs.kv_bytes), Giga(costs.kv_asked_bytes), Giga(costs.tile_multiplications),
+      Milliseconds(costs.tile_multiplications, kTiles), Giga(operations),
+      Milliseconds(operations, kFloats), bound / floor, costs.kernel_count);
+}
+
+}  // namespace
+
+void PrintPassCosts() {
+  std::printf(
+      "| weights, rows | weights, GB | floor, ms | asked for, times | of rows, GB | keys and "
+      "values, GB: "
+      "once, as asked | tensor cores: G, ms | ordinary units: G, ms | at the best, of the floor | "
+      "kernels |\n|---|---|---|---|---|---|---|---|---|---|\n");
+  for (const uint32_t row_count : {1u, 16u, 64u}) {
+    PrintLine("BF16", gpu::PanelKind::kBf16, row_count);
+  }
+  for (const uint32_t row_count : {1u, 16u, 64u}) {
+    PrintLine("Q4_0", gpu::PanelKind::kQ4_0, row_count);
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,95 @@
+// What a pass costs, counted, is what the engine asks a device for; and what a pen makes of it.
+#include "bench/cuda_check/pass_costs.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/cuda/testing/emulated_queue.h"
+#include "common/engine/engine_target.h"
+#include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
+#include "tests/cuda/gpu_engine_maker.h"
+#include "tests/engine/target_session.h"
+#include "tests/model/engine.h"
+#include "tests/model/random_model.h"
+
+namespace outrider {
+namespace {
+
+// The emulated device's clock counts them.
+TEST(PassCosts, KernelsAreThoseThatTheEngineAsksFor) {
+  constexpr std::pair<TensorType, gpu::PanelKind> kTypes[] = {
+      {TensorType::kF16, gpu::PanelKind::kF16},
+      {TensorType::kQ8_0, gpu::PanelKind::kQ8_0},
+      {TensorType::kQ4_K, gpu::PanelKind::kQ4_K}};
+  const std::unique_ptr<ThreadPool> pool = OrDie(ThreadPool::Create(1));
+  for (const auto& [type, kind] : kTypes) {
+    const ScratchDir dir;
+    const std::string path = dir.File("model.gguf");
+    const Hyperparameters model = SmallModel("llama");
+    WriteRandomModel(model, type, path);
+    const std::unique_ptr<EngineTarget> target = OrDie(EngineTarget::Create(
+        OrDie(MakeGpuEngine(path, {}, *pool, std::make_unique<EmulatedQueue>()))));
+    TargetSession session(*target, {});
+    session.Read(RandomTokens(9, 1));
+    target->CollectDeviceWork();
+    const std::vector<DraftedNode> nodes = {{14, DraftedNode::kRoot}, {24, 0}, {34, 0}};
+    ASSERT_TRUE(session.Run(nodes).status.ok());
+    const LlamaShape shape = {.layer_count = model.block_count,
+                              .embedding_length = model.embedding_length,
+                              .head_count = model.head_count[0],
+                              .kv_head_count = model.head_count_kv[0],
+                              .head_length = model.key_length,
+                              .fed_length = model.feed_forward_length,
+                              .vocabulary_size = model.vocabulary_size};
+    EXPECT_EQ(target->CollectDeviceWork()->time,
+              std::chrono::microseconds(CountPass(shape, kind, {4, 9}).kernel_count))
+        << Info(type).name;
+  }
+}
+
+// 32 layers of 4 * 4096 * 4096 + 3 * 4096 * 11008 weights, and a head of 4096 * 32000.
+constexpr uint64_t kWeights = 6'607'077'376;
+
+TEST(PassCosts, OfLlama2AreTheFormulas) {
+  const PassCosts one = CountPass(kLlama2_7B, gpu::PanelKind::kQ4_0, {1, 1024});
+  EXPECT_EQ(one.weight_bytes, kWeights * 18 / 32);  // 32 nibbles and a half
+  EXPECT_EQ(one.weight_reads, 1u);
+  EXPECT_EQ(one.tile_multiplications, 8 * kWeights);  // seven rows of each tile are nobody's
+  EXPECT_EQ(one.chain_links, kWeights / 32);
+  EXPECT_EQ(one.float_multiplications, 32u * 32 * 1024 * 256);  // q.k, and the values' sum
+  EXPECT_EQ(one.kv_bytes, 32u * 1024 * 2 * 4096 * 2);
+  EXPECT_EQ(one.kv_asked_bytes, one.kv_bytes);
+  EXPECT_EQ(one.kernel_count, 1 + 32 * 16 + 1 + 4u);
+
+  const PassCosts many = CountPass(kLlama2_7B, gpu::PanelKind::kQ4_0, {16, 1024});
+  EXPECT_EQ(many.weight_bytes, one.weight_bytes);
+  EXPECT_EQ(many.weight_reads, 2u);
+  EXPECT_EQ(many.tile_multiplications, 16 * kWeights);
+  EXPECT_EQ(many.chain_links, 16 * one.chain_links);
+  EXPECT_EQ(many.row_bytes, 16 * one.row_bytes);
+  EXPECT_EQ(many.kv_bytes, one.kv_bytes);
+  EXPECT_EQ(many.kv_asked_bytes, 16 * one.kv_bytes);
+
+  const PassCosts floats = CountPass(kLlama2_7B, gpu::PanelKind::kBf16, {64, 1024});
+  EXPECT_EQ(floats.weight_bytes, 2 * kWeights);
+  EXPECT_EQ(floats.weight_reads, 8u);
+  EXPECT_EQ(floats.tile_multiplications, 0u);
+  EXPECT_EQ(floats.float_multiplications, 64 * (kWeights + one.float_multiplications));
+  EXPECT_EQ(floats.kernel_count, one.kernel_count - 4 * 32 - 1);  // nothing is quantised
+}
+
+// Two heads share a key and a value: there are half as many, and they are asked for as often.
+TEST(PassCosts, SharedKeysAreAskedForByEachHead) {
+  LlamaShape shape = kLlama2_7B;
+  shape.kv_head_count = 16;
+  const PassCosts shared = CountPass(shape, gpu::PanelKind::kQ4_0, {1, 1024});
+  const PassCosts own = CountPass(kLlama2_7B, gpu::PanelKind::kQ4_0, {1, 1024});
+  EXPECT_EQ(2 * shared.kv_bytes, own.kv_bytes);
+  EXPECT_EQ(shared.kv_asked_bytes, own.kv_asked_bytes);
+}
+
+}  // namespace
+}  // namespace outrider
