@@ -4,7 +4,6 @@
 #include <span>
 
 namespace outrider {
-
 namespace {
 
 double MedianOf(std::span<double> values) {
