@@ -8,6 +8,7 @@
 //
 //   hyperparameters_config.cc   config.json, old spellings and new
 //   hyperparameters_decoders.cc the part of it that is about decoders
+//   hyperparameters_rope.cc     and about their rope
 //   hyperparameters_gguf.cc     {arch}.* metadata, read
 //   hyperparameters_gguf_keys.h and which of it there may be
 //   hyperparameters_write.cc    and written

@@ -1,5 +1,6 @@
-// What readers of config.json do alike, and the one for decoders (hyperparameters_decoders.cc).
-// Private to this room.
+// What readers of config.json do alike, and those of parts of it: decoders
+// (hyperparameters_decoders.cc) and their rope (hyperparameters_rope.cc). Private to this
+// room.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,12 @@ absl::StatusOr<uint32_t> SharedHeadLength(const Section& config, const char* emb
 
 // num_local_experts or num_experts: transformers 5 writes either, whichever the model had first.
 absl::StatusOr<uint32_t> ExpertCount(const Section& config);
+
+// The rope, and that of blocks with a window where it is another. The model has its architecture,
+// context, heads and windows already, and the base that a file need not say. Of a head
+// `part_turned` turns where no key says it, and it may be less than all where `may_turn_part`.
+absl::Status ReadRope(const Section& config, float part_turned, bool may_turn_part,
+                      Hyperparameters& model);
 
 // A decoder with rope, of any family; nothing where `model_type` is none of theirs, which
 // DecoderTypes() lists ("llama, mistral, ").
