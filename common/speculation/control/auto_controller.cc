@@ -215,11 +215,12 @@ bool AutoController::IsNextToTarget(const CostModel& costs) const {
 
 AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
   const double pass_ms = costs.recent_pass_ms();
+  const double alone_ms = costs.root_pass_ms();  // what a target that goes on goes on with
   const double delay_ms = costs.round_trip_ms() + costs.queue_ms() + costs.DraftMs(1);
   const bool waits = way_ == Way::kWait || way_ == Way::kAwait;
   const bool is_near = costs.round_trip_ms() < Border(kNear, waits) * pass_ms;
   const bool is_far = is_near ? delay_ms > Border(kLate, waits) * pass_ms
-                              : delay_ms + 1 / costs.tokens_per_ms() > Border(pass_ms, waits);
+                              : delay_ms + 1 / costs.tokens_per_ms() > Border(alone_ms, waits);
   if (is_far && MayGoOn(delay_ms, pass_ms)) return Way::kGoOn;
   if (costs.round_trip_ms() > Border(kVeryNear, way_ != Way::kWait) * pass_ms) return Way::kWait;
   if (!RowsAreCheap(costs)) return Way::kWait;
