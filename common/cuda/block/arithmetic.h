@@ -18,6 +18,13 @@
 #define OUTRIDER_HD inline
 #endif
 
+// Before a loop whose values shall stay in registers: these have no index at run time.
+#ifdef __CUDA_ARCH__
+#define OUTRIDER_UNROLL _Pragma("unroll")
+#else
+#define OUTRIDER_UNROLL
+#endif
+
 namespace outrider::gpu {
 
 template <typename T>
@@ -36,6 +43,23 @@ OUTRIDER_HD float FloatOf(uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof(value));
   return value;
+}
+
+// Of two dwords, the lower halves and the upper ones, those of the first lying lower.
+OUTRIDER_HD uint32_t LowerHalves(uint32_t first, uint32_t second) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(first, second, 0x5410);
+#else
+  return (first & 0xffffu) | second << 16;
+#endif
+}
+
+OUTRIDER_HD uint32_t UpperHalves(uint32_t first, uint32_t second) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(first, second, 0x7632);
+#else
+  return first >> 16 | (second & 0xffff0000u);
+#endif
 }
 
 OUTRIDER_HD float Infinity() {

@@ -120,9 +120,23 @@ class EmulatedBlock {
     }
   }
 
+  // tile_of(thread) is a FloatTile.
+  template <typename TileOf>
+  void MultiplyFloatTiles(const TileOf& tile_of) const {
+    OUTRIDER_CHECK(thread_count_ % kWarpLanes == 0, "whole warps multiply");
+    for (uint32_t warp = 0; warp < thread_count_; warp += kWarpLanes) {
+      FloatTile tiles[kWarpLanes];
+      for (uint32_t lane = 0; lane < kWarpLanes; ++lane) tiles[lane] = tile_of(warp + lane);
+      MultiplyFloatTile(tiles);
+    }
+  }
+
  private:
   static int8_t ByteOf(uint32_t dword, uint32_t i) {
     return static_cast<int8_t>(dword >> 8 * i & 255);
+  }
+  static float HalfOf(uint32_t dword, uint32_t i) {
+    return WidenBfloat16(static_cast<uint16_t>(dword >> 16 * i));
   }
 
   // As matrix_fragments.h says who holds what. Rows of zeros, of which runs of a few rows have many,
@@ -153,6 +167,50 @@ class EmulatedBlock {
       }
     }
   }
+
+  // A model of what a GPU does, which nobody has written down (matrix_fragments.h): sixteen exact
+  // products join the sum one after another, as the tile's inputs go, and each sum is rounded to
+  // nearest. (Below the smallest normal float a product is rounded too.)
+  static void MultiplyFloatTile(const FloatTile (&tiles)[kWarpLanes]) {
+    float w[kFloatTileInputs][kTileOutputs];
+    float x[kTileRows][kFloatTileInputs];
+    float sums[kTileRows][kTileOutputs];
+    bool is_changed[kTileRows] = {};
+    bool all_finite = true;
+    for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+      const FloatTile& tile = tiles[lane];
+      for (uint32_t i = 0; i < 2; ++i) {
+        const uint32_t k = 2 * PlaceOf(lane) + i;
+        for (uint32_t d = 0; d < 4; ++d) {
+          float& weight = w[k + 8 * (d / 2)][GroupOf(lane) + 8 * (d % 2)];
+          weight = HalfOf(tile.weights->dwords[d], i);
+          all_finite &= weight - weight == 0;
+        }
+        for (uint32_t d = 0; d < 2; ++d) {
+          x[GroupOf(lane)][k + 8 * d] = HalfOf(tile.rows->dwords[d], i);
+        }
+      }
+      if ((tile.rows->dwords[0] | tile.rows->dwords[1]) != 0) is_changed[GroupOf(lane)] = true;
+      for (uint32_t i = 0; i < 4; ++i) {
+        const float sum = tile.sums->sums[i];
+        sums[RowOfSum(lane, i)][OutputOfSum(lane, i)] = sum;
+        if (BitsOf(sum) == kMinusZero) is_changed[RowOfSum(lane, i)] = true;
+      }
+    }
+    for (uint32_t row = 0; row < kTileRows; ++row) {
+      if (all_finite && !is_changed[row]) continue;  // zeros, of which there are many, add nothing
+      for (uint32_t k = 0; k < kFloatTileInputs; ++k) {
+        for (uint32_t n = 0; n < kTileOutputs; ++n) sums[row][n] += w[k][n] * x[row][k];
+      }
+    }
+    for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+      for (uint32_t i = 0; i < 4; ++i) {
+        tiles[lane].sums->sums[i] = sums[RowOfSum(lane, i)][OutputOfSum(lane, i)];
+      }
+    }
+  }
+
+  static constexpr uint32_t kMinusZero = 0x80000000u;
 
   const uint32_t x_, y_;
   const uint32_t thread_count_;

@@ -90,6 +90,21 @@ class GpuBlock {
 #endif
   }
 
+  // tile_of(thread) is a FloatTile.
+  template <typename TileOf>
+  OUTRIDER_HD void MultiplyFloatTiles([[maybe_unused]] const TileOf& tile_of) const {
+#ifdef __CUDA_ARCH__
+    const FloatTile tile = tile_of(threadIdx.x);
+    const uint32_t(&w)[4] = tile.weights->dwords;
+    const uint32_t(&x)[2] = tile.rows->dwords;
+    float(&s)[4] = tile.sums->sums;
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3])
+        : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x[0]), "r"(x[1]));
+#endif
+  }
+
  private:
   std::byte* shared_;
 };

@@ -6,6 +6,19 @@
 //            dword 1: output group + 8                       dword 3: likewise
 //   rows     dword 0: row group, inputs 4 * place ..+3       dword 1: 16 inputs on
 //   sums     0, 1: output group, rows 2 * place and + 1      2, 3: output group + 8
+//
+// And sixteen outputs by 16 inputs, times 16 inputs of eight rows, in bfloat16, added up in float32
+// (mma.m16n8k16), two inputs in a dword, the first in its lower half:
+//
+//   weights  dword 0: output group, inputs 2 * place, + 1    dword 2: the same, 8 inputs on
+//            dword 1: output group + 8                       dword 3: likewise
+//   rows     dword 0: row group, inputs 2 * place, + 1       dword 1: 8 inputs on
+//   sums     as above
+//
+// Products of bfloat16s are exact there; in which order they are added to the sum, and where that
+// is rounded or cut off, NVIDIA does not say, nor what becomes of subnormal numbers. It is taken to
+// be the same for every row of a tile, and to depend on nothing but the row, the output and the
+// sum.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +31,7 @@ inline constexpr uint32_t kWarpLanes = 32;
 inline constexpr uint32_t kTileOutputs = 16;
 inline constexpr uint32_t kTileRows = 8;
 inline constexpr uint32_t kTileInputs = 32;
+inline constexpr uint32_t kFloatTileInputs = 16;
 
 struct WeightFragment {
   uint32_t dwords[4];
@@ -29,6 +43,17 @@ struct RowFragment {
 
 struct SumFragment {
   int32_t sums[4];
+};
+
+struct FloatSumFragment {
+  float sums[4];
+};
+
+// What a thread has of a tile in bfloat16.
+struct FloatTile {
+  const WeightFragment* weights;
+  const RowFragment* rows;
+  FloatSumFragment* sums;
 };
 
 OUTRIDER_HD uint32_t LaneOf(uint32_t thread) {
