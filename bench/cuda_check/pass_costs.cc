@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <initializer_list>
+#include <type_traits>
 
 #include "common/base/check.h"
 #include "common/cuda/kernels/product_choice.h"
@@ -74,14 +75,32 @@ class Count {
   }
 
  private:
+  // The terms of two floats of a row are four differences, of each the upper half before and three
+  // permutations; so often for every warp that has other outputs. Those of two weights in BF16 are
+  // a permutation; of two in F16 they are a conversion, an upper half and a difference each, and
+  // two permutations; so often for every warp that has other rows.
+  template <typename Body>
+  void AddSplit(uint64_t inputs, uint64_t outputs) {
+    constexpr uint64_t kWarpOutputs = Body::kWarpPanels * gpu::kTileOutputs;
+    constexpr uint64_t kTerms = Body::WeightsType::kTerms;
+    const uint64_t tile_rows = RoundUp(rows_, gpu::kTileRows);
+    costs_.tile_multiplications += kTerms * gpu::kRowTerms * tile_rows * inputs * outputs;
+    costs_.split_operations +=
+        tile_rows * inputs / 2 * (RoundUp(outputs, kWarpOutputs) / kWarpOutputs) * 11;
+    costs_.split_operations += RoundUp(rows_, Body::kWarpRows) / Body::kWarpRows * inputs *
+                               outputs / 2 * (kTerms == 1 ? 1 : 8);
+  }
+
+  static uint64_t RoundUp(uint64_t count, uint64_t unit) {
+    return (count + unit - 1) / unit * unit;
+  }
+
   void Product(uint32_t inputs, uint32_t outputs, uint64_t input_bytes) {
     ++costs_.kernel_count;
     costs_.weight_bytes += PackedBytes(type_, outputs, inputs);
     costs_.row_bytes += rows_ * (input_bytes + outputs * kFloat);
     const uint64_t weight_count = uint64_t{inputs} * outputs;
-    if (form_ == ActivationForm::kFloat) {
-      costs_.float_multiplications += rows_ * weight_count;
-    } else {
+    if (form_ != ActivationForm::kFloat) {
       costs_.chain_links += rows_ * weight_count / (form_ == ActivationForm::kInt8Per32 ? 32 : 256);
     }
     gpu::Product product = {};
@@ -90,8 +109,13 @@ class Count {
     product.x.row_count = static_cast<uint32_t>(rows_);
     gpu::UseProduct(product, kind_, [&]<typename Body>(const Body&, uint32_t reads, uint32_t) {
       costs_.weight_reads = reads;
-      if (form_ == ActivationForm::kFloat) return;
-      costs_.tile_multiplications += uint64_t{reads} * Body::kRows * weight_count;
+      if constexpr (requires { typename Body::WeightsType; }) {
+        AddSplit<Body>(inputs, outputs);
+      } else if constexpr (std::is_same_v<Body, gpu::FloatProduct>) {
+        costs_.float_multiplications += rows_ * weight_count;
+      } else {
+        costs_.tile_multiplications += uint64_t{reads} * Body::kRows * weight_count;
+      }
     });
   }
 
@@ -134,10 +158,11 @@ PassCosts CountPass(const LlamaShape& shape, gpu::PanelKind weights, const PassR
 
 namespace {
 
-// An H100's, by its data sheet: bytes of memory, multiplications of int8 by tensor cores, and fused
-// multiply-adds of floats by ordinary units, a second.
+// An H100's, by its data sheet: bytes of memory, multiplications of int8 and of bfloat16 by tensor
+// cores, and fused multiply-adds of floats by ordinary units, a second.
 constexpr double kBandwidth = 3.35e12;
 constexpr double kTiles = 1979e12 / 2;
+constexpr double kFloatTiles = 989e12 / 2;
 constexpr double kFloats = 67e12 / 2;
 
 double Giga(uint64_t count) {
@@ -151,17 +176,18 @@ double Milliseconds(uint64_t count, double by_the_second) {
 void PrintLine(const char* name, gpu::PanelKind kind, uint32_t row_count) {
   constexpr uint32_t kSeen = 1024;
   const PassCosts costs = CountPass(kLlama2_7B, kind, {row_count, kSeen});
-  const uint64_t operations = costs.float_multiplications + 3 * costs.chain_links;
+  const uint64_t operations =
+      costs.float_multiplications + 3 * costs.chain_links + costs.split_operations;
+  const double tiles_ms =
+      Milliseconds(costs.tile_multiplications, gpu::HasOwnBits(kind) ? kFloatTiles : kTiles);
   const double floor = Milliseconds(costs.weight_bytes, kBandwidth);
-  const double bound = std::max({floor + Milliseconds(costs.kv_bytes, kBandwidth),
-                                 Milliseconds(costs.tile_multiplications, kTiles),
+  const double bound = std::max({floor + Milliseconds(costs.kv_bytes, kBandwidth), tiles_ms,
                                  Milliseconds(operations, kFloats)});
   std::printf(
       "| %s, %u | %.2f | %.2f | %u | %.3f | %.2f, %.1f | %.0f, %.2f | %.1f, %.2f | %.2f | %u |\n",
       name, row_count, Giga(costs.weight_bytes), floor, costs.weight_reads, Giga(costs.row_bytes),
-      Giga(costs.kv_bytes), Giga(costs.kv_asked_bytes), Giga(costs.tile_multiplications),
-      Milliseconds(costs.tile_multiplications, kTiles), Giga(operations),
-      Milliseconds(operations, kFloats), bound / floor, costs.kernel_count);
+      Giga(costs.kv_bytes), Giga(costs.kv_asked_bytes), Giga(costs.tile_multiplications), tiles_ms,
+      Giga(operations), Milliseconds(operations, kFloats), bound / floor, costs.kernel_count);
 }
 
 }  // namespace
@@ -174,6 +200,9 @@ void PrintPassCosts() {
       "kernels |\n|---|---|---|---|---|---|---|---|---|---|\n");
   for (const uint32_t row_count : {1u, 16u, 64u}) {
     PrintLine("BF16", gpu::PanelKind::kBf16, row_count);
+  }
+  for (const uint32_t row_count : {1u, 16u, 64u}) {
+    PrintLine("F16", gpu::PanelKind::kF16, row_count);
   }
   for (const uint32_t row_count : {1u, 16u, 64u}) {
     PrintLine("Q4_0", gpu::PanelKind::kQ4_0, row_count);

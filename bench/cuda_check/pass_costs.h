@@ -49,18 +49,21 @@ struct PassCosts {
   // head.
   uint64_t kv_bytes = 0;
   uint64_t kv_asked_bytes = 0;
-  // By tensor cores, which multiply whole tiles of rows.
+  // By tensor cores, which multiply whole tiles of rows: in int8, or in bfloat16, where floats come
+  // in terms.
   uint64_t tile_multiplications = 0;
   // Fused multiply-adds of the ordinary units: of float weights and of attention; and links of the
   // chains that add up blocks of quantised ones, a conversion, a product and such an addition each.
   uint64_t float_multiplications = 0;
   uint64_t chain_links = 0;
+  // Of the ordinary units too: what it takes to come by these terms.
+  uint64_t split_operations = 0;
   uint32_t kernel_count = 0;
 };
 
 PassCosts CountPass(const LlamaShape& shape, gpu::PanelKind weights, const PassRows& rows);
 
-// Llama-2-7B in BF16 and in Q4_0, passes of 1, 16 and 64 rows: in Markdown, beside what an H100 takes
+// Llama-2-7B in BF16, in F16 and in Q4_0, passes of 1, 16 and 64 rows: in Markdown, beside what an H100 takes
 // for it at its peaks.
 void PrintPassCosts();
 

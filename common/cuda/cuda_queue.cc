@@ -17,7 +17,10 @@ namespace {
 
 class CudaQueue final : public DeviceQueue {
  public:
-  CudaQueue(int ordinal, std::string name) : ordinal_(ordinal), name_(std::move(name)) {}
+  CudaQueue(const CudaDevice& device, std::string name)
+      : ordinal_(device.ordinal),
+        compute_capability_(device.compute_capability),
+        name_(std::move(name)) {}
   ~CudaQueue() override {
     if (stream_ == nullptr) return;
     cudaSetDevice(ordinal_);
@@ -38,6 +41,8 @@ class CudaQueue final : public DeviceQueue {
         CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), name_));
     return CudaStatus(cudaStreamCreateWithFlags(&side_, cudaStreamNonBlocking), name_);
   }
+
+  int compute_capability() const override { return compute_capability_; }
 
   absl::StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what) override {
     OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(ordinal_), name_));
@@ -212,6 +217,7 @@ class CudaQueue final : public DeviceQueue {
   }
 
   const int ordinal_;
+  const int compute_capability_;
   const std::string name_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t side_ = nullptr;  // for copies beside it
@@ -231,7 +237,7 @@ absl::StatusOr<std::unique_ptr<DeviceQueue>> OpenCudaQueue(uint32_t ordinal) {
                               " GPUs, counted from 0");
   }
   auto queue = std::make_unique<CudaQueue>(
-      static_cast<int>(ordinal), Concat("cuda:", ordinal, " (", devices[ordinal].name, ")"));
+      devices[ordinal], Concat("cuda:", ordinal, " (", devices[ordinal].name, ")"));
   OUTRIDER_RETURN_IF_ERROR(queue->Open());
   return queue;
 }

@@ -40,6 +40,9 @@ class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
 
+  // 90 for 9.0: whose tensor cores add up floats here. 0: no GPU's.
+  virtual int compute_capability() const = 0;
+
   // On 256 bytes. `what` it is for stands in the error.
   virtual absl::StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what) = 0;
   virtual void Free(std::byte* memory) = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/cuda/kernels/product_choice.h"
 #include "common/kernels/weight_matrix.h"
 
 namespace outrider {
@@ -199,6 +200,18 @@ absl::Status DeviceWeights::Check(const ModelSpec& spec) {
   if (lacking == nullptr) return absl::OkStatus();
   return Unimplemented(spec.name, ": ", lacking,
                        " have no kernels on a GPU yet; `--device cpu` computes them");
+}
+
+bool DeviceWeights::HaveOwnBits() const {
+  const auto has_own_bits = [](const DeviceLinear& linear) {
+    return linear.matrix.panels != nullptr && gpu::HasOwnBits(linear.matrix.kind);
+  };
+  const auto is_of_such = [&](const DeviceLayer& layer) {
+    const DeviceLinear linears[] = {layer.query, layer.key, layer.value, layer.output,
+                                    layer.gate,  layer.up,  layer.down};
+    return std::ranges::any_of(linears, has_own_bits);
+  };
+  return gpu::HasOwnBits(head_.kind) || std::ranges::any_of(layers_, is_of_such);
 }
 
 absl::StatusOr<DeviceWeights> DeviceWeights::Upload(const ModelSpec& spec, ResidentWeights& weights,

@@ -79,6 +79,9 @@ class DeviceWeights {
   const DeviceNorm& head_norm() const { return head_norm_; }
   const DeviceMatrix& head() const { return head_; }
 
+  // Whether products with some of them have bits of a GPU's own (kernels/split_products.h).
+  bool HaveOwnBits() const;
+
  private:
   class Packer;
 

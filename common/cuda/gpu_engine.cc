@@ -68,15 +68,27 @@ class DevicePages final : public PagePlace {
 
 // --- making one ---
 
+namespace {
+
+// Of the numerics id. Tensor cores of one generation may add up floats as those of another do not.
+std::string BackendClass(const DeviceWeights& weights, const DeviceQueue& queue) {
+  if (!weights.HaveOwnBits()) return "cuda";
+  return Concat("cuda, float tiles of ", queue.compute_capability());
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Create(const ModelSpec& spec,
                                                              ResidentWeights& weights,
                                                              Source source,
                                                              const EngineOptions& options,
                                                              std::unique_ptr<DeviceQueue> queue) {
   OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
+  OUTRIDER_ASSIGN_OR_RETURN(DeviceWeights uploaded, DeviceWeights::Upload(spec, weights, *queue));
   EngineInfo info = {.model_name = Harmless(spec.name),
                      .model_file = Harmless(spec.file),
-                     .numerics_id = NumericsId::Of(spec, weights.content_hash(), "cuda", "f16"),
+                     .numerics_id = NumericsId::Of(spec, weights.content_hash(),
+                                                   BackendClass(uploaded, *queue), "f16"),
                      .content_hash = weights.content_hash(),
                      .vocabulary_size = spec.vocabulary_size,
                      .context_length = complete.context_length,
@@ -89,6 +101,7 @@ absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Create(const ModelSpec& sp
                      .forks_share_pages = true};
   std::unique_ptr<GpuEngine> engine(
       new GpuEngine(spec, std::move(source), std::move(info), std::move(queue)));
+  engine->weights_ = std::move(uploaded);
   OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(weights, complete.kv_bytes));
   return engine;
 }
@@ -99,7 +112,6 @@ absl::Status GpuEngine::TakeMemory(ResidentWeights& weights, uint64_t kv_bytes) 
   const SequenceLimits limits = {.length_max = info_.context_length,
                                  .node_count_max = info_.node_count_max,
                                  .row_count_max = rows};
-  OUTRIDER_ASSIGN_OR_RETURN(weights_, DeviceWeights::Upload(spec_, weights, *queue_));
   MemoryLayout layout(spec_, info_.encoder_length_max);
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<uint32_t> page_counts,
                             DividePages(layout, limits, info_.sequence_count_max, kv_bytes));

@@ -2,11 +2,12 @@
 //
 // Sequences, trees and pages are what they are on this machine's processor (model/memory); what is
 // in the pages, the weights and the activations lie on the device. Rows are computed by kernels
-// that keep kernels/NUMERICS.md, so what it says depends on nothing but what it is asked, to the
-// bit. Plain greedy choices are made there, and ids come to the host; for all others logits do, and
-// choosing is the same code for every engine (engine/answers.h). So do hidden states where exits
-// stand (engine/exit_heads.h): they leave beside the layers to come, and are scored on the host
-// while the device computes those, so a guess is on its way before the verdict.
+// that keep kernels/NUMERICS.md, or bits of their own for products of halves, so what it says
+// depends on nothing but what it is asked, to the bit. Plain greedy choices are made there, and ids
+// come to the host; for all others logits do, and choosing is the same code for every engine
+// (engine/answers.h). So do hidden states where exits stand (engine/exit_heads.h): they leave
+// beside the layers to come, and are scored on the host while the device computes those, so a guess
+// is on its way before the verdict.
 //
 // Memory: weights, activations for `row_count_max` rows and pages of `kv_bytes`, all of it of the
 //         device and taken when it is made. Exits take rows of states there and here, and the

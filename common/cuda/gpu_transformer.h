@@ -1,5 +1,5 @@
 // The forward pass on a GPU: that of common/model/transformer.h, over kernels (common/cuda/kernels)
-// that keep the same numeric contract.
+// that keep the same numeric contract, but for products of halves (kernels/split_products.h).
 //
 //   OUTRIDER_RETURN_IF_ERROR(transformer.Forward(batch, watch, {0, 5}));
 //   OUTRIDER_RETURN_IF_ERROR(transformer.SeeWatched());

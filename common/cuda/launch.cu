@@ -69,9 +69,13 @@ void UseAllBodies(const Use& use) {
   use("gate", GateRows{});
   use("copy slots", CopySlots{});
   use("best of rows", BestOfRows{});
-  use("F32 product", FloatProduct<F32Weights>{});
-  use("F16 product", FloatProduct<F16Weights>{});
-  use("BF16 product", FloatProduct<Bf16Weights>{});
+  use("F32 product", FloatProduct{});
+  use("F16, few rows", FewRowsSplit<F16Weights>{});
+  use("F16, some rows", SomeRowsSplit<F16Weights>{});
+  use("F16, many rows", OwnRowsProduct<F16Weights>{});
+  use("BF16, few rows", FewRowsSplit<Bf16Weights>{});
+  use("BF16, some rows", SomeRowsSplit<Bf16Weights>{});
+  use("BF16, many rows", OwnRowsProduct<Bf16Weights>{});
   use("Q8_0, few rows", FewRowsProduct<Q8_0Block>{});
   use("Q8_0, many rows", ManyRowsProduct<Q8_0Block>{});
   use("Q4_0, few rows", FewRowsProduct<Q4_0Block>{});

@@ -21,6 +21,7 @@ namespace {
 // The emulated device's clock counts them.
 TEST(PassCosts, KernelsAreThoseThatTheEngineAsksFor) {
   constexpr std::pair<TensorType, gpu::PanelKind> kTypes[] = {
+      {TensorType::kF32, gpu::PanelKind::kF32},
       {TensorType::kF16, gpu::PanelKind::kF16},
       {TensorType::kQ8_0, gpu::PanelKind::kQ8_0},
       {TensorType::kQ4_K, gpu::PanelKind::kQ4_K}};
@@ -73,12 +74,32 @@ TEST(PassCosts, OfLlama2AreTheFormulas) {
   EXPECT_EQ(many.kv_bytes, one.kv_bytes);
   EXPECT_EQ(many.kv_asked_bytes, 16 * one.kv_bytes);
 
-  const PassCosts floats = CountPass(kLlama2_7B, gpu::PanelKind::kBf16, {64, 1024});
-  EXPECT_EQ(floats.weight_bytes, 2 * kWeights);
+  const PassCosts floats = CountPass(kLlama2_7B, gpu::PanelKind::kF32, {64, 1024});
+  EXPECT_EQ(floats.weight_bytes, 4 * kWeights);
   EXPECT_EQ(floats.weight_reads, 8u);
   EXPECT_EQ(floats.tile_multiplications, 0u);
   EXPECT_EQ(floats.float_multiplications, 64 * (kWeights + one.float_multiplications));
+  EXPECT_EQ(floats.split_operations, 0u);
   EXPECT_EQ(floats.kernel_count, one.kernel_count - 4 * 32 - 1);  // nothing is quantised
+}
+
+// A float of a row is three terms, a weight in F16 two. Rows are split again for every 64 outputs,
+// weights for every 32 rows.
+TEST(PassCosts, OfSplitFloatsAreTheFormulas) {
+  const PassCosts floats = CountPass(kLlama2_7B, gpu::PanelKind::kF32, {64, 1024});
+  const PassCosts many = CountPass(kLlama2_7B, gpu::PanelKind::kBf16, {64, 1024});
+  EXPECT_EQ(many.weight_bytes, 2 * kWeights);
+  EXPECT_EQ(many.weight_reads, 2u);
+  EXPECT_EQ(many.tile_multiplications, 3 * 64 * kWeights);
+  EXPECT_EQ(many.float_multiplications, floats.float_multiplications - 64 * kWeights);
+  EXPECT_EQ(many.split_operations, kWeights / 64 * 64 * 11 / 2 + 2 * kWeights / 2);
+  EXPECT_EQ(many.kernel_count, floats.kernel_count);
+
+  const PassCosts few = CountPass(kLlama2_7B, gpu::PanelKind::kF16, {3, 1024});
+  EXPECT_EQ(few.weight_bytes, many.weight_bytes);
+  EXPECT_EQ(few.weight_reads, 1u);
+  EXPECT_EQ(few.tile_multiplications, 6 * 8 * kWeights);  // five rows of each tile are nobody's
+  EXPECT_EQ(few.split_operations, kWeights / 32 * 8 * 11 / 2 + 4 * kWeights);
 }
 
 // Two heads share a key and a value: there are half as many, and they are asked for as often.

@@ -1,5 +1,6 @@
-// The product kernels of the GPU, thread after thread, against the scalar references, bit for bit:
-// any number of rows, whichever kernel computes them, with weights and rows that hurt.
+// The product kernels of the GPU that keep the processor's contract, thread after thread, against
+// the scalar references, bit for bit: any number of rows, whichever kernel computes them, with
+// weights and rows that hurt. (Those of F16 and BF16: split_products_test.cc.)
 #include "common/cuda/kernels/products.h"
 
 #include <cmath>
@@ -107,23 +108,12 @@ TEST(ProductKernels, Q6_K) {
   ExpectQuantBits<Q6_KBlock>("Q6_K", {1, 9});
 }
 
-template <typename Weights>
-void ExpectFloatBits(const std::string& name) {
+TEST(ProductKernels, F32) {
   for (const uint32_t inputs : {4u, 36u, 1100u}) {
     for (const uint32_t rows : {1u, 8u, 11u}) {
-      ExpectReferenceBits<FloatProduct<Weights>>(name, inputs, rows);
+      ExpectReferenceBits<FloatProduct>("F32", inputs, rows);
     }
   }
-}
-
-TEST(ProductKernels, F32) {
-  ExpectFloatBits<F32Weights>("F32");
-}
-TEST(ProductKernels, F16) {
-  ExpectFloatBits<F16Weights>("F16");
-}
-TEST(ProductKernels, BF16) {
-  ExpectFloatBits<Bf16Weights>("BF16");
 }
 
 TEST(ProductKernels, ABiasIsAddedAfterwards) {

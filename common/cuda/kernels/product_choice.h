@@ -6,6 +6,7 @@
 
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/row_kernels.h"
+#include "common/cuda/kernels/split_products.h"
 
 namespace outrider::gpu {
 
@@ -17,7 +18,7 @@ inline constexpr uint32_t kFewRows = 16;
 template <typename Body, typename Use>
 void UseBody(const Product& product, const Use& use) {
   use(Body{product}, (product.x.row_count + Body::kRows - 1) / Body::kRows,
-      (product.outputs + kTileOutputs - 1) / kTileOutputs);
+      (product.outputs + Body::kPanels * kTileOutputs - 1) / (Body::kPanels * kTileOutputs));
 }
 
 template <typename Type, typename Use>
@@ -29,15 +30,42 @@ void UseQuantProduct(const Product& product, const Use& use) {
   }
 }
 
+// Of F16 and BF16: with 4096 outputs, few rows are 128 blocks of 16 warps and 64 rows are as many
+// of 8, about one for each multiprocessor of an H100. Rows of their own are as many blocks from 512
+// rows on, and ask the cache for half as many rows and a quarter of the weights.
+inline constexpr uint32_t kSomeRows = 256;
+
+template <typename Weights>
+using FewRowsSplit = DealtSegmentsProduct<Weights, 2, 2, 16>;
+template <typename Weights>
+using SomeRowsSplit = DealtSegmentsProduct<Weights, 4, 4, 8>;
+
+template <typename Weights, typename Use>
+void UseSplitProduct(const Product& product, const Use& use) {
+  static_assert(FewRowsSplit<Weights>::kRows == kFewRows);
+  if (product.x.row_count <= kFewRows) {
+    UseBody<FewRowsSplit<Weights>>(product, use);
+  } else if (product.x.row_count <= kSomeRows) {
+    UseBody<SomeRowsSplit<Weights>>(product, use);
+  } else {
+    UseBody<OwnRowsProduct<Weights>>(product, use);
+  }
+}
+
+// Whether products with these weights have bits of a GPU's own, and not the processor's.
+inline bool HasOwnBits(PanelKind kind) {
+  return kind == PanelKind::kF16 || kind == PanelKind::kBf16;
+}
+
 template <typename Use>
 void UseProduct(const Product& product, PanelKind kind, const Use& use) {
   switch (kind) {
     case PanelKind::kF32:
-      return UseBody<FloatProduct<F32Weights>>(product, use);
+      return UseBody<FloatProduct>(product, use);
     case PanelKind::kF16:
-      return UseBody<FloatProduct<F16Weights>>(product, use);
+      return UseSplitProduct<F16Weights>(product, use);
     case PanelKind::kBf16:
-      return UseBody<FloatProduct<Bf16Weights>>(product, use);
+      return UseSplitProduct<Bf16Weights>(product, use);
     case PanelKind::kQ8_0:
       return UseQuantProduct<Q8_0Block>(product, use);
     case PanelKind::kQ4_0:

@@ -1,6 +1,7 @@
-// Products of activation rows with weights in panels (kernels/panel_layout.h), for any number of
-// rows, with the bits of kernels/NUMERICS.md, section 4. A result is one float to which block after
-// block is added, in order, whatever computes the blocks:
+// Products of activation rows with weights in panels (kernels/panel_layout.h), quantised or F32
+// (split_products.h has F16 and BF16), for any number of rows, with the bits of
+// kernels/NUMERICS.md, section 4. A result is one float to which block after block is added, in
+// order, whatever computes the blocks:
 //
 //   few rows    blocks of a panel are dealt to the warps of a thread block, whose tensor cores give
 //               exact integers; these meet in shared memory, where one thread for each output and
@@ -12,7 +13,7 @@
 // panel once for so many rows: 8, 64 and 8. Blocks that read the same panel are neighbours, and so
 // at work at the same time: whatever the matrix's size, all but the first find it in the cache.
 //
-//   grid: rows / kRows rounded up, panels
+//   grid: rows / kRows rounded up, panels / kPanels rounded up
 #pragma once
 
 #include <cstddef>
@@ -96,6 +97,7 @@ OUTRIDER_HD float AddBlock(const PanelBlock& weights, uint32_t n, const BlockTer
 template <typename Type>
 struct FewRowsProduct {
   static constexpr uint32_t kThreads = 256;
+  static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kRows = kTileRows;
   static constexpr uint32_t kWarps = kThreads / kWarpLanes;
   // Blocks that a warp has of a round: 128 inputs or more between two Sync()s.
@@ -195,6 +197,7 @@ struct FewRowsProduct {
 template <typename Type>
 struct ManyRowsProduct {
   static constexpr uint32_t kThreads = 128;
+  static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kWarpTiles = 2;  // of eight rows
   static constexpr uint32_t kRows = kThreads / kWarpLanes * kWarpTiles * kTileRows;
   static constexpr uint32_t kSteps = Type::kBlock / Type::kTileStep;
@@ -265,32 +268,10 @@ struct ManyRowsProduct {
   }
 };
 
-// Two outputs that lie side by side in a panel's line.
-struct F32Weights {
-  static OUTRIDER_HD Pair<float> At(const std::byte* panel, size_t i) {
-    const auto* const at = reinterpret_cast<const float*>(panel) + i;
-    return {at[0], at[1]};
-  }
-};
-
-struct F16Weights {
-  static OUTRIDER_HD Pair<float> At(const std::byte* panel, size_t i) {
-    const uint32_t both = *reinterpret_cast<const uint32_t*>(panel + 2 * i);
-    return {WidenHalf(static_cast<uint16_t>(both)), WidenHalf(static_cast<uint16_t>(both >> 16))};
-  }
-};
-
-struct Bf16Weights {
-  static OUTRIDER_HD Pair<float> At(const std::byte* panel, size_t i) {
-    const uint32_t both = *reinterpret_cast<const uint32_t*>(panel + 2 * i);
-    return {FloatOf(both << 16), FloatOf(both & 0xffff0000u)};
-  }
-};
-
 // Requires inputs % 4 == 0 and rows of x that begin on 16 bytes.
-template <typename Weights>
 struct FloatProduct {
   static constexpr uint32_t kThreads = 256;
+  static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kRows = kTileRows;
   static constexpr uint32_t kSegment = 32;
   static constexpr uint32_t kPairs = kTileOutputs / 2;
@@ -349,9 +330,11 @@ struct FloatProduct {
     const uint32_t begin = segment * kSegment;
     const uint32_t end = begin + kSegment < product.inputs ? begin + kSegment : product.inputs;
     for (uint32_t k = begin; k < end; k += 4) {
-      Pair<float> w[4];
+      Pair<float> w[4];  // of two outputs that lie side by side in a panel's line
       for (uint32_t i = 0; i < 4; ++i) {
-        w[i] = Weights::At(panel, size_t{k + i} * kTileOutputs + 2 * pair);
+        const auto* const at =
+            reinterpret_cast<const float*>(panel) + size_t{k + i} * kTileOutputs + 2 * pair;
+        w[i] = {at[0], at[1]};
       }
       for (uint32_t r = 0; r < kRows; ++r) {
         if (first_row + r >= product.x.row_count) continue;

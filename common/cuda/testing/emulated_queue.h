@@ -27,6 +27,7 @@ class EmulatedQueue final : public DeviceQueue {
   // It has so much memory, and no more.
   explicit EmulatedQueue(size_t memory_bytes = size_t{1} << 30) : free_bytes_(memory_bytes) {}
 
+  int compute_capability() const override { return 0; }
   absl::StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what) override;
   void Free(std::byte* memory) override;
   absl::StatusOr<std::byte*> AllocateHere(size_t bytes, std::string_view what) override;
