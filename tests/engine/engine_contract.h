@@ -28,13 +28,22 @@ using Logits = std::vector<float>;
 inline constexpr uint32_t kChain = EngineNode::kChain;
 
 // Families whose rows find what they see in different ways: by rotation, within a window of 24
-// cells, by learned positions.
+// cells, by learned positions. With weights in Q8_0, or in the type after an underscore:
+// "llama_BF16".
 class EngineContract : public testing::TestWithParam<const char*> {
  protected:
   EngineContract() {
     path_ = dir_.File("model.gguf");
-    WriteRandomModel(SmallModel(GetParam()), TensorType::kQ8_0, path_);
+    const std::string model = GetParam();
+    WriteRandomModel(SmallModel(model.substr(0, model.find('_'))), TypeOf(model), path_);
     engine_ = Load({.sequence_count_max = 6});
+  }
+
+  static TensorType TypeOf(const std::string& model) {
+    for (const TensorType type : {TensorType::kF16, TensorType::kBF16}) {
+      if (model.ends_with(Concat("_", Info(type).name))) return type;
+    }
+    return TensorType::kQ8_0;
   }
 
   std::unique_ptr<Engine> Load(const EngineOptions& options) {
