@@ -1,5 +1,7 @@
 // Every kernel on the GPU and, thread after thread, on this machine: the same bytes. That the
-// latter are right is tests/cuda's to show.
+// latter are right is tests/cuda's to show. Products with weights in F16 and BF16 have bits of the
+// GPU's own: those are near the emulated ones, and the same whichever kernel runs.
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/cuda/kernels/product_choice.h"
 #include "common/cuda/testing/emulated_queue.h"
 #include "common/kernels/testing/product_inputs.h"
 #include "gtest/gtest.h"
@@ -98,6 +101,7 @@ const PanelType& TypeNamed(const std::string& name) {
 TEST(KernelsOnGpu, Products) {
   constexpr uint32_t kInputs = 2560, kOutputs = 75;
   for (const Kind& kind : kKinds) {
+    if (gpu::HasOwnBits(kind.kind)) continue;
     const PanelType& type = TypeNamed(kind.name);
     const size_t panel_bytes = type.Size(kInputs);
     for (const uint32_t row_count : {1u, 7u, 16u, 17u, 64u, 65u}) {
@@ -127,6 +131,140 @@ TEST(KernelsOnGpu, Products) {
           t.Keep(out, size_t{row_count} * kOutputs);
         };
         ExpectSame(multiply, std::string(kind.name) + ", " + std::to_string(row_count) + " rows");
+      }
+    }
+  }
+}
+
+// Weights in F16 or BF16 and rows of floats, on a device and off it.
+class FloatTiles : public testing::TestWithParam<Kind> {
+ protected:
+  static constexpr uint32_t kInputs = 2560, kOutputs = 75, kRows = 512;
+
+  static size_t PanelBytes() { return TypeNamed(GetParam().name).Size(kInputs); }
+
+  std::vector<float> Multiply(DeviceQueue& queue, uint32_t row_count) {
+    Try t(queue);
+    ActivationRows x = {.row_count = row_count, .inputs = kInputs};
+    x.values = t.Put(x_.data(), size_t{row_count} * kInputs);
+    x.value_stride = kInputs;
+    std::vector<float> y(size_t{row_count} * kOutputs);
+    float* const out = t.Room(y.size());
+    queue.Multiply({.panels = t.Put(panels_.data(), panels_.size()),
+                    .panel_bytes = PanelBytes(),
+                    .outputs = kOutputs,
+                    .inputs = kInputs,
+                    .bias = nullptr,
+                    .x = x,
+                    .out = out,
+                    .out_stride = kOutputs},
+                   GetParam().kind);
+    t.Keep(out, y.size());
+    std::memcpy(y.data(), t.kept().data(), y.size() * sizeof(float));
+    return y;
+  }
+
+  float Weight(uint32_t n, uint32_t k) {
+    return gpu::ElementOf(GetParam().kind, panels_.data() + n / 16 * PanelBytes(), kInputs, n % 16,
+                          k);
+  }
+
+  Bytes panels_ = MakePanels(TypeNamed(GetParam().name), 5, kInputs, Weights::kRandom, 5);
+  std::vector<float> x_ = Outlying(size_t{kRows} * kInputs, 7);
+  const std::unique_ptr<DeviceQueue> queue_ = OrDie(OpenQueue());
+};
+
+INSTANTIATE_TEST_SUITE_P(KernelsOnGpu, FloatTiles,
+                         testing::Values(Kind{"F16", gpu::PanelKind::kF16},
+                                         Kind{"BF16", gpu::PanelKind::kBf16}),
+                         [](const auto& kind) { return std::string(kind.param.name); });
+
+TEST_P(FloatTiles, ARowIsTheSameInAnyCompany) {
+  const std::vector<float> all = Multiply(*queue_, kRows);
+  for (const uint32_t row_count : {1u, 7u, 8u, 9u, 16u, 17u, 64u, 65u, 255u, 256u, 257u, 511u}) {
+    const std::vector<float> first = Multiply(*queue_, row_count);
+    EXPECT_EQ(std::memcmp(first.data(), all.data(), first.size() * sizeof(float)), 0) << row_count;
+  }
+}
+
+TEST_P(FloatTiles, ARowIsTheSameInAnyPlaceOfATile) {
+  for (uint32_t row = 1; row < kRows; ++row) {
+    std::memcpy(x_.data() + size_t{row} * kInputs, x_.data(), kInputs * sizeof(float));
+  }
+  for (const uint32_t row_count : {8u, 64u, kRows}) {
+    const std::vector<float> y = Multiply(*queue_, row_count);
+    for (uint32_t row = 1; row < row_count; ++row) {
+      ASSERT_EQ(std::memcmp(y.data() + row * kOutputs, y.data(), kOutputs * sizeof(float)), 0)
+          << row << " of " << row_count;
+    }
+  }
+}
+
+// One input, times one.
+TEST_P(FloatTiles, AFloatIsMultipliedWhole) {
+  const uint16_t one = GetParam().kind == gpu::PanelKind::kF16 ? 0x3c00 : 0x3f80;
+  std::memset(panels_.data(), 0, panels_.size());
+  for (uint32_t k : {0u, 1030u})
+    std::memcpy(panels_.data() + 2 * (16 * size_t{k} + k % 16), &one, 2);
+  Seeded seeded(3);
+  for (float& x : x_) x = std::ldexp(seeded.Unit(), static_cast<int>(seeded.Below(200)) - 70);
+  const std::vector<float> y = Multiply(*queue_, kRows);
+  for (uint32_t row = 0; row < kRows; ++row) {
+    for (uint32_t k : {0u, 1030u}) {
+      ASSERT_EQ(y[row * kOutputs + k % 16], x_[size_t{row} * kInputs + k]) << row;
+    }
+  }
+}
+
+// Sixteen products and a sum are added up in some order by one instruction. Each of the seventeen
+// is taken to be cut off at 2^-23 of the largest or further down; so one instruction is off by 17 *
+// 2^-23 of all magnitudes of the result at the most, where the emulation's rounding is by 16 *
+// 2^-24. There are 48 instructions in a segment, or 96; sums of ten segments are rounded by either.
+TEST_P(FloatTiles, AreAsNearToTheModelAsTheseSumsAllow) {
+  const double instructions = GetParam().kind == gpu::PanelKind::kF16 ? 96 : 48;
+  const double tolerance = instructions * (17 * 0x1p-23 + 16 * 0x1p-24) + 2 * 10 * 0x1p-24;
+  EmulatedQueue emulated;
+  for (const uint32_t row_count : {9u, 40u, 300u}) {
+    const std::vector<float> y = Multiply(*queue_, row_count);
+    const std::vector<float> model = Multiply(emulated, row_count);
+    for (uint32_t row = 0; row < row_count; ++row) {
+      for (uint32_t n = 0; n < kOutputs; ++n) {
+        double magnitude = 0;
+        for (uint32_t k = 0; k < kInputs; ++k) {
+          magnitude += std::abs(double{Weight(n, k)} * x_[size_t{row} * kInputs + k]);
+        }
+        const size_t at = size_t{row} * kOutputs + n;
+        ASSERT_TRUE(std::abs(double{y[at]} - model[at]) <= tolerance * magnitude)
+            << "row " << row << " of " << row_count << ", output " << n << ": " << y[at] << " for "
+            << model[at];
+      }
+    }
+  }
+}
+
+// Their terms may be subnormal, and count or count for nothing.
+TEST_P(FloatTiles, TinyFloatsAreOffByNoMoreThanSubnormalTerms) {
+  for (float& x : x_) x *= 0x1p-140f;
+  EmulatedQueue emulated;
+  const std::vector<float> y = Multiply(*queue_, 9), model = Multiply(emulated, 9);
+  for (uint32_t row = 0; row < 9; ++row) {
+    for (uint32_t n = 0; n < kOutputs; ++n) {
+      double magnitude = 0;
+      for (uint32_t k = 0; k < kInputs; ++k) magnitude += std::abs(double{Weight(n, k)});
+      const size_t at = size_t{row} * kOutputs + n;
+      ASSERT_TRUE(std::abs(double{y[at]} - model[at]) <= 2 * 0x1p-125 * (magnitude + kInputs));
+    }
+  }
+}
+
+TEST_P(FloatTiles, WhatIsNotFiniteIsNotHidden) {
+  x_[kInputs + 20] = std::numeric_limits<float>::quiet_NaN();
+  x_[2 * kInputs + 2559] = std::numeric_limits<float>::infinity();
+  for (const uint32_t row_count : {4u, 20u, 300u}) {
+    const std::vector<float> y = Multiply(*queue_, row_count);
+    for (uint32_t row = 0; row < row_count; ++row) {
+      for (uint32_t n = 0; n < kOutputs; ++n) {
+        ASSERT_EQ(std::isnan(y[row * kOutputs + n]), row == 1 || row == 2) << row << ", " << n;
       }
     }
   }

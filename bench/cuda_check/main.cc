@@ -3,9 +3,10 @@
 //
 // Everything that has to hold on a GPU, in one program that is built where there is none and
 // carried to where there is one: every kernel against its emulation, bit for bit; the engine
-// against the one on this machine's processor, bit for bit; the laws of every engine and target;
-// then what kernels take of the GPU, and what part of its bandwidth products reach. bench/README.md
-// says what the figures mean. Not zero when anything is wrong; without a GPU, a sentence says so.
+// against the one on this machine's processor, bit for bit (both within rounding where weights are
+// F16 or BF16); the laws of every engine and target; then what kernels take of the GPU, and what
+// part of its bandwidth products reach. bench/README.md says what the figures mean. Not zero when
+// anything is wrong; without a GPU, a sentence says so.
 //
 // Two ask no GPU: --kernels says what each kernel's launch takes, for bench/cuda_check/registers, and
 // --counts what a pass of Llama-2-7B moves and computes (pass_costs.h).

@@ -73,7 +73,8 @@ struct Kind {
   gpu::PanelKind kind;
 };
 
-constexpr Kind kKinds[] = {{"BF16", TensorType::kBF16, gpu::PanelKind::kBf16},
+constexpr Kind kKinds[] = {{"F16", TensorType::kF16, gpu::PanelKind::kF16},
+                           {"BF16", TensorType::kBF16, gpu::PanelKind::kBf16},
                            {"Q8_0", TensorType::kQ8_0, gpu::PanelKind::kQ8_0},
                            {"Q4_0", TensorType::kQ4_0, gpu::PanelKind::kQ4_0},
                            {"Q4_K", TensorType::kQ4_K, gpu::PanelKind::kQ4_K},
