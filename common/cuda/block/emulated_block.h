@@ -127,7 +127,7 @@ class EmulatedBlock {
     for (uint32_t warp = 0; warp < thread_count_; warp += kWarpLanes) {
       FloatTile tiles[kWarpLanes];
       for (uint32_t lane = 0; lane < kWarpLanes; ++lane) tiles[lane] = tile_of(warp + lane);
-      MultiplyFloatTile(tiles);
+      if (!AddsNothing(tiles)) MultiplyFloatTile(tiles);
     }
   }
 
@@ -166,6 +166,23 @@ class EmulatedBlock {
         for (uint32_t k = 0; k < kTileInputs; ++k) sums[lane].sums[i] += output[k] * row[k];
       }
     }
+  }
+
+  // Rows of zeros, which whole warps have where there are few segments; unless a weight is not finite,
+  // or a sum is -0.
+  static bool AddsNothing(const FloatTile (&tiles)[kWarpLanes]) {
+    for (const FloatTile& tile : tiles) {
+      if ((tile.rows->dwords[0] | tile.rows->dwords[1]) != 0) return false;
+    }
+    for (const FloatTile& tile : tiles) {
+      for (const float sum : tile.sums->sums) {
+        if (BitsOf(sum) == kMinusZero) return false;
+      }
+      for (const uint32_t dword : tile.weights->dwords) {
+        if ((dword & 0x7f80u) == 0x7f80u || (dword & 0x7f800000u) == 0x7f800000u) return false;
+      }
+    }
+    return true;
   }
 
   // A model of what a GPU does, which nobody has written down (matrix_fragments.h): sixteen exact
