@@ -345,7 +345,7 @@ TEST(KernelsOnGpu, Gates) {
   std::vector<float> x = Outlying(4000, 6);
   for (size_t i = 0; i < 2000; ++i) x[i] = (static_cast<float>(i) - 1000.0f) * 0.1f;
   for (const gpu::Gate kind :
-       {gpu::Gate::kSiluGated, gpu::Gate::kGeluTanhGated, gpu::Gate::kGeluTanh}) {
+       {gpu::Gate::kSiluGated, gpu::Gate::kGeluTanhGated, gpu::Gate::kGeluTanh, gpu::Gate::kSilu}) {
     ExpectSame(
         [&](Try& t) {
           float* const up = t.Put(x);
@@ -355,6 +355,76 @@ TEST(KernelsOnGpu, Gates) {
         },
         "gate " + std::to_string(static_cast<int>(kind)));
   }
+}
+
+TEST(KernelsOnGpu, GatheredOutputs) {
+  constexpr uint32_t kInputs = 2560;
+  const std::vector<uint32_t> which = {74, 3, 0, 16, 17, 33, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 70};
+  for (const Kind& kind : kKinds) {
+    const PanelType& type = TypeNamed(kind.name);
+    const size_t panel_bytes = type.Size(kInputs);
+    ExpectSame(
+        [&](Try& t) {
+          Bytes panels = MakePanels(type, 5, kInputs, Weights::kRandom, 5);
+          std::byte* const to = t.Put(std::vector<std::byte>(2 * panel_bytes));
+          const gpu::GatherOutputs gather = {.from = t.Put(panels.data(), panels.size()),
+                                             .to = to,
+                                             .panel_bytes = panel_bytes,
+                                             .which = t.Put(which),
+                                             .count = static_cast<uint32_t>(which.size()),
+                                             .lines = gpu::LinesOf(kind.kind, kInputs)};
+          t.queue().Run(gather, gather.grid_x(), 2);
+          t.Keep(to, 2 * panel_bytes);
+        },
+        std::string("outputs of ") + kind.name);
+  }
+}
+
+TEST(KernelsOnGpu, AdaptersEnds) {
+  for (const uint32_t length : {36u, 4096u}) {
+    ExpectSame(
+        [&](Try& t) {
+          float* const out = t.Room(2 * length);
+          t.queue().Run(gpu::AdaptRows{.states = t.Put(Outlying(3 * length, 1)),
+                                       .which = t.Put(std::vector<uint32_t>{2, 0}),
+                                       .change = t.Put(Outlying(2 * length, 2)),
+                                       .out = out,
+                                       .length = length,
+                                       .epsilon = 1e-5f},
+                        2, 1);
+          t.Keep(out, 2 * length);
+        },
+        "states of " + std::to_string(length));
+  }
+}
+
+// Rows with ties, with what is no number, and one that is nobody's to rank.
+TEST(KernelsOnGpu, RankedCandidates) {
+  constexpr uint32_t kColumns = 1300, kFrequent = 1000;
+  ExpectSame(
+      [&](Try& t) {
+        std::vector<float> logits = Outlying(4 * kColumns, 3);
+        for (uint32_t i = 0; i < kColumns; ++i) logits[i] = std::floor(4.0f * logits[i]);
+        logits[2 * kColumns + 5] = std::numeric_limits<float>::quiet_NaN();
+        std::vector<uint32_t> tokens(kColumns), own;
+        for (uint32_t i = 0; i < kColumns; ++i) tokens[i] = i < kFrequent ? 2 * i : 2 * i - 1999;
+        for (uint32_t i = kFrequent; i < kColumns; i += 3) own.push_back(i);
+        const auto own_count = static_cast<uint32_t>(own.size());
+        const std::vector<ExitCandidates> candidates = {{kFrequent, 0, own_count, true},
+                                                        {900, 7, own_count - 7, true},
+                                                        {kFrequent, 0, 0, true},
+                                                        {kFrequent, 0, own_count, false}};
+        ExitRanking* const rankings = t.Put(std::vector<ExitRanking>(4));
+        t.queue().Run(gpu::RankCandidates{.logits = t.Put(logits),
+                                          .stride = kColumns,
+                                          .tokens = t.Put(tokens),
+                                          .candidates = t.Put(candidates),
+                                          .own_columns = t.Put(own),
+                                          .rankings = rankings},
+                      4, 1);
+        t.Keep(rankings, 4);
+      },
+      "rankings");
 }
 
 // Rows of several lengths over pages in no order, grouped heads.

@@ -1,5 +1,5 @@
 // What the queue of a GPU promises (common/cuda/device_queue.h) and no emulation can show: copies
-// arrive while later kernels run, graphs do what was recorded, and the clock goes.
+// arrive and kernels beside are done while later kernels run, graphs do what was recorded, and the clock goes.
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -72,6 +72,47 @@ TEST_F(QueueOnGpu, WhatDepartsArrivesWhileLaterKernelsRun) {
   std::printf("16 rows of 4096 were here after %.0f us, %u kernels later all was done after %.0f\n",
               1e6 * Seconds(until_arrival), kLater, 1e6 * Seconds(until_end));
   EXPECT_LT(until_arrival, until_end / 2);
+}
+
+// An exit's way: kernels beside, of what an earlier one has left, and what they make is here while
+// later ones run.
+TEST_F(QueueOnGpu, WhatIsDoneBesideIsHereWhileLaterKernelsRun) {
+  constexpr uint32_t kLater = 20000;
+  queue_->BeginRecording();
+  AddOnes(500);
+  ASSERT_TRUE(queue_->EndRecording(1));
+  const HostBuffer there = OrDie(HostBuffer::Create(*queue_, kBytes, "rows to be fetched"));
+  for (uint32_t i = 0; i < kRows * kLength; ++i) there.As<float>()[i] = 5.0f;
+  const DeviceBuffer fetched = Rows();
+  Duration until_arrival{}, until_end{};
+  for (uint32_t round = 0; round < 3; ++round) {  // the last one counts
+    SetUp();
+    const Clock::time_point begin = Clock::now();
+    queue_->Mark(0);
+    queue_->Run(Sum(copy_.As<float>()), kRows, 1);
+    queue_->BeginBeside();
+    queue_->Mark(2);
+    queue_->Fetch(fetched.data(), there.data(), kBytes);
+    gpu::NormRows sum = Sum(nullptr);
+    sum.stream = copy_.As<float>();
+    sum.part = fetched.As<float>();
+    for (uint32_t i = 0; i < 10; ++i) queue_->Run(sum, kRows, 1);
+    queue_->Mark(3);
+    queue_->Depart(0, here_.data(), copy_.data(), kBytes);
+    queue_->EndBeside();
+    for (uint32_t i = 0; i < kLater / 500; ++i) ASSERT_TRUE(queue_->Replay(1));
+    queue_->Mark(1);
+    OUTRIDER_CHECK_OK(queue_->AwaitArrival(0));
+    until_arrival = Clock::now() - begin;
+    for (uint32_t i = 0; i < kRows * kLength; ++i) ASSERT_EQ(here_.As<float>()[i], 51.0f);
+    OUTRIDER_CHECK_OK(queue_->Wait());
+    until_end = Clock::now() - begin;
+  }
+  std::printf("10 kernels beside took %.0f us and were here after %.0f, %u others took %.0f\n",
+              1e6 * Seconds(queue_->Between(2, 3)), 1e6 * Seconds(until_arrival), kLater,
+              1e6 * Seconds(queue_->Between(0, 1)));
+  EXPECT_LT(until_arrival, until_end / 2);
+  EXPECT_GT(queue_->Between(2, 3), Duration::zero());
 }
 
 TEST_F(QueueOnGpu, GraphsDoWhatWasRecordedEachTime) {

@@ -26,10 +26,8 @@ class CudaQueue final : public DeviceQueue {
     cudaSetDevice(ordinal_);
     ForgetGraphs();
     for (const auto& [mark, event] : marks_) cudaEventDestroy(event);
-    for (const auto& [number, departure] : departures_) {
-      cudaEventDestroy(departure.is_ready);
-      cudaEventDestroy(departure.has_arrived);
-    }
+    for (const auto& [number, has_arrived] : departures_) cudaEventDestroy(has_arrived);
+    if (is_reached_ != nullptr) cudaEventDestroy(is_reached_);
     if (side_ != nullptr) cudaStreamDestroy(side_);
     cudaStreamDestroy(stream_);
   }
@@ -39,7 +37,15 @@ class CudaQueue final : public DeviceQueue {
     OUTRIDER_RETURN_IF_ERROR(CudaStatus(gpu::FindKernels(), name_));
     OUTRIDER_RETURN_IF_ERROR(
         CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), name_));
-    return CudaStatus(cudaStreamCreateWithFlags(&side_, cudaStreamNonBlocking), name_);
+    // What is done beside is little, and somebody waits for it: its blocks are the next to get a
+    // place, and not behind all those of a kernel of the first stream.
+    int least = 0, greatest = 0;
+    OUTRIDER_RETURN_IF_ERROR(
+        CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), name_));
+    OUTRIDER_RETURN_IF_ERROR(
+        CudaStatus(cudaStreamCreateWithPriority(&side_, cudaStreamNonBlocking, greatest), name_));
+    now_ = stream_;
+    return CudaStatus(cudaEventCreateWithFlags(&is_reached_, cudaEventDisableTiming), name_);
   }
 
   int compute_capability() const override { return compute_capability_; }
@@ -90,21 +96,27 @@ class CudaQueue final : public DeviceQueue {
   }
 
   // Between graphs, and never part of one: which layers are watched changes from run to run.
+  void BeginBeside() override {
+    if (BelongsHere()) MeetBeside();
+    now_ = side_;
+  }
+  void EndBeside() override { now_ = stream_; }
+  void Fetch(std::byte* to, const void* from, size_t bytes) override {
+    Copy(to, from, bytes, cudaMemcpyHostToDevice);
+  }
   void Depart(uint32_t number, void* to, const std::byte* from, size_t bytes) override {
     if (!BelongsHere()) return;
-    Departure& departure = departures_[number];
-    for (cudaEvent_t* const event : {&departure.is_ready, &departure.has_arrived}) {
-      if (*event != nullptr) continue;
-      Note(cudaEventCreateWithFlags(event, cudaEventDisableTiming), kLeaving);
+    cudaEvent_t& has_arrived = departures_[number];
+    if (has_arrived == nullptr) {
+      Note(cudaEventCreateWithFlags(&has_arrived, cudaEventDisableTiming), kBeside);
     }
     if (!status_.ok()) return;
-    Note(cudaEventRecord(departure.is_ready, stream_), kLeaving);
-    Note(cudaStreamWaitEvent(side_, departure.is_ready, 0), kLeaving);
-    Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, side_), kLeaving);
-    Note(cudaEventRecord(departure.has_arrived, side_), kLeaving);
+    if (now_ != side_) MeetBeside();
+    Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, side_), kBeside);
+    Note(cudaEventRecord(has_arrived, side_), kBeside);
   }
   absl::Status AwaitArrival(uint32_t number) override {
-    if (BelongsHere()) Note(cudaEventSynchronize(departures_[number].has_arrived), kLeaving);
+    if (BelongsHere()) Note(cudaEventSynchronize(departures_[number]), kBeside);
     return std::exchange(status_, absl::OkStatus());
   }
 
@@ -122,9 +134,16 @@ class CudaQueue final : public DeviceQueue {
     Start(k, x, y, "copy slots");
   }
   void Run(const gpu::BestOfRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "best"); }
+  void Run(const gpu::GatherOutputs& k, uint32_t x, uint32_t y) override {
+    Start(k, x, y, "gather outputs");
+  }
+  void Run(const gpu::AdaptRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "adapt"); }
+  void Run(const gpu::RankCandidates& k, uint32_t x, uint32_t y) override {
+    Start(k, x, y, "rank candidates");
+  }
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override {
     if (!BelongsHere()) return;
-    Note(gpu::Launch(product, weights, stream_), "product");
+    Note(gpu::Launch(product, weights, now_), "product");
   }
 
   void BeginRecording() override {
@@ -157,7 +176,7 @@ class CudaQueue final : public DeviceQueue {
     if (!BelongsHere()) return;
     cudaEvent_t& event = marks_[mark];
     if (event == nullptr) Note(cudaEventCreate(&event), "clock");
-    if (event != nullptr) Note(cudaEventRecord(event, stream_), "clock");
+    if (event != nullptr) Note(cudaEventRecord(event, now_), "clock");
   }
   Duration Between(uint32_t from, uint32_t to) override {
     const auto begin = marks_.find(from), end = marks_.find(to);
@@ -180,13 +199,7 @@ class CudaQueue final : public DeviceQueue {
   }
 
  private:
-  // Of a copy on the side stream.
-  struct Departure {
-    cudaEvent_t is_ready = nullptr;
-    cudaEvent_t has_arrived = nullptr;
-  };
-
-  static constexpr std::string_view kLeaving = "copying beside kernels";
+  static constexpr std::string_view kBeside = "work beside";
   // A graph of a large model is a few megabytes, some kilobytes a kernel: 64 shapes of runs of 600
   // kernels are kept, whatever pieces they come in, and then all anew.
   static constexpr size_t kKernelsKeptMax = size_t{64} * 600;
@@ -208,24 +221,31 @@ class CudaQueue final : public DeviceQueue {
     if (error == cudaSuccess || !status_.ok()) return;
     status_ = CudaStatus(error, Concat(name_, ": ", what));
   }
+  // What is asked for beside from now on waits for what has been asked for.
+  void MeetBeside() {
+    Note(cudaEventRecord(is_reached_, stream_), kBeside);
+    Note(cudaStreamWaitEvent(side_, is_reached_, 0), kBeside);
+  }
   void Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-    if (BelongsHere()) Note(cudaMemcpyAsync(to, from, bytes, kind, stream_), "copying");
+    if (BelongsHere()) Note(cudaMemcpyAsync(to, from, bytes, kind, now_), "copying");
   }
   template <typename Kernel>
   void Start(const Kernel& kernel, uint32_t x, uint32_t y, std::string_view what) {
-    if (BelongsHere()) Note(gpu::Launch(kernel, {x, y}, stream_), what);
+    if (BelongsHere()) Note(gpu::Launch(kernel, {x, y}, now_), what);
   }
 
   const int ordinal_;
   const int compute_capability_;
   const std::string name_;
   cudaStream_t stream_ = nullptr;
-  cudaStream_t side_ = nullptr;  // for copies beside it
+  cudaStream_t side_ = nullptr;       // for what is done beside it
+  cudaStream_t now_ = nullptr;        // the one of them that is asked
+  cudaEvent_t is_reached_ = nullptr;  // by the first, for the second to wait for
   std::map<uint64_t, cudaGraphExec_t> graphs_;
   size_t kept_count_ = 0;  // kernels in them
   std::map<uint32_t, cudaEvent_t> marks_;
-  std::map<uint32_t, Departure> departures_;
-  absl::Status status_;  // since the last Wait()
+  std::map<uint32_t, cudaEvent_t> departures_;  // that they have arrived
+  absl::Status status_;                         // since the last Wait()
 };
 
 }  // namespace

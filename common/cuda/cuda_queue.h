@@ -1,4 +1,4 @@
-// A DeviceQueue of an NVIDIA GPU: one stream of its own.
+// A DeviceQueue of an NVIDIA GPU: one stream of its own, and one beside it.
 //
 // Errors of OpenCudaQueue() are FailedPrecondition, each in a sentence: no driver or one too old,
 // no GPU or none of that ordinal, one without kernels in this build.

@@ -10,6 +10,15 @@
 //   OUTRIDER_RETURN_IF_ERROR(queue.AwaitArrival(0));            // rows are here; gates may run yet
 //   OUTRIDER_RETURN_IF_ERROR(queue.Wait());                     // now all is done
 //
+// Beside that line there is a second one, for work that nothing in the first waits for:
+//
+//   queue.Run(gpu::NormRows{...}, ...);                         // A
+//   queue.BeginBeside();
+//   queue.Run(gpu::AdaptRows{...}, ...);                        // B: when A is done, and then it is
+//   queue.Depart(0, here.data(), rows.data(), bytes);           //    here, whatever C is doing
+//   queue.EndBeside();
+//   queue.Run(gpu::GateRows{...}, ...);                         // C: when A is done
+//
 // A GPU's is cuda_queue.h. Another runs every kernel here, thread after thread
 // (testing/emulated_queue.h), so that all that is above this is tested where there is no GPU.
 //
@@ -29,6 +38,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/cuda/kernels/attend_rows.h"
 #include "common/cuda/kernels/best_of_rows.h"
+#include "common/cuda/kernels/exit_kernels.h"
 #include "common/cuda/kernels/norm_rows.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quantize_rows.h"
@@ -55,9 +65,17 @@ class DeviceQueue {
   // `to` is there after the next Wait().
   virtual void Download(void* to, const std::byte* from, size_t bytes) = 0;
 
-  // Not in a recording: a copy to memory from AllocateHere(), made when all that was asked for
-  // before is done, and beside what is asked for afterwards, which leaves `from` alone until it has
-  // arrived. A number stands for one such copy at a time; small numbers are taken.
+  // Not in a recording, and no recording between these two: what is asked for there is done in
+  // order, when all that was asked for before is done, but beside what is asked for afterwards,
+  // which leaves its memory alone until something that departed behind it has arrived.
+  virtual void BeginBeside() = 0;
+  virtual void EndBeside() = 0;
+  // Between those two: a copy from memory from AllocateHere(), which is left alone likewise.
+  virtual void Fetch(std::byte* to, const void* from, size_t bytes) = 0;
+
+  // Not in a recording: a copy to memory from AllocateHere(), made beside what is asked for
+  // afterwards, when all that was asked for before is done, here and beside. A number stands for one
+  // such copy at a time; small numbers are taken.
   virtual void Depart(uint32_t number, void* to, const std::byte* from, size_t bytes) = 0;
   // Until that copy has been made.
   virtual absl::Status AwaitArrival(uint32_t number) = 0;
@@ -71,6 +89,9 @@ class DeviceQueue {
   virtual void Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   virtual void Run(const gpu::CopySlots& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   virtual void Run(const gpu::BestOfRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::GatherOutputs& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::AdaptRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::RankCandidates& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   // By the kernel that fits the weights and the number of rows (kernels/product_choice.h).
   virtual void Multiply(const gpu::Product& product, gpu::PanelKind weights) = 0;
 
@@ -82,7 +103,7 @@ class DeviceQueue {
   virtual bool Replay(uint64_t key) = 0;
 
   // Not in a recording: the device's clock is read when all that was asked for before is done. A
-  // mark stands for its newest reading.
+  // mark stands for its newest reading. Beside, that is when all asked for there before is done.
   virtual void Mark(uint32_t mark) = 0;
   // From one mark's reading to another's, both of them done. Zero where something has failed.
   virtual Duration Between(uint32_t from, uint32_t to) = 0;

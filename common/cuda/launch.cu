@@ -69,6 +69,9 @@ void UseAllBodies(const Use& use) {
   use("gate", GateRows{});
   use("copy slots", CopySlots{});
   use("best of rows", BestOfRows{});
+  use("gather outputs", GatherOutputs{});
+  use("adapt", AdaptRows{});
+  use("rank candidates", RankCandidates{});
   use("F32 product", FloatProduct{});
   use("F16, few rows", FewRowsSplit<F16Weights>{});
   use("F16, some rows", SomeRowsSplit<F16Weights>{});
@@ -112,6 +115,15 @@ cudaError_t Launch(const CopySlots& kernel, Grid grid, cudaStream_t stream) {
   return LaunchBody(kernel, grid, stream);
 }
 cudaError_t Launch(const BestOfRows& kernel, Grid grid, cudaStream_t stream) {
+  return LaunchBody(kernel, grid, stream);
+}
+cudaError_t Launch(const GatherOutputs& kernel, Grid grid, cudaStream_t stream) {
+  return LaunchBody(kernel, grid, stream);
+}
+cudaError_t Launch(const AdaptRows& kernel, Grid grid, cudaStream_t stream) {
+  return LaunchBody(kernel, grid, stream);
+}
+cudaError_t Launch(const RankCandidates& kernel, Grid grid, cudaStream_t stream) {
   return LaunchBody(kernel, grid, stream);
 }
 

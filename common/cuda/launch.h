@@ -10,6 +10,7 @@
 
 #include "common/cuda/kernels/attend_rows.h"
 #include "common/cuda/kernels/best_of_rows.h"
+#include "common/cuda/kernels/exit_kernels.h"
 #include "common/cuda/kernels/norm_rows.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quantize_rows.h"
@@ -30,6 +31,9 @@ cudaError_t Launch(const AttendRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const GateRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const CopySlots& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const BestOfRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const GatherOutputs& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const AdaptRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const RankCandidates& kernel, Grid grid, cudaStream_t stream);
 // By the kernel that fits (kernels/product_choice.h).
 cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream);
 
@@ -42,7 +46,7 @@ struct KernelShape {
 };
 
 // Of all kernels. No GPU is asked.
-inline constexpr uint32_t kKernelCount = 25;
+inline constexpr uint32_t kKernelCount = 28;
 std::array<KernelShape, kKernelCount> KernelShapes();
 
 // What the driver has made of a kernel.

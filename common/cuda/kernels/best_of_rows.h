@@ -17,6 +17,26 @@ struct BestLogit {
   bool sound;      // false: the rest means nothing
 };
 
+OUTRIDER_HD bool ComesBefore(const BestLogit& a, const BestLogit& b) {
+  return a.value > b.value || (a.value == b.value && a.token < b.token);
+}
+
+OUTRIDER_HD BestLogit BetterOf(const BestLogit& a, const BestLogit& b) {
+  const bool is_b = ComesBefore(b, a);
+  return {is_b ? b.value : a.value, is_b ? b.token : a.token, a.sound && b.sound};
+}
+
+// What the threads have found comes together in found[0], of thread 0.
+template <typename Block, typename Shared>
+OUTRIDER_HD void FoldBest(Block& block, const Shared& found, uint32_t thread_count) {
+  for (uint32_t width = thread_count / 2; width > 0; width /= 2) {
+    block.Sync();
+    block.Each([&](uint32_t t) {
+      if (t < width) found.Set(t, t, BetterOf(found.Get(t, t), found.Get(t, t + width)));
+    });
+  }
+}
+
 struct BestOfRows {
   static constexpr uint32_t kThreads = 256;
 
@@ -37,21 +57,10 @@ struct BestOfRows {
       }
       found.Set(t, t, best_here);
     });
-    for (uint32_t width = kThreads / 2; width > 0; width /= 2) {
-      block.Sync();
-      block.Each([&](uint32_t t) {
-        if (t < width) found.Set(t, t, BetterOf(found.Get(t, t), found.Get(t, t + width)));
-      });
-    }
+    FoldBest(block, found, kThreads);
     block.Each([&](uint32_t t) {
       if (t == 0) best[block.x()] = found.Get(t, 0);
     });
-  }
-
- private:
-  static OUTRIDER_HD BestLogit BetterOf(const BestLogit& a, const BestLogit& b) {
-    const bool is_b = b.value > a.value || (b.value == a.value && b.token < a.token);
-    return {is_b ? b.value : a.value, is_b ? b.token : a.token, a.sound && b.sound};
   }
 };
 

@@ -75,13 +75,13 @@ struct EmbedRows {
   }
 };
 
-enum class Gate : uint32_t { kSiluGated, kGeluTanhGated, kGeluTanh };
+enum class Gate : uint32_t { kSiluGated, kGeluTanhGated, kGeluTanh, kSilu };
 
 // up = activation(gate) * up, or activation(up). grid: rows, length / 256 rounded up
 struct GateRows {
   static constexpr uint32_t kThreads = 256;
 
-  const float* gate;  // [rows, length]; not looked at by kGeluTanh
+  const float* gate;  // [rows, length]; not looked at where nothing is gated
   float* up;          // [rows, length]
   uint32_t length;
   Gate kind;
@@ -97,6 +97,8 @@ struct GateRows {
       const size_t at = size_t{block.x()} * length + i;
       if (kind == Gate::kGeluTanh) {
         up[at] = GeluTanh(up[at]);
+      } else if (kind == Gate::kSilu) {
+        up[at] = Silu(up[at]);
       } else {
         const float g = kind == Gate::kSiluGated ? Silu(gate[at]) : GeluTanh(gate[at]);
         up[at] = g * up[at];

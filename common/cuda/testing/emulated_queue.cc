@@ -15,6 +15,7 @@ namespace outrider {
 namespace {
 
 constexpr size_t kAlignment = 256;
+constexpr Duration kKernelTime = std::chrono::microseconds(1);
 constexpr char kKernelsAlone[] = "kernels alone are recorded";
 
 std::byte* NewMemory(size_t bytes) {
@@ -42,7 +43,7 @@ absl::StatusOr<std::byte*> EmulatedQueue::Allocate(size_t bytes, std::string_vie
 }
 
 void EmulatedQueue::Free(std::byte* memory) {
-  while (!steps_.empty()) DoNext();  // as a GPU does
+  OUTRIDER_CHECK(Wait().ok(), "nothing fails here");  // as a GPU does
   std::free(memory);
 }
 
@@ -55,6 +56,7 @@ void EmulatedQueue::FreeHere(std::byte* memory) {
 }
 
 void EmulatedQueue::Upload(std::byte* to, const void* from, size_t bytes) {
+  OUTRIDER_CHECK(!is_beside_, "what is uploaded beside is fetched");
   if (steps_.empty()) {
     OUTRIDER_CHECK(!is_recording_, kKernelsAlone);
     std::memcpy(to, from, bytes);
@@ -70,25 +72,40 @@ void EmulatedQueue::Download(void* to, const std::byte* from, size_t bytes) {
   Add([=] { std::memcpy(to, from, bytes); });
 }
 
+void EmulatedQueue::BeginBeside() {
+  OUTRIDER_CHECK(!is_beside_ && !is_recording_, "one ends before the next begins");
+  is_beside_ = true;
+}
+
+void EmulatedQueue::EndBeside() {
+  OUTRIDER_CHECK(is_beside_, "it has begun");
+  is_beside_ = false;
+}
+
+void EmulatedQueue::Fetch(std::byte* to, const void* from, size_t bytes) {
+  OUTRIDER_CHECK(is_beside_, "what is not beside is uploaded");
+  AddBeside([=] { std::memcpy(to, from, bytes); });
+}
+
 void EmulatedQueue::Depart(uint32_t number, void* to, const std::byte* from, size_t bytes) {
-  const bool is_new = departures_.insert({number, {to, from, bytes}}).second;
+  OUTRIDER_CHECK(!is_recording_, kKernelsAlone);
+  const bool is_new = has_arrived_.insert({number, false}).second;
   OUTRIDER_CHECK(is_new, "a departure is awaited before the next one of its number");
-  Add([this, number] { departures_.at(number).is_ready = true; });
+  AddBeside([=, this] {
+    std::memcpy(to, from, bytes);
+    has_arrived_.at(number) = true;
+  });
 }
 
 absl::Status EmulatedQueue::AwaitArrival(uint32_t number) {
-  const auto departure = departures_.find(number);
-  OUTRIDER_CHECK(departure != departures_.end(), "what is awaited has departed");
+  const auto departure = has_arrived_.find(number);
+  OUTRIDER_CHECK(departure != has_arrived_.end(), "what is awaited has departed");
   const bool is_late = arrives_late_;
   arrives_late_ = !arrives_late_;
-  while (!departure->second.is_ready || (is_late && !steps_.empty())) DoNext();
-  Arrive(departure->second);
-  departures_.erase(departure);
+  while (is_late && !steps_.empty()) DoNext();
+  while (!departure->second) DoNextBeside();
+  has_arrived_.erase(departure);
   return absl::OkStatus();
-}
-
-void EmulatedQueue::Arrive(const Departure& departure) {
-  std::memcpy(departure.to, departure.from, departure.bytes);
 }
 
 void EmulatedQueue::Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) {
@@ -116,6 +133,16 @@ void EmulatedQueue::Run(const gpu::BestOfRows& kernel, uint32_t grid_x, uint32_t
   AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
 }
 
+void EmulatedQueue::Run(const gpu::GatherOutputs& kernel, uint32_t grid_x, uint32_t grid_y) {
+  AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
+}
+void EmulatedQueue::Run(const gpu::AdaptRows& kernel, uint32_t grid_x, uint32_t grid_y) {
+  AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
+}
+void EmulatedQueue::Run(const gpu::RankCandidates& kernel, uint32_t grid_x, uint32_t grid_y) {
+  AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
+}
+
 void EmulatedQueue::Multiply(const gpu::Product& product, gpu::PanelKind weights) {
   gpu::UseProduct(product, weights, [this](const auto& body, uint32_t grid_x, uint32_t grid_y) {
     AddKernel([=] { RunHere(body, grid_x, grid_y); });
@@ -123,29 +150,52 @@ void EmulatedQueue::Multiply(const gpu::Product& product, gpu::PanelKind weights
 }
 
 void EmulatedQueue::AddKernel(Work work) {
+  if (is_beside_) {
+    ++beside_count_;
+    AddBeside([this, work = std::move(work)] {
+      work();
+      clock_beside_ += kKernelTime;
+    });
+    return;
+  }
   if (is_recording_) {
     recorded_.push_back(std::move(work));
     return;
   }
   steps_.push_back({std::move(work), /*is_kernel=*/true});
+  ++asked_count_;
   ++waiting_count_;
 }
 
 void EmulatedQueue::Add(Work work) {
   OUTRIDER_CHECK(!is_recording_, kKernelsAlone);
   steps_.push_back({std::move(work), /*is_kernel=*/false});
+  ++asked_count_;
+}
+
+void EmulatedQueue::AddBeside(Work work) {
+  steps_beside_.push_back({asked_count_, std::move(work)});
 }
 
 void EmulatedQueue::DoNext() {
   const Step step = std::move(steps_.front());
   steps_.pop_front();
   step.work();
+  ++done_count_;
   if (!step.is_kernel) return;
   --waiting_count_;
-  clock_ += std::chrono::microseconds(1);
+  clock_ += kKernelTime;
+}
+
+void EmulatedQueue::DoNextBeside() {
+  const StepBeside step = std::move(steps_beside_.front());
+  steps_beside_.pop_front();
+  while (done_count_ < step.behind) DoNext();
+  step.work();
 }
 
 void EmulatedQueue::BeginRecording() {
+  OUTRIDER_CHECK(!is_beside_, "what is done beside is no part of a recording");
   OUTRIDER_CHECK(!is_recording_, "one recording ends before the next begins");
   is_recording_ = true;
 }
@@ -164,6 +214,7 @@ bool EmulatedQueue::Replay(uint64_t key) {
 }
 
 void EmulatedQueue::Mark(uint32_t mark) {
+  if (is_beside_) return AddBeside([this, mark] { marks_[mark] = clock_beside_; });
   Add([this, mark] { marks_[mark] = clock_; });
 }
 
@@ -173,8 +224,8 @@ Duration EmulatedQueue::Between(uint32_t from, uint32_t to) {
 
 absl::Status EmulatedQueue::Wait() {
   while (!steps_.empty()) DoNext();
-  for (const auto& [number, departure] : departures_) Arrive(departure);
-  departures_.clear();
+  while (!steps_beside_.empty()) DoNextBeside();
+  has_arrived_.clear();
   return absl::OkStatus();
 }
 

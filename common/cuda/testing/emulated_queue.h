@@ -3,9 +3,9 @@
 // time. For tests of what is above a DeviceQueue.
 //
 // As on a GPU, nothing is done when it is asked for: all of it is when somebody waits, and up to a
-// departure when somebody waits for that. The copy itself is made now as early as it can be and now
-// as late, after all else that had been asked for by then: who writes too soon over what departs,
-// or reads before it has arrived, is found out.
+// departure when somebody waits for that. What is done beside, copies and kernels, is done now as
+// early as it can be and now as late, after all else that had been asked for by then: who writes too
+// soon over what is used there, or reads before it has arrived, is found out.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +34,9 @@ class EmulatedQueue final : public DeviceQueue {
   void FreeHere(std::byte* memory) override;
   void Upload(std::byte* to, const void* from, size_t bytes) override;
   void Download(void* to, const std::byte* from, size_t bytes) override;
+  void BeginBeside() override;
+  void EndBeside() override;
+  void Fetch(std::byte* to, const void* from, size_t bytes) override;
   void Depart(uint32_t number, void* to, const std::byte* from, size_t bytes) override;
   absl::Status AwaitArrival(uint32_t number) override;
   void Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
@@ -44,6 +47,9 @@ class EmulatedQueue final : public DeviceQueue {
   void Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::CopySlots& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::BestOfRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::GatherOutputs& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::AdaptRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::RankCandidates& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override;
 
   void BeginRecording() override;
@@ -55,8 +61,10 @@ class EmulatedQueue final : public DeviceQueue {
 
   absl::Status Wait() override;
 
-  // Kernels that have been asked for and not run yet.
+  // Kernels that have been asked for and not run yet, but for those beside.
   size_t waiting_count() const { return waiting_count_; }
+  // Those beside, run or not.
+  size_t beside_count() const { return beside_count_; }
 
  private:
   using Work = std::function<void()>;
@@ -64,17 +72,16 @@ class EmulatedQueue final : public DeviceQueue {
     Work work;
     bool is_kernel;
   };
-  struct Departure {
-    void* to;
-    const std::byte* from;
-    size_t bytes;
-    bool is_ready = false;  // all that was asked for before it is done
+  struct StepBeside {
+    uint64_t behind;  // so many steps of the others
+    Work work;
   };
 
   void AddKernel(Work work);
   void Add(Work work);
+  void AddBeside(Work work);
   void DoNext();
-  void Arrive(const Departure& departure);
+  void DoNextBeside();
 
   size_t free_bytes_;
   bool is_recording_ = false;
@@ -83,9 +90,17 @@ class EmulatedQueue final : public DeviceQueue {
 
   std::deque<Step> steps_;  // asked for, and not done yet
   size_t waiting_count_ = 0;
-  std::map<uint32_t, Departure> departures_;  // that have not arrived
-  bool arrives_late_ = false;                 // the next one
+  uint64_t asked_count_ = 0;  // steps there ever were
+  uint64_t done_count_ = 0;
   Duration clock_{};
+
+  bool is_beside_ = false;  // what is asked for
+  std::deque<StepBeside> steps_beside_;
+  size_t beside_count_ = 0;
+  Duration clock_beside_{};
+
+  std::map<uint32_t, bool> has_arrived_;  // what has departed and was not awaited yet
+  bool arrives_late_ = false;             // the next one
   std::map<uint32_t, Duration> marks_;
 };
 
