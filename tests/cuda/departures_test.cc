@@ -67,82 +67,85 @@ class FakeDevice {
   std::optional<uint32_t> fails_at_;
 };
 
-void SendAll(const std::vector<uint32_t>& layers, Departures& departures, FakeDevice& device) {
-  for (const uint32_t layer : layers) {
-    const absl::StatusOr<uint32_t> slot = departures.NextSlot(layer);
-    OUTRIDER_CHECK(slot.ok(), "nothing fails here");
-    device.Send(layer, *slot);
+// Of so many slots each, run after run.
+class DepartingRuns {
+ public:
+  explicit DepartingRuns(uint32_t slot_count) : device_(slot_count), departures_(device_.Ends()) {
+    departures_.SetSlotCount(slot_count);
   }
-}
+
+  // A run whose states are asked to depart.
+  void Send(const std::vector<uint32_t>& layers) {
+    departures_.Begin();
+    for (const uint32_t layer : layers) OUTRIDER_CHECK_OK(SendNext(layer));
+  }
+  absl::Status SendNext(uint32_t layer) {
+    OUTRIDER_ASSIGN_OR_RETURN(const uint32_t slot, departures_.NextSlot(layer));
+    device_.Send(layer, slot);
+    return absl::OkStatus();
+  }
+  absl::Status SeeAll() { return departures_.SeeAll(); }
+
+  FakeDevice& device() { return device_; }
+
+ private:
+  FakeDevice device_;
+  Departures departures_;
+};
 
 TEST(Departures, AreSeenLayerByLayerWhateverRoomThereIs) {
   std::mt19937 random(1);
   for (uint32_t slot_count = 1; slot_count <= 6; ++slot_count) {
-    FakeDevice device(slot_count);
-    Departures departures(device.Ends());
-    departures.SetSlotCount(slot_count);
+    DepartingRuns runs(slot_count);
     std::vector<uint32_t> all;
     for (uint32_t run = 0; run < 50; ++run) {
       std::vector<uint32_t> layers;
       for (uint32_t layer = 0; layer < 12; ++layer) {
         if (random() % 3 == 0) layers.push_back(layer);
       }
-      departures.Begin();
-      SendAll(layers, departures, device);
-      OUTRIDER_CHECK_OK(departures.SeeAll());
+      runs.Send(layers);
+      OUTRIDER_CHECK_OK(runs.SeeAll());
       all.insert(all.end(), layers.begin(), layers.end());
-      ASSERT_EQ(device.seen(), all) << slot_count << " slots, run " << run;
+      ASSERT_EQ(runs.device().seen(), all) << slot_count << " slots, run " << run;
     }
   }
 }
 
 TEST(Departures, WithRoomForAllNothingIsAwaitedUntilAllIsAskedFor) {
-  FakeDevice device(3);
-  Departures departures(device.Ends());
-  departures.SetSlotCount(3);
-  departures.Begin();
-  SendAll({4, 9, 20}, departures, device);
-  EXPECT_EQ(device.await_count(), 0u);
-  OUTRIDER_CHECK_OK(departures.SeeAll());
-  EXPECT_EQ(device.await_count(), 3u);
+  DepartingRuns runs(3);
+  runs.Send({4, 9, 20});
+  EXPECT_EQ(runs.device().await_count(), 0u);
+  OUTRIDER_CHECK_OK(runs.SeeAll());
+  EXPECT_EQ(runs.device().await_count(), 3u);
 }
 
 TEST(Departures, WithLessOnlyTheOldestIsAwaited) {
-  FakeDevice device(2);
-  Departures departures(device.Ends());
-  departures.SetSlotCount(2);
-  departures.Begin();
-  SendAll({1, 2, 3}, departures, device);
-  EXPECT_THAT(device.seen(), ElementsAre(1));
+  DepartingRuns runs(2);
+  runs.Send({1, 2, 3});
+  EXPECT_THAT(runs.device().seen(), ElementsAre(1));
 }
 
 TEST(Departures, WhatFailsIsTheLastOfItsRun) {
-  FakeDevice device(3);
-  Departures departures(device.Ends());
-  departures.SetSlotCount(3);
-  departures.Begin();
-  SendAll({0, 1, 2}, departures, device);
-  device.FailAt(1);
-  EXPECT_EQ(departures.SeeAll().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(device.seen(), ElementsAre(0));
-  EXPECT_TRUE(departures.SeeAll().ok());
-  EXPECT_EQ(device.await_count(), 2u);
+  DepartingRuns runs(3);
+  runs.Send({0, 1, 2});
+  runs.device().FailAt(1);
+  EXPECT_EQ(runs.SeeAll().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(runs.device().seen(), ElementsAre(0));
+  EXPECT_TRUE(runs.SeeAll().ok());
+  EXPECT_EQ(runs.device().await_count(), 2u);
 
-  device.ForgetAll();
-  departures.Begin();
-  SendAll({5, 6}, departures, device);
-  OUTRIDER_CHECK_OK(departures.SeeAll());
-  EXPECT_THAT(device.seen(), ElementsAre(0, 5, 6));
+  runs.device().ForgetAll();
+  runs.Send({5, 6});
+  OUTRIDER_CHECK_OK(runs.SeeAll());
+  EXPECT_THAT(runs.device().seen(), ElementsAre(0, 5, 6));
 }
 
 // The host would have to know of the failure before it asks for more.
 TEST(Departures, AFailureIsToldToWhoWantsTheSlot) {
-  FakeDevice device(1);
-  Departures departures(device.Ends());
-  departures.Begin();
-  SendAll({0}, departures, device);
-  device.FailAt(0);
-  EXPECT_EQ(departures.NextSlot(1).status().code(), absl::StatusCode::kUnavailable);
+  DepartingRuns runs(1);
+  runs.Send({0});
+  runs.device().FailAt(0);
+  EXPECT_EQ(runs.SendNext(1).code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace
