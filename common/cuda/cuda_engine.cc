@@ -20,8 +20,8 @@ absl::StatusOr<std::unique_ptr<Engine>> LoadCudaEngine(const ModelFile& model,
   OUTRIDER_RETURN_IF_ERROR(DeviceWeights::Check(spec));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ResidentWeights> weights,
                             ResidentWeights::Load(model, spec, path, pool, progress));
-  return GpuEngine::Create(spec, *weights, {.path = path, .kernels = kernels, .pool = pool},
-                           options, std::move(queue));
+  return GpuEngine::Create(spec, *weights, {.kernels = kernels, .pool = pool}, options,
+                           std::move(queue));
 }
 
 }  // namespace outrider

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/engine/cpu_engine.h"
-#include "common/formats/models/model_file.h"
 
 namespace outrider {
 namespace {
@@ -80,7 +78,7 @@ std::string BackendClass(const DeviceWeights& weights, const DeviceQueue& queue)
 
 absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Create(const ModelSpec& spec,
                                                              ResidentWeights& weights,
-                                                             Source source,
+                                                             const Host& host,
                                                              const EngineOptions& options,
                                                              std::unique_ptr<DeviceQueue> queue) {
   OUTRIDER_ASSIGN_OR_RETURN(const EngineOptions complete, CheckOptions(spec, options));
@@ -99,8 +97,7 @@ absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Create(const ModelSpec& sp
                      .batch_invariant = true,
                      .on_host_processor = false,
                      .forks_share_pages = true};
-  std::unique_ptr<GpuEngine> engine(
-      new GpuEngine(spec, std::move(source), std::move(info), std::move(queue)));
+  std::unique_ptr<GpuEngine> engine(new GpuEngine(spec, host, std::move(info), std::move(queue)));
   engine->weights_ = std::move(uploaded);
   OUTRIDER_RETURN_IF_ERROR(engine->TakeMemory(weights, complete.kv_bytes));
   return engine;
@@ -123,16 +120,12 @@ absl::Status GpuEngine::TakeMemory(ResidentWeights& weights, uint64_t kv_bytes) 
     OUTRIDER_RETURN_IF_ERROR(pages.Learn(pages_->layout().pieces(group)));
   }
   OUTRIDER_ASSIGN_OR_RETURN(
-      transformer_,
-      GpuTransformer::Create(spec_, weights_, pages_->layout(), limits, weights.rope_freqs(),
-                             logit_rows, *queue_, source_.pool));
+      transformer_, GpuTransformer::Create(spec_, weights_, pages_->layout(), limits,
+                                           weights.rope_freqs(), logit_rows, *queue_, host_.pool));
   OUTRIDER_ASSIGN_OR_RETURN(Batch batch, Batch::Create(pages_->layout(), limits));
   batch_ = std::make_unique<Batch>(std::move(batch));
-  answers_ = std::make_unique<Answers>(info_, logit_rows, source_.pool);
+  answers_ = std::make_unique<Answers>(info_, logit_rows, host_.pool);
   largest_.reserve(logit_rows);
-  rows_.resize(rows);
-  std::iota(rows_.begin(), rows_.end(), 0u);
-  dropped_ = std::make_unique<bool[]>(rows);
   watched_.reserve(spec_.layer_count());
   for (uint32_t i = 0; i < info_.sequence_count_max; ++i) {
     sequences_.Add(std::make_unique<Sequence>(*pages_, limits));
@@ -216,9 +209,11 @@ absl::Status GpuEngine::Compute(EngineRun& run) {
   ListWatched(run);
   const GpuTransformer::Watch watch = {
       .layers = watched_,
-      .see = [&](uint32_t layer, std::span<const float> states) { See(run, layer, states); }};
+      .exits = device_exits_.get(),
+      .begin_exits = [&] { BeginExits(run); },
+      .see = [&](const GpuTransformer::WatchedLayer& watched, uint32_t slot,
+                 std::span<const float> states) { See(run, watched, slot, states); }};
   OUTRIDER_RETURN_IF_ERROR(transformer_->Forward(*batch_, watch, rows));
-  BeginExits(run);
   OUTRIDER_RETURN_IF_ERROR(transformer_->SeeWatched());
   while (!rows.empty()) {
     OUTRIDER_RETURN_IF_ERROR(Answer());
@@ -262,58 +257,59 @@ void GpuEngine::ListWatched(const EngineRun& run) {
   watched_.clear();
   for (uint32_t layer = 0; layer < spec_.layer_count(); ++layer) {
     const auto is_asked = [&](const HiddenAfterLayer& hidden) { return hidden.layer == layer; };
-    if (ExitsLook(layer) || std::ranges::any_of(run.hidden, is_asked)) watched_.push_back(layer);
+    const bool comes_here = std::ranges::any_of(run.hidden, is_asked);
+    const std::optional<uint32_t> exit = ExitAt(layer);
+    if (comes_here || exit) watched_.push_back({layer, comes_here, exit});
   }
 }
 
 // The last layer has logits of its own.
-bool GpuEngine::ExitsLook(uint32_t layer) const {
-  return exits_look_ && layer + 1 < spec_.layer_count() && exits_->StandAfter(layer);
+std::optional<uint32_t> GpuEngine::ExitAt(uint32_t layer) const {
+  if (!exits_look_ || layer + 1 == spec_.layer_count()) return std::nullopt;
+  return exits_->ExitAfter(layer);
 }
 
-// Once the device has something to do, unless states are seen before.
+// Once a run.
 void GpuEngine::BeginExits(const EngineRun& run) {
-  if (!exits_look_ || std::exchange(exits_have_begun_, true)) return;
+  if (std::exchange(exits_have_begun_, true)) return;
   exits_->BeginRun(run.walks);
+  device_exits_->Begin(exits_->round());
 }
 
 // While later layers run.
-void GpuEngine::See(const EngineRun& run, uint32_t layer, std::span<const float> states) {
+void GpuEngine::See(const EngineRun& run, const GpuTransformer::WatchedLayer& watched,
+                    uint32_t slot, std::span<const float> states) {
   for (const HiddenAfterLayer& asked : run.hidden) {
-    if (asked.layer == layer) std::ranges::copy(states, asked.out.begin());
+    if (asked.layer == watched.layer) std::ranges::copy(states, asked.out.begin());
   }
-  if (!ExitsLook(layer)) return;
-  BeginExits(run);
-  const uint32_t width = spec_.embedding_length, row_count = batch_->row_count();
-  const auto rows = std::span<const uint32_t>(rows_).first(row_count);
-  LayerView view(rows, states.data(), width, width, {dropped_.get(), row_count});
-  exits_->AfterLayer(layer, view);
+  if (watched.exit) exits_->Hear(watched.layer, device_exits_->ScoresOf(slot));
 }
 
 // --- exits ---
 
 absl::Status GpuEngine::AttachExits(const TrainedExits& trained, const std::string& path,
                                     const ExitOptions& options, ExitSink& sink) {
-  if (host_weights_ == nullptr) {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model,
-                              ModelFile::Open(source_.path));
-    OUTRIDER_ASSIGN_OR_RETURN(
-        host_weights_, ResidentWeights::Load(*model, spec_, source_.path, source_.pool, nullptr));
-  }
   OUTRIDER_RETURN_IF_ERROR(
       transformer_->MakeRoomForWatched(static_cast<uint32_t>(trained.exits.size())));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      std::unique_ptr<DeviceExits> scoring,
+      DeviceExits::Create(trained, path,
+                          {.spec = spec_, .info = info_, .weights = weights_, .queue = *queue_},
+                          options, transformer_->slot_count()));
   OUTRIDER_ASSIGN_OR_RETURN(exits_, ExitHeads::Create(trained, path,
                                                       {.spec = spec_,
                                                        .info = info_,
-                                                       .head = host_weights_->head(),
-                                                       .kernels = source_.kernels,
-                                                       .pool = source_.pool},
+                                                       .head = nullptr,
+                                                       .kernels = host_.kernels,
+                                                       .pool = host_.pool},
                                                       options, sink));
+  device_exits_ = std::move(scoring);
   return absl::OkStatus();
 }
 
 void GpuEngine::DetachExits() {
   exits_.reset();
+  device_exits_.reset();
 }
 
 void GpuEngine::SwitchExit(uint32_t exit, bool on) {

@@ -5,13 +5,13 @@
 // that keep kernels/NUMERICS.md, or bits of their own for products of halves, so what it says
 // depends on nothing but what it is asked, to the bit. Plain greedy choices are made there, and ids
 // come to the host; for all others logits do, and choosing is the same code for every engine
-// (engine/answers.h). So do hidden states where exits stand (engine/exit_heads.h): they leave
-// beside the layers to come, and are scored on the host while the device computes those, so a guess
-// is on its way before the verdict.
+// (engine/answers.h). Exits score their rows there too, beside the layers to come (device_exits.h),
+// and what they say is told while the device computes those (engine/exit_heads.h), so a guess is on
+// its way before the verdict.
 //
 // Memory: weights, activations for `row_count_max` rows and pages of `kv_bytes`, all of it of the
-//         device and taken when it is made. Exits take rows of states there and here, and the
-//         model's weights on the host once more.
+//         device and taken when it is made. Exits take rows of states there and here, and what
+//         device_exits.h says.
 // Errors: as engine.h says; Unimplemented for what has no kernels on a GPU (device_weights.h).
 #pragma once
 
@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/thread_pool.h"
+#include "common/cuda/device_exits.h"
 #include "common/cuda/device_queue.h"
 #include "common/cuda/device_weights.h"
 #include "common/cuda/gpu_transformer.h"
@@ -42,17 +43,16 @@ namespace outrider {
 
 class GpuEngine final : public Engine {
  public:
-  // Where weights came from, for what exits need of them on the host: they are loaded again for
-  // that.
-  struct Source {
-    std::string path;
+  // What the host's part is computed with.
+  struct Host {
     const Kernels& kernels;
     ThreadPool& pool;
   };
 
   // `weights` are uploaded and not looked at afterwards. Kernels and pool outlive the engine.
   static absl::StatusOr<std::unique_ptr<GpuEngine>> Create(const ModelSpec& spec,
-                                                           ResidentWeights& weights, Source source,
+                                                           ResidentWeights& weights,
+                                                           const Host& host,
                                                            const EngineOptions& options,
                                                            std::unique_ptr<DeviceQueue> queue);
 
@@ -91,9 +91,9 @@ class GpuEngine final : public Engine {
     uint64_t last_run = 0;
   };
 
-  GpuEngine(const ModelSpec& spec, Source source, EngineInfo info,
+  GpuEngine(const ModelSpec& spec, const Host& host, EngineInfo info,
             std::unique_ptr<DeviceQueue> queue)
-      : spec_(spec), source_(std::move(source)), info_(std::move(info)), queue_(std::move(queue)) {}
+      : spec_(spec), host_(host), info_(std::move(info)), queue_(std::move(queue)) {}
   absl::Status TakeMemory(ResidentWeights& weights, uint64_t kv_bytes);
 
   Sequence& At(SequenceId sequence) const;
@@ -102,12 +102,13 @@ class GpuEngine final : public Engine {
   absl::Status Answer();
   absl::StatusOr<bool> AnswerByLargest();
   void ListWatched(const EngineRun& run);
-  bool ExitsLook(uint32_t layer) const;
+  std::optional<uint32_t> ExitAt(uint32_t layer) const;
   void BeginExits(const EngineRun& run);
-  void See(const EngineRun& run, uint32_t layer, std::span<const float> states);
+  void See(const EngineRun& run, const GpuTransformer::WatchedLayer& watched, uint32_t slot,
+           std::span<const float> states);
 
   const ModelSpec spec_;
-  const Source source_;
+  const Host host_;
   const EngineInfo info_;
   const std::unique_ptr<DeviceQueue> queue_;  // before all that has memory of it
   DeviceWeights weights_;
@@ -115,18 +116,16 @@ class GpuEngine final : public Engine {
   std::unique_ptr<GpuTransformer> transformer_;
   std::unique_ptr<Batch> batch_;
   std::unique_ptr<Answers> answers_;
-  std::vector<TokenId> largest_;                   // by row of a band
-  std::unique_ptr<ResidentWeights> host_weights_;  // once exits have been attached
-  std::unique_ptr<ExitHeads> exits_;               // null: none are attached
-  std::vector<uint32_t> rows_;                     // 0, 1, 2, ...
-  std::unique_ptr<bool[]> dropped_;                // by row: nobody asks for that here
+  std::vector<TokenId> largest_;               // by row of a band
+  std::unique_ptr<DeviceExits> device_exits_;  // these two are null: none are attached
+  std::unique_ptr<ExitHeads> exits_;
   SequenceTable<Sequence> sequences_;
 
   uint64_t run_count_ = 0;
   // Of the present run.
-  bool exits_look_ = false;        // at some layers
-  bool exits_have_begun_ = false;  // and have been told of its walks
-  std::vector<uint32_t> watched_;  // layers after which somebody looks
+  bool exits_look_ = false;                            // at some layers
+  bool exits_have_begun_ = false;                      // and have been told of its walks
+  std::vector<GpuTransformer::WatchedLayer> watched_;  // layers after which somebody looks
 };
 
 }  // namespace outrider

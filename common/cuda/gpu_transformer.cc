@@ -1,7 +1,7 @@
 #include "common/cuda/gpu_transformer.h"
 
 #include <algorithm>
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include "common/base/check.h"
@@ -80,17 +80,12 @@ absl::Status GpuTransformer::TakeMemory() {
       {up_, rows * lengths.fed * sizeof(float)},
       {logits_, logits * sizeof(float)},
       {largest_, size_t{logit_row_count_max_} * sizeof(gpu::BestLogit)},
-      {asked_, size_t{logit_row_count_max_} * sizeof(uint32_t)},
-      {per_32_.quants, rows * lengths.inputs},
-      {per_32_.scales, rows * (lengths.inputs / 32 + 1) * sizeof(float)},
-      {per_32_.sums, rows * (lengths.inputs / 16 + 1) * sizeof(int16_t)},
-      {per_256_.quants, rows * lengths.inputs},
-      {per_256_.scales, rows * (lengths.inputs / 256 + 1) * sizeof(float)},
-      {per_256_.sums, rows * (lengths.inputs / 16 + 1) * sizeof(int16_t)}};
+      {asked_, size_t{logit_row_count_max_} * sizeof(uint32_t)}};
+  const std::string what = Concat("the rows of ", spec_.name);
   for (const auto& [buffer, bytes] : buffers) {
-    OUTRIDER_ASSIGN_OR_RETURN(
-        buffer, DeviceBuffer::Create(queue_, bytes, Concat("the rows of ", spec_.name)));
+    OUTRIDER_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Create(queue_, bytes, what));
   }
+  OUTRIDER_ASSIGN_OR_RETURN(quants_, RowQuants::Create(queue_, rows, lengths.inputs, what));
   logits_here_.resize(logits);
   largest_here_.resize(logit_row_count_max_);
   return absl::OkStatus();
@@ -118,7 +113,7 @@ absl::Status GpuTransformer::Forward(const Batch& batch, const Watch& watch,
   row_count_ = batch.row_count();
   part_is_owed_ = false;
   is_watched_ = !watch.layers.empty();
-  see_ = watch.see;
+  watch_ = watch;
   departures_.Begin();
   tables_->Fill(batch);
   PutGiven(batch);
@@ -126,10 +121,10 @@ absl::Status GpuTransformer::Forward(const Batch& batch, const Watch& watch,
   span_is_open_ = false;
   OpenSpan();
   uint32_t first = 0;
-  for (const uint32_t layer : watch.layers) {
-    RunLayers(first, layer + 1);
-    OUTRIDER_RETURN_IF_ERROR(SendStates(layer));
-    first = layer + 1;
+  for (const WatchedLayer& watched : watch.layers) {
+    RunLayers(first, watched.layer + 1);
+    OUTRIDER_RETURN_IF_ERROR(SendStates(watched));
+    first = watched.layer + 1;
   }
   RunLayers(first, spec_.layer_count());
   ProjectAsked();
@@ -329,7 +324,7 @@ void GpuTransformer::Multiply(const float* x, uint32_t row_count, uint32_t input
        {ActivationForm::kFloat, ActivationForm::kInt8Per32, ActivationForm::kInt8Per256}) {
     const auto takes = [&](const Output& output) { return output.linear.matrix.form == form; };
     if (std::ranges::none_of(outputs, takes)) continue;
-    const ActivationRows rows = Quantize(x, row_count, inputs, form);
+    const ActivationRows rows = quants_.Take(x, row_count, inputs, form);
     for (const Output& output : outputs) {
       if (!takes(output)) continue;
       const DeviceMatrix& matrix = output.linear.matrix;
@@ -347,39 +342,13 @@ void GpuTransformer::Multiply(const float* x, uint32_t row_count, uint32_t input
   }
 }
 
-ActivationRows GpuTransformer::Quantize(const float* x, uint32_t row_count, uint32_t inputs,
-                                        ActivationForm form) {
-  ActivationRows rows = {.row_count = row_count, .inputs = inputs};
-  if (form == ActivationForm::kFloat) {
-    rows.values = x;
-    rows.value_stride = inputs;
-    return rows;
-  }
-  const bool is_per_32 = form == ActivationForm::kInt8Per32;
-  const Quants& to = is_per_32 ? per_32_ : per_256_;
-  const gpu::QuantizeRows quantize = {.x = x,
-                                      .quants = to.quants.As<int8_t>(),
-                                      .scales = to.scales.As<float>(),
-                                      .sums = to.sums.As<int16_t>(),
-                                      .row_count = row_count,
-                                      .inputs = inputs,
-                                      .block_length = is_per_32 ? 32u : 256u};
-  queue_.Run(quantize, row_count, quantize.grid_y());
-  rows.quants = quantize.quants;
-  rows.quant_stride = inputs;
-  rows.scales = quantize.scales;
-  rows.scale_stride = row_count;
-  rows.sums = quantize.sums;
-  rows.sum_stride = inputs / 16;
-  return rows;
-}
-
 // --- what is seen between layers ---
 
 // Nothing is owed to the residual stream after a piece of the run.
-absl::Status GpuTransformer::SendStates(uint32_t layer) {
-  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t slot, departures_.NextSlot(layer));
-  const Slot& by = slots_[slot];
+absl::Status GpuTransformer::SendStates(const WatchedLayer& watched) {
+  OUTRIDER_ASSIGN_OR_RETURN(const uint32_t slot, departures_.NextSlot(watched.layer));
+  Slot& by = slots_[slot];
+  by.watched = watched;
   queue_.Mark(CopyBegins(slot));
   queue_.Run(gpu::NormRows{.stream = hidden_.As<float>(),
                            .part = nullptr,
@@ -391,14 +360,32 @@ absl::Status GpuTransformer::SendStates(uint32_t layer) {
                            .epsilon = spec_.norm_epsilon},
              row_count_, 1);
   queue_.Mark(CopyEnds(slot));
-  queue_.Depart(slot, by.here.data(), by.there.data(),
-                size_t{row_count_} * spec_.embedding_length * sizeof(float));
+  if (watched.exit) {
+    watch_.begin_exits();
+    watch_.exits->Score(*watched.exit, slot, by.there.As<float>());
+  }
+  if (watched.comes_here) {
+    queue_.Depart(slot, by.here.data(), by.there.data(),
+                  size_t{row_count_} * spec_.embedding_length * sizeof(float));
+  }
   return absl::OkStatus();
 }
 
-void GpuTransformer::See(uint32_t layer, uint32_t slot) {
+absl::Status GpuTransformer::Await(uint32_t slot) {
+  const WatchedLayer& watched = slots_[slot].watched;
+  if (watched.exit) OUTRIDER_RETURN_IF_ERROR(watch_.exits->Await(slot));
+  return watched.comes_here ? queue_.AwaitArrival(slot) : absl::OkStatus();
+}
+
+void GpuTransformer::See(uint32_t slot) {
+  const WatchedLayer& watched = slots_[slot].watched;
   work_.exit_time += queue_.Between(CopyBegins(slot), CopyEnds(slot));
-  see_(layer, {slots_[slot].here.As<float>(), size_t{row_count_} * spec_.embedding_length});
+  if (watched.exit) work_.exit_side_time += watch_.exits->TimeOf(slot);
+  std::span<const float> states;
+  if (watched.comes_here) {
+    states = {slots_[slot].here.As<float>(), size_t{row_count_} * spec_.embedding_length};
+  }
+  watch_.see(watched, slot, states);
 }
 
 absl::Status GpuTransformer::SeeWatched() {

@@ -8,11 +8,12 @@
 //   OUTRIDER_RETURN_IF_ERROR(transformer.Finish());
 //
 // Only tokens, places and angles go to the device in a run, and only logits that are asked for come
-// back; and the states of rows, where somebody watches a layer. These leave by way of a copy that
-// later layers do not touch, beside their kernels (Departures), and are seen while they run:
+// back; and what is wanted of watched layers: states of rows, or what exits say of them. Either comes
+// of a copy that later layers do not touch, beside their kernels (Departures), and is seen while
+// these run:
 //
 //   device   layers 0..7 | copy | layers 8..15 | copy | layers 16..31 | norm, head
-//   beside                  \-- to the host       \-- to the host
+//   beside                  \-- exit, to the host  \-- exit, to the host
 //   host     asks for all of it, then:  sees 7          sees 15         waits for logits
 //
 // The kernels of a run depend on nothing but how many rows it has. So those between one watched
@@ -27,6 +28,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,8 +36,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/cuda/departures.h"
+#include "common/cuda/device_exits.h"
 #include "common/cuda/device_queue.h"
 #include "common/cuda/device_weights.h"
+#include "common/cuda/row_quants.h"
 #include "common/cuda/run_tables.h"
 #include "common/engine/device_work.h"
 #include "common/model/memory/batch.h"
@@ -52,14 +56,25 @@ class GpuTransformer {
       const SequenceLimits& limits, std::span<const float> rope_divisors,
       uint32_t logit_row_count_max, DeviceQueue& queue, ThreadPool& pool);
 
-  // Somebody who wants the residual stream [rows, embedding_length] after some layers, rising.
+  // Where somebody wants the residual stream [rows, embedding_length] after a layer.
+  struct WatchedLayer {
+    uint32_t layer = 0;
+    bool comes_here = false;            // all of it
+    std::optional<uint32_t> exit = {};  // of Watch::exits: scores it there
+  };
   struct Watch {
-    std::span<const uint32_t> layers = {};
-    std::function<void(uint32_t layer, std::span<const float> states)> see = {};
+    std::span<const WatchedLayer> layers = {};  // rising
+    DeviceExits* exits = nullptr;
+    // Once the device has something to do and before an exit is asked to score: who is scored.
+    std::function<void()> begin_exits = {};
+    // States are there where they come here.
+    std::function<void(const WatchedLayer& watched, uint32_t slot, std::span<const float> states)>
+        see = {};
   };
   // Between runs: of so many layers, states may be on their way at a time. ResourceExhausted when
   // there is no memory for that.
   absl::Status MakeRoomForWatched(uint32_t layer_count);
+  uint32_t slot_count() const { return departures_.slot_count(); }
 
   // Asks for all layers, and then for the logits of some rows, or none. Where there is room for the
   // states that are watched, it does not wait for the device.
@@ -89,16 +104,11 @@ class GpuTransformer {
     const DeviceLinear& linear;
     float* out;
   };
-  // Rows in one int8 form.
-  struct Quants {
-    DeviceBuffer quants;
-    DeviceBuffer scales;
-    DeviceBuffer sums;
-  };
   // By which the states of a watched layer leave.
   struct Slot {
     DeviceBuffer there;  // [rows, embedding]
     HostBuffer here;
+    WatchedLayer watched;  // whose they are
   };
 
   GpuTransformer(const ModelSpec& spec, const DeviceWeights& weights, const MemoryLayout& layout,
@@ -109,8 +119,8 @@ class GpuTransformer {
         row_count_max_(row_count_max),
         logit_row_count_max_(logit_row_count_max),
         queue_(queue),
-        departures_({.await = [this](uint32_t slot) { return queue_.AwaitArrival(slot); },
-                     .see = [this](uint32_t layer, uint32_t slot) { See(layer, slot); }}) {}
+        departures_({.await = [this](uint32_t slot) { return Await(slot); },
+                     .see = [this](uint32_t, uint32_t slot) { See(slot); }}) {}
   absl::Status TakeMemory();
 
   void PutGiven(const Batch& batch);
@@ -125,9 +135,9 @@ class GpuTransformer {
   void NormHeads(const DeviceHeadNorm& norm, float* heads, uint32_t length);
   void Multiply(const float* x, uint32_t row_count, uint32_t inputs,
                 std::initializer_list<Output> outputs);
-  ActivationRows Quantize(const float* x, uint32_t row_count, uint32_t inputs, ActivationForm form);
-  absl::Status SendStates(uint32_t layer);
-  void See(uint32_t layer, uint32_t slot);
+  absl::Status SendStates(const WatchedLayer& watched);
+  absl::Status Await(uint32_t slot);
+  void See(uint32_t slot);
   void Ask(std::span<const uint32_t> rows);
   void ProjectAsked();
   void OpenSpan();
@@ -146,11 +156,11 @@ class GpuTransformer {
   DeviceBuffer part_;    // [rows, embedding]: what leaves it
   DeviceBuffer query_, key_, value_, attended_, gate_, up_;
   DeviceBuffer logits_, largest_, asked_;
-  Quants per_32_, per_256_;
+  RowQuants quants_;
 
   std::vector<Slot> slots_;
   Departures departures_;  // by those
-  std::function<void(uint32_t layer, std::span<const float> states)> see_;
+  Watch watch_;            // of the present or last run
 
   std::vector<float> logits_here_;
   std::vector<gpu::BestLogit> largest_here_;

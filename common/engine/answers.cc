@@ -193,8 +193,7 @@ bool Answers::TakesLargest() const {
   if (rankings_.begin < rankings_.end || logits_.begin < logits_.end) return false;
   return std::ranges::all_of(band_walks_, [&](size_t index) {
     const Chooser& chooser = *run_->walks[index].chooser;
-    const SamplingOptions& options = chooser.options();
-    return options.greedy() && !options.penalizes() && options.logit_bias.empty() &&
+    return chooser.options().takes_largest() &&
            static_cast<uint32_t>(chooser.vocabulary_size()) >= info_.vocabulary_size;
   });
 }

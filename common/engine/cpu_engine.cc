@@ -304,7 +304,7 @@ absl::Status CpuEngine::AttachExits(const TrainedExits& trained, const std::stri
       std::unique_ptr<ExitHeads> exits,
       ExitHeads::Create(
           trained, path,
-          {.spec = spec_, .info = info_, .head = *head, .kernels = kernels_, .pool = pool_},
+          {.spec = spec_, .info = info_, .head = &*head, .kernels = kernels_, .pool = pool_},
           options, sink));
   DetachExits();
   exits_head_.emplace(std::move(head));

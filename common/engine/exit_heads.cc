@@ -1,6 +1,7 @@
 #include "common/engine/exit_heads.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -10,6 +11,8 @@
 
 namespace outrider {
 namespace {
+
+static_assert(ExitEvidence::kRankedMax == ExitRanking::kMax);
 
 // What part each of some ranked tokens has in what an exit makes of them: p of exit_guess.h.
 class Likelihood {
@@ -41,14 +44,17 @@ absl::StatusOr<std::unique_ptr<ExitHeads>> ExitHeads::Create(const TrainedExits&
                                                              const ExitOptions& options,
                                                              ExitSink& sink) {
   const EngineInfo& info = place.info;
-  const ExitScorerOptions scorer_options = {
-      .scope = options.scope,
-      .row_count_max = ScoredRows(info.node_count_max),
-      .round_token_max = info.row_count_max + options.candidate_count_max};
-  OUTRIDER_ASSIGN_OR_RETURN(
-      std::unique_ptr<ExitScorer> scorer,
-      ExitScorer::Create(exits, path, place.spec, info.content_hash, place.head, place.kernels,
-                         place.pool, scorer_options));
+  OUTRIDER_RETURN_IF_ERROR(CheckExits(exits.target, path, place.spec, info.content_hash));
+  std::unique_ptr<ExitScorer> scorer;
+  if (place.head != nullptr) {
+    const ExitScorerOptions scorer_options = {
+        .scope = options.scope,
+        .row_count_max = ScoredRows(info.node_count_max),
+        .round_token_max = RoundTokens(info.row_count_max, options)};
+    OUTRIDER_ASSIGN_OR_RETURN(
+        scorer, ExitScorer::Create(exits, path, place.spec, info.content_hash, *place.head,
+                                   place.kernels, place.pool, scorer_options));
+  }
   std::unique_ptr<ExitHeads> heads(new ExitHeads(exits, place, std::move(scorer), options, sink));
   heads->TakeMemory(info);
   return heads;
@@ -61,6 +67,8 @@ ExitHeads::ExitHeads(const TrainedExits& exits, const Place& place,
       kernels_(place.kernels.rows),
       pool_(place.pool),
       scorer_(std::move(scorer)),
+      frequent_tokens_(options.scope == ExitScope::kFull ? std::vector<TokenId>()
+                                                         : exits.frequent_tokens),
       options_(options),
       sink_(sink) {
   for (const TrainedExit& exit : exits.exits) {
@@ -70,7 +78,7 @@ ExitHeads::ExitHeads(const TrainedExits& exits, const Place& place,
 
 void ExitHeads::TakeMemory(const EngineInfo& info) {
   const uint32_t rows = info.row_count_max;
-  const uint32_t own_tokens = rows + options_.candidate_count_max;
+  const uint32_t own_tokens = RoundTokens(rows, options_);
   watched_.reserve(rows);
   own_tokens_.reserve(own_tokens);
   own_ends_.reserve(rows);
@@ -82,24 +90,29 @@ void ExitHeads::TakeMemory(const EngineInfo& info) {
   gone_after_.resize(rows);
   scored_.resize(rows);
   chances_.resize(rows);
-  hidden_.reserve(scorer_->options().row_count_max);
+  if (scorer_ == nullptr) {
+    round_rows_.reserve(rows);
+    round_candidates_.reserve(rows);
+  } else {
+    hidden_.reserve(scorer_->options().row_count_max);
+  }
   const bool full = options_.scope == ExitScope::kFull;
-  const size_t scored =
-      full ? info.vocabulary_size : scorer_->frequent_tokens().size() + size_t{own_tokens};
+  const size_t scored = full ? info.vocabulary_size : frequent_tokens_.size() + size_t{own_tokens};
   for (uint32_t i = 0; i < pool_.thread_count(); ++i) {
     Worker& worker =
         workers_.emplace_back(info.vocabulary_size, options_.pruning, info.node_count_max);
     worker.path.reserve(info.node_count_max);
     worker.ranked.reserve(ExitEvidence::kRankedMax);
     worker.tokens.reserve(full ? 0 : scored);
-    worker.logits.reserve(scored);
+    worker.logits.reserve(full ? 0 : scored);
     worker.weights.resize(scored);
   }
 }
 
-bool ExitHeads::StandAfter(uint32_t layer) const {
-  return std::ranges::any_of(exits_,
-                             [&](const Exit& exit) { return exit.on && exit.layer == layer; });
+std::optional<uint32_t> ExitHeads::ExitAfter(uint32_t layer) const {
+  const auto exit = std::ranges::find(exits_, layer, &Exit::layer);
+  if (exit == exits_.end() || !exit->on) return std::nullopt;
+  return static_cast<uint32_t>(exit - exits_.begin());
 }
 
 // --- a run begins: who is scored ---
@@ -112,6 +125,7 @@ void ExitHeads::BeginRun(std::span<const TreeWalk> walks) {
   for (const TreeWalk& walk : walks) {
     const Watched watched = {.walk = &walk,
                              .columns = {},
+                             .frequent_count = FrequentCount(walk),
                              .previous = {},
                              .guess = {},
                              .guessed = false,
@@ -122,6 +136,7 @@ void ExitHeads::BeginRun(std::span<const TreeWalk> walks) {
   }
   std::ranges::fill(gone_after_, kNever);
   if (options_.scope == ExitScope::kCandidates && !watched_.empty()) CollectRound();
+  if (scorer_ == nullptr) DescribeRound();
   preparation_ = RealClock().Now() - begin;
 }
 
@@ -133,10 +148,10 @@ void ExitHeads::CollectRound() {
   round_tokens_.assign(own_tokens_.begin(), own_tokens_.end());
   std::ranges::sort(round_tokens_);
   round_tokens_.erase(std::unique(round_tokens_.begin(), round_tokens_.end()), round_tokens_.end());
-  scorer_->SetRound(round_tokens_);
+  if (scorer_ != nullptr) scorer_->SetRound(round_tokens_);
 
   own_columns_.clear();
-  const auto frequent_count = static_cast<uint32_t>(scorer_->frequent_tokens().size());
+  const auto frequent_count = static_cast<uint32_t>(frequent_tokens_.size());
   for (const TokenId token : own_tokens_) {
     const auto place = std::ranges::lower_bound(round_tokens_, token) - round_tokens_.begin();
     own_columns_.push_back(frequent_count + static_cast<uint32_t>(place));
@@ -178,11 +193,48 @@ void ExitHeads::CollectTokens(const TreeWalk& walk, size_t candidate_count_max) 
   own_tokens_.erase(std::unique(first, own_tokens_.end()), own_tokens_.end());
   own_tokens_.erase(std::remove_if(own_tokens_.begin() + begin, own_tokens_.end(),
                                    [&](TokenId token) {
-                                     return std::ranges::binary_search(scorer_->frequent_tokens(),
-                                                                       token);
+                                     return std::ranges::binary_search(frequent_tokens_, token);
                                    }),
                     own_tokens_.end());
   own_ends_.push_back(own_tokens_.size());
+}
+
+// With kFull all tokens are as frequent as any.
+uint32_t ExitHeads::FrequentCount(const TreeWalk& walk) const {
+  if (options_.scope == ExitScope::kFull) return static_cast<uint32_t>(vocabulary_size_);
+  const auto end = std::ranges::lower_bound(frequent_tokens_, walk.chooser->vocabulary_size());
+  return static_cast<uint32_t>(end - frequent_tokens_.begin());
+}
+
+// Whether its choices are those that a ranking of logits is about. All tokens are ranked whatever a
+// chooser knows of them.
+bool ExitHeads::AreRanked(const TreeWalk& walk) const {
+  return walk.chooser->options().takes_largest() &&
+         (options_.scope == ExitScope::kCandidates ||
+          walk.chooser->vocabulary_size() >= vocabulary_size_);
+}
+
+void ExitHeads::DescribeRound() {
+  round_rows_.clear();
+  round_candidates_.clear();
+  for (const Watched& watched : watched_) {
+    const ExitCandidates candidates = {
+        .frequent_count = watched.frequent_count,
+        .own_first = watched.columns.empty()
+                         ? 0
+                         : static_cast<uint32_t>(watched.columns.data() - own_columns_.data()),
+        .own_count = static_cast<uint32_t>(watched.columns.size()),
+        .are_ranked = AreRanked(*watched.walk)};
+    for (uint32_t i = 0; i < watched.row_count(); ++i) {
+      round_rows_.push_back(watched.root_row() + i);
+      round_candidates_.push_back(candidates);
+    }
+  }
+  const bool full = options_.scope == ExitScope::kFull;
+  round_ = {.tokens = full ? std::span<const TokenId>() : round_tokens_,
+            .rows = round_rows_,
+            .candidates = round_candidates_,
+            .own_columns = full ? std::span<const uint32_t>() : own_columns_};
 }
 
 // --- after a layer: what they say ---
@@ -206,20 +258,40 @@ void ExitHeads::AfterLayer(uint32_t layer, LayerView& view) {
   sink_.OnExitTime(index, RealClock().Now() - begin + preparation_ / scoring);
 }
 
+void ExitHeads::Hear(uint32_t layer, const Scores& scores) {
+  const std::optional<uint32_t> exit = ExitAfter(layer);
+  OUTRIDER_CHECK(exit && scorer_ == nullptr, "what is heard has been scored elsewhere");
+  const MonotonicTime begin = RealClock().Now();
+  for (uint32_t i = 0; i < round_rows_.size(); ++i) places_[round_rows_[i]] = i;
+  uint32_t place = 0;
+  for (Watched& watched : watched_) {
+    const bool is_scored = IsScored(*exit, watched);
+    for (uint32_t i = 0; i < watched.row_count(); ++i, ++place) {
+      scored_[watched.root_row() + i] = is_scored ? place : kGone;
+    }
+  }
+  Judge(*exit, watched_, scores);
+  sink_.OnExitTime(*exit, RealClock().Now() - begin +
+                              preparation_ / std::ranges::count(exits_, true, &Exit::on));
+}
+
 void ExitHeads::FindRows(std::span<const uint32_t> rows) {
   std::ranges::fill(places_, kGone);
   for (size_t i = 0; i < rows.size(); ++i) places_[rows[i]] = static_cast<uint32_t>(i);
+}
+
+bool ExitHeads::IsScored(uint32_t exit, Watched& watched) const {
+  const bool is_there = places_[watched.root_row()] != kGone;
+  watched.guessed = false;
+  watched.weighed = is_there && watched.is_pruned() && CanBePruned(watched);
+  return is_there && (watched.weighed || (exits_[exit].on && watched.walk->is_guessed));
 }
 
 void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& view) {
   hidden_.clear();
   for (Watched& watched : band) {
     const uint32_t root_row = watched.root_row();
-    const bool is_there = places_[root_row] != kGone;
-    watched.guessed = false;
-    watched.weighed = is_there && watched.is_pruned() && CanBePruned(watched);
-    const bool is_scored =
-        is_there && (watched.weighed || (exits_[exit].on && watched.walk->is_guessed));
+    const bool is_scored = IsScored(exit, watched);
     for (uint32_t row = root_row; row < root_row + watched.row_count(); ++row) {
       scored_[row] = kGone;
       if (!is_scored || places_[row] == kGone) continue;
@@ -228,25 +300,29 @@ void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& vie
     }
   }
   if (hidden_.empty()) return;
-  const ExitLogits logits = scorer_->Score(exit, hidden_);
-  pool_.ParallelRanges(band.size(), [&](size_t begin, size_t end, uint32_t worker) {
-    for (size_t i = begin; i < end; ++i) {
-      if (scored_[band[i].root_row()] == kGone) continue;
-      if (exits_[exit].on && band[i].walk->is_guessed) {
-        Guess(exit, band[i], logits, workers_[worker]);
-      }
-      if (band[i].weighed) Prune(exit, band[i], logits, workers_[worker]);
-    }
-  });
-  for (Watched& watched : band) {
-    if (watched.guessed) {
-      watched.previous = watched.guess.outcome;
-      sink_.OnGuess(watched.guess);
-    }
+  Judge(exit, band, {.logits = scorer_->Score(exit, hidden_)});
+  for (const Watched& watched : band) {
     if (watched.walk->pruning != Pruning::kOn) continue;
     for (uint32_t row = watched.root_row(); row < watched.root_row() + watched.row_count(); ++row) {
       if (gone_after_[row] == exits_[exit].layer) view.Drop(places_[row]);
     }
+  }
+}
+
+void ExitHeads::Judge(uint32_t exit, std::span<Watched> band, const Scores& scores) {
+  pool_.ParallelRanges(band.size(), [&](size_t begin, size_t end, uint32_t worker) {
+    for (size_t i = begin; i < end; ++i) {
+      if (scored_[band[i].root_row()] == kGone) continue;
+      if (exits_[exit].on && band[i].walk->is_guessed) {
+        Guess(exit, band[i], scores, workers_[worker]);
+      }
+      if (band[i].weighed) Prune(exit, band[i], scores, workers_[worker]);
+    }
+  });
+  for (Watched& watched : band) {
+    if (!watched.guessed) continue;
+    watched.previous = watched.guess.outcome;
+    sink_.OnGuess(watched.guess);
   }
 }
 
@@ -271,7 +347,7 @@ const std::optional<ExitCalibration>& ExitHeads::CalibrationOf(uint32_t exit,
   return walk.chooser->options().greedy() ? exits_[exit].greedy : exits_[exit].sampled;
 }
 
-void ExitHeads::Guess(uint32_t exit, Watched& watched, const ExitLogits& logits, Worker& worker) {
+void ExitHeads::Guess(uint32_t exit, Watched& watched, const Scores& scores, Worker& worker) {
   const uint32_t root_row = watched.root_row();
   const TreeWalk& walk = *watched.walk;
   const std::optional<ExitCalibration>& calibration = CalibrationOf(exit, walk);
@@ -280,13 +356,12 @@ void ExitHeads::Guess(uint32_t exit, Watched& watched, const ExitLogits& logits,
   size_t ranking_count = 0;
   const auto choose = [&](uint32_t node, std::span<const TokenId> path) -> absl::StatusOr<TokenId> {
     const uint32_t row = node == DraftedNode::kRoot ? root_row : root_row + 1 + node;
-    OUTRIDER_RETURN_IF_ERROR(
-        RankRow(watched, logits.row(scored_[row]), {*walk.history, path}, worker));
+    OUTRIDER_RETURN_IF_ERROR(RankRow(watched, scored_[row], scores, {*walk.history, path}, worker));
     const size_t place = root_row + ranking_count++;
     const auto copy = ranked_.begin() + static_cast<ptrdiff_t>(place * ExitEvidence::kRankedMax);
     rankings_[place] = {copy, std::ranges::copy(worker.ranked, copy).out};
     evidence.AddChoice(worker.ranked, kappa);
-    evidence.largest_softmax = LargestSoftmax(worker);
+    evidence.largest_softmax = LargestSoftmax(watched, scored_[row], scores, worker);
     return worker.ranked[0].token;
   };
   const auto is_there = [&](uint32_t node) { return scored_[root_row + 1 + node] != kGone; };
@@ -307,17 +382,16 @@ void ExitHeads::Guess(uint32_t exit, Watched& watched, const ExitLogits& logits,
 }
 
 // Of the nodes that are there, some are not any more: in gone_after_.
-void ExitHeads::Prune(uint32_t exit, const Watched& watched, const ExitLogits& logits,
-                      Worker& worker) {
+void ExitHeads::Prune(uint32_t exit, const Watched& watched, const Scores& scores, Worker& worker) {
   const std::span<const DraftedNode> nodes = watched.walk->nodes;
   const uint32_t first_row = watched.root_row() + 1;
   const auto chances = std::span(chances_).subspan(first_row, nodes.size());
   for (uint32_t i = 0; i < nodes.size(); ++i) {
     chances[i] = IsThere(first_row + i) ? std::optional(0.0f) : std::nullopt;
   }
-  WeighChildren(exit, watched, DraftedNode::kRoot, logits, worker);
+  WeighChildren(exit, watched, DraftedNode::kRoot, scores, worker);
   for (uint32_t i = 0; i < nodes.size(); ++i) {
-    if (chances[i]) WeighChildren(exit, watched, i, logits, worker);
+    if (chances[i]) WeighChildren(exit, watched, i, scores, worker);
   }
   const std::span<const bool> stays = worker.pruning.Choose(nodes, chances);
   for (uint32_t i = 0; i < nodes.size(); ++i) {
@@ -328,7 +402,7 @@ void ExitHeads::Prune(uint32_t exit, const Watched& watched, const ExitLogits& l
 // The chances of a node's children that are there, each among all candidates. Where logits are no
 // numbers nothing speaks against any of them.
 void ExitHeads::WeighChildren(uint32_t exit, const Watched& watched, uint32_t node,
-                              const ExitLogits& logits, Worker& worker) {
+                              const Scores& scores, Worker& worker) {
   const TreeWalk& walk = *watched.walk;
   const std::span<const DraftedNode> nodes = walk.nodes;
   const auto chances = std::span(chances_).subspan(watched.root_row() + 1, nodes.size());
@@ -343,7 +417,7 @@ void ExitHeads::WeighChildren(uint32_t exit, const Watched& watched, uint32_t no
   std::ranges::reverse(worker.path);
   const uint32_t row = watched.root_row() + (node == DraftedNode::kRoot ? 0 : 1 + node);
   const bool is_ranked =
-      RankRow(watched, logits.row(scored_[row]), {*walk.history, worker.path}, worker).ok();
+      RankRow(watched, scored_[row], scores, {*walk.history, worker.path}, worker).ok();
   const std::optional<ExitCalibration>& calibration = CalibrationOf(exit, walk);
   const Likelihood likelihood(worker.ranked, calibration ? calibration->kappa : 1.0f);
   for (uint32_t i = first; i < nodes.size(); ++i) {
@@ -369,32 +443,46 @@ void ExitHeads::Conclude(std::span<TreeWalk> walks) const {
   }
 }
 
-// Into worker.ranked; the logits scored for this walk into worker.logits.
-absl::Status ExitHeads::RankRow(const Watched& watched, std::span<const float> logits,
+// Of the row-th that is scored: into worker.ranked.
+absl::Status ExitHeads::RankRow(const Watched& watched, uint32_t row, const Scores& scores,
                                 const NodeHistory& history, Worker& worker) const {
+  if (scores.rankings.empty() || !AreRanked(*watched.walk)) {
+    return RankByLogits(watched, scores.logits.row(row), history, worker);
+  }
+  const ExitRanking& ranking = scores.rankings[row];
+  worker.ranked.clear();
+  if (ranking.count == 0) return InvalidArgument("no candidate can be told from the others");
+  for (uint32_t i = 0; i < ranking.count; ++i) {
+    worker.ranked.push_back({static_cast<TokenId>(ranking.tokens[i]), ranking.scores[i]});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExitHeads::RankByLogits(const Watched& watched, std::span<const float> logits,
+                                     const NodeHistory& history, Worker& worker) const {
   const Chooser& chooser = *watched.walk->chooser;
   ChooserScratch& scratch = worker.room.ScratchFor(chooser);
   const auto index = static_cast<uint32_t>(history.size());
   if (options_.scope == ExitScope::kFull) {
-    worker.logits.assign(logits.begin(), logits.end());
     return chooser.Rank(worker.room.Fit(logits, chooser), index, history, ExitEvidence::kRankedMax,
                         scratch, worker.ranked);
   }
   // Two rising lists become one.
   worker.tokens.clear();
   worker.logits.clear();
-  const std::span<const TokenId> frequent = scorer_->frequent_tokens();
   size_t own = 0;
-  const auto token_of = [&](uint32_t column) { return round_tokens_[column - frequent.size()]; };
+  const auto token_of = [&](uint32_t column) {
+    return round_tokens_[column - frequent_tokens_.size()];
+  };
   const auto add_own = [&](uint32_t column) {
     worker.tokens.push_back(token_of(column));
     worker.logits.push_back(logits[column]);
   };
-  for (size_t i = 0; i < frequent.size() && frequent[i] < chooser.vocabulary_size(); ++i) {
-    while (own < watched.columns.size() && token_of(watched.columns[own]) < frequent[i]) {
+  for (size_t i = 0; i < watched.frequent_count; ++i) {
+    while (own < watched.columns.size() && token_of(watched.columns[own]) < frequent_tokens_[i]) {
       add_own(watched.columns[own++]);
     }
-    worker.tokens.push_back(frequent[i]);
+    worker.tokens.push_back(frequent_tokens_[i]);
     worker.logits.push_back(logits[i]);
   }
   while (own < watched.columns.size()) add_own(watched.columns[own++]);
@@ -403,15 +491,27 @@ absl::Status ExitHeads::RankRow(const Watched& watched, std::span<const float> l
                            scratch, worker.ranked);
 }
 
-float ExitHeads::LargestSoftmax(Worker& worker) const {
-  const float largest = std::ranges::max(worker.logits);
-  const std::span<float> weights = std::span(worker.weights).first(worker.logits.size());
-  std::ranges::transform(worker.logits, weights.begin(),
-                         [&](float logit) { return logit - largest; });
+// Frequent tokens come before the walk's own, over sixteen lanes: as a GPU adds them up.
+float ExitHeads::LargestSoftmax(const Watched& watched, uint32_t row, const Scores& scores,
+                                Worker& worker) const {
+  if (!scores.rankings.empty() && AreRanked(*watched.walk)) {
+    return scores.rankings[row].largest_softmax;
+  }
+  const std::span<const float> logits = scores.logits.row(row);
+  const auto weights =
+      std::span(worker.weights).first(watched.frequent_count + watched.columns.size());
+  std::ranges::copy(logits.first(watched.frequent_count), weights.begin());
+  std::ranges::transform(watched.columns, weights.subspan(watched.frequent_count).begin(),
+                         [&](uint32_t column) { return logits[column]; });
+  const float largest = std::ranges::max(weights);
+  for (float& weight : weights) weight = weight - largest;
   kernels_.exp(weights.data(), static_cast<uint32_t>(weights.size()), weights.data());
-  float sum = 0;
-  for (const float weight : weights) sum += weight;
-  return 1 / sum;
+  std::array<float, 16> lanes = {};
+  for (size_t i = 0; i < weights.size(); ++i) lanes[i % lanes.size()] += weights[i];
+  for (size_t width = lanes.size() / 2; width > 0; width /= 2) {
+    for (size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return 1 / lanes[0];
 }
 
 }  // namespace outrider

@@ -29,9 +29,13 @@
 // 2.5 % of its time (bench/README.md). On a processor that is what it costs anywhere: the scores are
 // work for the same cores and the same memory, and a thread beside the pass would take its share of
 // both while its guess comes later. What must not delay a pass is the way out, so the sink only
-// leaves a guess in a queue (VerifierDriver::Tell), and the machine's thread sends it. On a GPU
-// layers do not wait: states leave beside them, from a copy that they do not overwrite, and are
-// scored here while the device goes on (cuda/gpu_transformer.h).
+// leaves a guess in a queue (VerifierDriver::Tell), and the machine's thread sends it. A GPU scores
+// rows by itself while it goes on with later layers (cuda/device_exits.h), and what comes of that
+// is heard here:
+//
+//   exits->BeginRun(run);
+//   ... somebody scores round().rows after every layer with an exit, and for each
+//   exits->Hear(layer, scores);
 //
 // Memory:  taken in Create(); nothing allocates afterwards, but for the first sampled rows.
 // Threads: the engine's; the sink is called on the thread that runs the layers, in the middle of
@@ -55,6 +59,7 @@
 #include "common/formats/models/exits_file.h"
 #include "common/kernels/kernels.h"
 #include "common/model/exits/exit_guess.h"
+#include "common/model/exits/exit_ranking.h"
 #include "common/model/exits/exit_scorer.h"
 #include "common/model/layer_observer.h"
 #include "common/model/weights/layer_weights.h"
@@ -72,11 +77,16 @@ class ExitHeads final : public LayerObserver {
   // What is kept by row of a run, but for what is ranked there; at the most.
   static constexpr uint64_t kRowBytes = 256;
 
+  // Of the run's candidates and nodes: the most tokens that are scored besides the frequent ones.
+  static uint32_t RoundTokens(uint32_t row_count_max, const ExitOptions& options) {
+    return row_count_max + options.candidate_count_max;
+  }
+
   // The engine they are attached to. All of it outlives them.
   struct Place {
     const ModelSpec& spec;
     const EngineInfo& info;
-    const HeadWeights& head;
+    const HeadWeights* head;  // null: rows are scored elsewhere
     const Kernels& kernels;
     ThreadPool& pool;
   };
@@ -90,14 +100,30 @@ class ExitHeads final : public LayerObserver {
 
   // Between runs. All are on at first.
   void Switch(uint32_t exit, bool on) { exits_[exit].on = on; }
-  // Whether an exit that is on stands after that layer: nobody else need be told of it, where no
-  // rows can be taken out.
-  bool StandAfter(uint32_t layer) const;
+  // Which of the exits stands after that layer, if it is on: nobody else need be told of it, where
+  // no rows can be taken out.
+  std::optional<uint32_t> ExitAfter(uint32_t layer) const;
 
   // The walks of the run that begins, which stay where they are until it is over. Those that are
   // neither to be guessed nor to be pruned are left alone.
   void BeginRun(std::span<const TreeWalk> walks);
   void AfterLayer(uint32_t layer, LayerView& view) override;
+
+  // What whoever scores elsewhere is to score in the run that has begun.
+  struct Round {
+    std::span<const TokenId> tokens;  // besides the frequent ones: of the columns behind theirs
+    std::span<const uint32_t> rows;   // of the run
+    std::span<const ExitCandidates> candidates;  // of each of those
+    std::span<const uint32_t> own_columns;
+  };
+  const Round& round() const { return round_; }
+  // In the order of round().rows. What is ranked needs no logits.
+  struct Scores {
+    ExitLogits logits;
+    std::span<const ExitRanking> rankings = {};
+  };
+  // While no row of the run has been taken out.
+  void Hear(uint32_t layer, const Scores& scores);
   // The run is over, and the same walks have outcomes: what came of pruning them.
   void Conclude(std::span<TreeWalk> walks) const;
 
@@ -116,6 +142,7 @@ class ExitHeads final : public LayerObserver {
   struct Watched {
     const TreeWalk* walk;
     std::span<const uint32_t> columns;  // of the logits, of its own tokens, these rising
+    uint32_t frequent_count;            // those of the frequent tokens that it can choose
     std::optional<Outcome> previous;    // what the exit before guessed
     ExitGuess guess;
     bool guessed;  // at this exit
@@ -147,25 +174,34 @@ class ExitHeads final : public LayerObserver {
   void CollectRound();
   size_t EvenShare() const;
   void CollectTokens(const TreeWalk& walk, size_t candidate_count_max);
+  uint32_t FrequentCount(const TreeWalk& walk) const;
+  bool AreRanked(const TreeWalk& walk) const;
+  void DescribeRound();
   void FindRows(std::span<const uint32_t> rows);
+  bool IsScored(uint32_t exit, Watched& watched) const;
   void ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& view);
+  void Judge(uint32_t exit, std::span<Watched> band, const Scores& scores);
   bool IsThere(uint32_t row) const { return places_[row] != kGone && gone_after_[row] == kNever; }
   bool CanBePruned(const Watched& watched) const;
-  void Guess(uint32_t exit, Watched& watched, const ExitLogits& logits, Worker& worker);
+  void Guess(uint32_t exit, Watched& watched, const Scores& scores, Worker& worker);
   const std::optional<ExitCalibration>& CalibrationOf(uint32_t exit, const TreeWalk& walk) const;
-  void Prune(uint32_t exit, const Watched& watched, const ExitLogits& logits, Worker& worker);
-  void WeighChildren(uint32_t exit, const Watched& watched, uint32_t node, const ExitLogits& logits,
+  void Prune(uint32_t exit, const Watched& watched, const Scores& scores, Worker& worker);
+  void WeighChildren(uint32_t exit, const Watched& watched, uint32_t node, const Scores& scores,
                      Worker& worker);
-  absl::Status RankRow(const Watched& watched, std::span<const float> logits,
+  absl::Status RankRow(const Watched& watched, uint32_t row, const Scores& scores,
                        const NodeHistory& history, Worker& worker) const;
-  float LargestSoftmax(Worker& worker) const;
+  absl::Status RankByLogits(const Watched& watched, std::span<const float> logits,
+                            const NodeHistory& history, Worker& worker) const;
+  float LargestSoftmax(const Watched& watched, uint32_t row, const Scores& scores,
+                       Worker& worker) const;
 
   const int32_t vocabulary_size_;
   const uint32_t layer_count_;
   std::vector<Exit> exits_;
   const RowKernels& kernels_;
   ThreadPool& pool_;
-  const std::unique_ptr<ExitScorer> scorer_;
+  const std::unique_ptr<ExitScorer> scorer_;    // null: rows are scored elsewhere
+  const std::vector<TokenId> frequent_tokens_;  // that are scored in any round
   const ExitOptions options_;
   ExitSink& sink_;
 
@@ -176,7 +212,10 @@ class ExitHeads final : public LayerObserver {
   std::vector<size_t> own_ends_;       // of each walk's in those
   std::vector<uint32_t> own_columns_;  // of those
   std::vector<TokenId> round_tokens_;  // of all
-  Duration preparation_{};             // what BeginRun() took
+  std::vector<uint32_t> round_rows_;   // where they are scored elsewhere
+  std::vector<ExitCandidates> round_candidates_;
+  Round round_;
+  Duration preparation_{};  // what BeginRun() took
   // A walk has no more nodes than its rows: by row of the run, those of a walk in a row.
   std::vector<Ranked> ranked_;                     // kRankedMax places for each
   std::vector<std::span<const Ranked>> rankings_;  // what is in them

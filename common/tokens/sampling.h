@@ -39,6 +39,8 @@ struct SamplingOptions {
   uint32_t sample = 0;  // which of several texts of one seed
 
   bool greedy() const { return temperature == 0; }
+  // Whoever knows the largest logit, of equal ones the lowest id's, knows the choice.
+  bool takes_largest() const { return greedy() && !penalizes() && logit_bias.empty(); }
   bool penalizes() const {
     return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
   }

@@ -289,7 +289,7 @@ at::Tensor TorchEngine::Compute(const RunRows& rows, const EngineRun& run) {
 // States come to the host only where somebody looks at them.
 void TorchEngine::Observe(uint32_t layer, const at::Tensor& hidden, const EngineRun& run) {
   const bool is_last = layer + 1 == model_.spec().layer_count();
-  const bool exits_look = exits_ != nullptr && !is_last && exits_->StandAfter(layer);
+  const bool exits_look = exits_ != nullptr && !is_last && exits_->ExitAfter(layer);
   const auto is_asked = [&](const HiddenAfterLayer& asked) { return asked.layer == layer; };
   if (!exits_look && std::ranges::none_of(run.hidden, is_asked)) return;
   const at::Tensor here = hidden.to(at::kCPU, at::kFloat).contiguous();
@@ -337,7 +337,7 @@ absl::Status TorchEngine::AttachExits(const TrainedExits& exits, const std::stri
   OUTRIDER_ASSIGN_OR_RETURN(exits_, ExitHeads::Create(exits, path,
                                                       {.spec = model_.spec(),
                                                        .info = info_,
-                                                       .head = host_weights_->head(),
+                                                       .head = &host_weights_->head(),
                                                        .kernels = source_.kernels,
                                                        .pool = source_.pool},
                                                       options, sink));

@@ -179,6 +179,9 @@ void AddDevice(const std::optional<DeviceStats>& device, Families& families) {
   families.Count("outrider:gpu_exit_time_seconds_total",
                  "Of that, what exits have taken and what was waited for them",
                  Seconds(device->exit_time));
+  families.Count("outrider:gpu_exit_side_time_seconds_total",
+                 "Not of that: what exits have taken of the GPU beside runs",
+                 Seconds(device->exit_side_time));
   const auto count = [&](const char* name, const char* help, uint64_t value) {
     families.Count(name, help, static_cast<double>(value));
   };

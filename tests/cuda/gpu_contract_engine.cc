@@ -19,9 +19,8 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeGpuEngine(const std::string& path,
   OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ResidentWeights> weights,
                             ResidentWeights::Load(*model, spec, path, pool, nullptr));
-  return GpuEngine::Create(spec, *weights,
-                           {.path = path, .kernels = KernelsFor(BestIsa()), .pool = pool}, options,
-                           std::move(queue));
+  return GpuEngine::Create(spec, *weights, {.kernels = KernelsFor(BestIsa()), .pool = pool},
+                           options, std::move(queue));
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeContractEngine(const std::string& path,

@@ -49,7 +49,7 @@ class PrunedWalks : public ExitHeadsTest {
     heads_ = OrDie(ExitHeads::Create(exits, "exits",
                                      {.spec = model_->spec,
                                       .info = target_->engine().info(),
-                                      .head = model_->weights->head(),
+                                      .head = &model_->weights->head(),
                                       .kernels = KernelsFor(BestIsa()),
                                       .pool = *pool_},
                                      {.pruning = {.node_count_min = 1}}, keeper_));

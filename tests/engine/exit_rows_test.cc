@@ -22,7 +22,7 @@ class ShownExitHeads : public ExitHeadsTest {
     heads_ = OrDie(ExitHeads::Create(Exits(0.2f, {1}), "exits",
                                      {.spec = model_->spec,
                                       .info = target_->engine().info(),
-                                      .head = model_->weights->head(),
+                                      .head = &model_->weights->head(),
                                       .kernels = KernelsFor(BestIsa()),
                                       .pool = *pool_},
                                      {}, keeper_));

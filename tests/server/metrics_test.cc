@@ -100,6 +100,7 @@ TEST(Metrics, OfAGpuAreThereWhereTheTargetIsOnOne) {
   device.run_time.Add(0.004, 3);
   device.run_time.Add(0.006);
   device.exit_time = std::chrono::microseconds(180);
+  device.exit_side_time = std::chrono::microseconds(700);
   device.graph_hits = 20;
   device.graph_misses = 5;
   device.graph_captures = 4;
@@ -114,6 +115,7 @@ TEST(Metrics, OfAGpuAreThereWhereTheTargetIsOnOne) {
   EXPECT_EQ(value("iteration_time_seconds_count"), 4);
   EXPECT_NEAR(value("iteration_time_seconds_sum"), 0.018, 1e-9);
   EXPECT_NEAR(value("exit_time_seconds_total"), 0.00018, 1e-9);
+  EXPECT_NEAR(value("exit_side_time_seconds_total"), 0.0007, 1e-9);
   EXPECT_EQ(value("graph_hits_total"), 20);
   EXPECT_EQ(value("graph_misses_total"), 5);
   EXPECT_EQ(value("graph_captures_total"), 4);

@@ -115,12 +115,14 @@ TEST(WorkOfADevice, IsAddedUpWhereThereIsAny) {
 
   RunOn(DeviceWork{.time = std::chrono::milliseconds(4),
                    .exit_time = std::chrono::microseconds(100),
+                   .exit_side_time = std::chrono::microseconds(300),
                    .graph_hits = 0,
                    .graph_misses = 6,
                    .graph_captures = 5},
         run, now);
   RunOn(DeviceWork{.time = std::chrono::milliseconds(3),
                    .exit_time = std::chrono::microseconds(50),
+                   .exit_side_time = std::chrono::microseconds(200),
                    .graph_hits = 6,
                    .graph_misses = 0,
                    .graph_captures = 0},
@@ -129,6 +131,7 @@ TEST(WorkOfADevice, IsAddedUpWhereThereIsAny) {
   const DeviceStats& device = *run.stats().device;
   EXPECT_NEAR(device.run_time.sum(), 0.007, 1e-12);
   EXPECT_EQ(device.exit_time, std::chrono::microseconds(150));
+  EXPECT_EQ(device.exit_side_time, std::chrono::microseconds(500));
   EXPECT_EQ(device.graph_hits, 6u);
   EXPECT_EQ(device.graph_misses, 6u);
   EXPECT_EQ(device.graph_captures, 5u);

@@ -42,8 +42,8 @@ double MeanOfSquares(const float* x, uint32_t count) {
   return sum / count;
 }
 
-absl::Status Pack(TensorType type, std::span<const float> values, uint32_t inputs,
-                  std::span<std::byte> panels) {
+absl::Status PackMatrix(TensorType type, std::span<const float> values, uint32_t inputs,
+                        std::span<std::byte> panels) {
   const size_t panel_bytes = PanelBytes(type, inputs);
   std::vector<std::byte> rows;
   for (size_t first = 0; first < values.size(); first += size_t{inputs} * kPanelOutputs) {
@@ -77,6 +77,20 @@ absl::Status CheckExits(const ExitsTarget& trained_for, const std::string& path,
                          "; train exits for it");
 }
 
+absl::StatusOr<PackedAdapter> PackedAdapter::Pack(const TrainedExit& exit, TensorType type,
+                                                  uint32_t width) {
+  const size_t down_bytes = PackedBytes(type, exit.rank, width);
+  const size_t up_bytes = PackedBytes(type, width, exit.rank);
+  PackedAdapter adapter;
+  OUTRIDER_ASSIGN_OR_RETURN(adapter.memory, AlignedBuffer::Create(down_bytes + up_bytes));
+  const std::span<std::byte> bytes = adapter.memory.bytes();
+  OUTRIDER_RETURN_IF_ERROR(PackMatrix(type, exit.down, width, bytes.first(down_bytes)));
+  OUTRIDER_RETURN_IF_ERROR(PackMatrix(type, exit.up, exit.rank, bytes.last(up_bytes)));
+  adapter.down.matrix = {type, WeightLayout::kPanels, exit.rank, width, bytes.data()};
+  adapter.up.matrix = {type, WeightLayout::kPanels, width, exit.rank, bytes.data() + down_bytes};
+  return adapter;
+}
+
 absl::StatusOr<std::unique_ptr<ExitScorer>> ExitScorer::Create(
     const TrainedExits& exits, const std::string& path, const ModelSpec& spec,
     uint64_t content_hash, const HeadWeights& head, const Kernels& kernels, ThreadPool& pool,
@@ -88,7 +102,10 @@ absl::StatusOr<std::unique_ptr<ExitScorer>> ExitScorer::Create(
                             RowMath::Create(spec, kernels, pool, options.row_count_max));
   std::unique_ptr<ExitScorer> scorer(new ExitScorer(spec, head, std::move(math), options));
   for (const TrainedExit& exit : exits.exits) {
-    OUTRIDER_RETURN_IF_ERROR(Annotate(scorer->AddAdapter(exit, exits.type), path));
+    absl::StatusOr<PackedAdapter> adapter =
+        PackedAdapter::Pack(exit, exits.type, spec.embedding_length);
+    OUTRIDER_RETURN_IF_ERROR(Annotate(adapter.status(), path));
+    scorer->adapters_.push_back(*std::move(adapter));
   }
   if (options.scope == ExitScope::kCandidates) scorer->frequent_tokens_ = exits.frequent_tokens;
   OUTRIDER_RETURN_IF_ERROR(scorer->TakeMemory(rank_max));
@@ -102,21 +119,6 @@ ExitScorer::ExitScorer(const ModelSpec& spec, const HeadWeights& head,
       math_(std::move(math)),
       options_(options),
       sizes_(options.row_count_max) {}
-
-absl::Status ExitScorer::AddAdapter(const TrainedExit& exit, TensorType type) {
-  const uint32_t width = spec_.embedding_length;
-  const size_t down_bytes = PackedBytes(type, exit.rank, width);
-  const size_t up_bytes = PackedBytes(type, width, exit.rank);
-  Adapter adapter;
-  OUTRIDER_ASSIGN_OR_RETURN(adapter.memory, AlignedBuffer::Create(down_bytes + up_bytes));
-  const std::span<std::byte> bytes = adapter.memory.bytes();
-  OUTRIDER_RETURN_IF_ERROR(Pack(type, exit.down, width, bytes.first(down_bytes)));
-  OUTRIDER_RETURN_IF_ERROR(Pack(type, exit.up, exit.rank, bytes.last(up_bytes)));
-  adapter.down.matrix = {type, WeightLayout::kPanels, exit.rank, width, bytes.data()};
-  adapter.up.matrix = {type, WeightLayout::kPanels, width, exit.rank, bytes.data() + down_bytes};
-  adapters_.push_back(std::move(adapter));
-  return absl::OkStatus();
-}
 
 absl::Status ExitScorer::TakeMemory(uint32_t rank_max) {
   const bool full = options_.scope == ExitScope::kFull;
@@ -180,9 +182,9 @@ ExitLogits ExitScorer::Score(size_t exit, std::span<const float* const> hidden) 
 }
 
 // The rows' h' into state_.
-void ExitScorer::Adapt(const Adapter& adapter, std::span<const float* const> hidden) {
+void ExitScorer::Adapt(const PackedAdapter& adapter, std::span<const float* const> hidden) {
   const uint32_t width = spec_.embedding_length;
-  const uint32_t rank = adapter.down.matrix.outputs;
+  const uint32_t rank = adapter.rank();
   const auto row_count = static_cast<uint32_t>(hidden.size());
   const RowKernels& kernels = math_->kernels();
   math_->ForEachRow(row_count, [&](size_t i) {

@@ -48,6 +48,18 @@ ExitsTarget DescribeForExits(const ModelSpec& spec, uint64_t content_hash);
 absl::Status CheckExits(const ExitsTarget& trained_for, const std::string& path,
                         const ModelSpec& spec, std::optional<uint64_t> content_hash);
 
+// An adapter as products take it. Its rank is its inner length.
+struct PackedAdapter {
+  static absl::StatusOr<PackedAdapter> Pack(const TrainedExit& exit, TensorType type,
+                                            uint32_t width);
+
+  uint32_t rank() const { return down.matrix.outputs; }
+
+  AlignedBuffer memory;  // what the two lie in
+  Linear down;
+  Linear up;
+};
+
 enum class ExitScope { kCandidates, kFull };
 
 struct ExitScorerOptions {
@@ -85,25 +97,18 @@ class ExitScorer {
   const ExitScorerOptions& options() const { return options_; }
 
  private:
-  struct Adapter {
-    AlignedBuffer memory;  // what the two are packed in
-    Linear down;
-    Linear up;
-  };
-
   ExitScorer(const ModelSpec& spec, const HeadWeights& head, std::unique_ptr<RowMath> math,
              const ExitScorerOptions& options);
-  absl::Status AddAdapter(const TrainedExit& exit, TensorType type);
   absl::Status TakeMemory(uint32_t rank_max);
 
-  void Adapt(const Adapter& adapter, std::span<const float* const> hidden);
+  void Adapt(const PackedAdapter& adapter, std::span<const float* const> hidden);
 
   const ModelSpec& spec_;
   const HeadWeights& head_;
   const std::unique_ptr<RowMath> math_;
   const ExitScorerOptions options_;
   std::vector<TokenId> frequent_tokens_;
-  std::vector<Adapter> adapters_;
+  std::vector<PackedAdapter> adapters_;
 
   AlignedBuffer frequent_memory_;
   AlignedBuffer round_memory_;

@@ -118,6 +118,7 @@ void NextRun::CountDeviceWork() {
   DeviceStats& device = *stats_.device;
   if (work.time > Duration::zero()) device.run_time.Add(Seconds(work.time));  // else it failed
   device.exit_time += work.exit_time;
+  device.exit_side_time += work.exit_side_time;
   device.graph_hits += work.graph_hits;
   device.graph_misses += work.graph_misses;
   device.graph_captures += work.graph_captures;
