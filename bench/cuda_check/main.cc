@@ -49,6 +49,8 @@ int Check(int argc, char** argv) {
     if (argument == "--kernels") return PrintKernels();
     if (argument == "--counts") {
       PrintPassCosts();
+      std::putchar('\n');
+      PrintExitCosts();
       return 0;
     }
     if (argument == "--speed-only") {

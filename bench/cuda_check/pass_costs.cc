@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "common/base/check.h"
+#include "common/cuda/kernels/exit_kernels.h"
 #include "common/cuda/kernels/product_choice.h"
 #include "common/kernels/weight_matrix.h"
 
@@ -40,8 +41,14 @@ TensorType TypeOf(gpu::PanelKind kind) {
 // Adds up what kernels are asked for, in the order of GpuTransformer.
 class Count {
  public:
-  Count(gpu::PanelKind kind, uint64_t row_count)
-      : kind_(kind), type_(TypeOf(kind)), form_(FormFor(type_)), rows_(row_count) {}
+  Count(gpu::PanelKind kind, uint64_t row_count) : rows_(row_count) { TakeWeights(kind); }
+
+  // What comes next is multiplied with weights of that kind.
+  void TakeWeights(gpu::PanelKind kind) {
+    kind_ = kind;
+    type_ = TypeOf(kind);
+    form_ = FormFor(type_);
+  }
 
   const PassCosts& costs() const { return costs_; }
 
@@ -119,9 +126,9 @@ class Count {
     });
   }
 
-  const gpu::PanelKind kind_;
-  const TensorType type_;
-  const ActivationForm form_;
+  gpu::PanelKind kind_;
+  TensorType type_;
+  ActivationForm form_;
   const uint64_t rows_;
   PassCosts costs_;
 };
@@ -156,6 +163,31 @@ PassCosts CountPass(const LlamaShape& shape, gpu::PanelKind weights, const PassR
   return count.costs();
 }
 
+PassCosts CountExit(const LlamaShape& shape, gpu::PanelKind weights, const ExitShape& exit,
+                    uint32_t row_count) {
+  const uint32_t width = shape.embedding_length;
+  Count count(gpu::PanelKind::kF32, row_count);
+  count.Kernel(2 * width);  // the norm before the adapter
+  count.Products(width, {exit.rank});
+  count.Kernel(2 * exit.rank);
+  count.Products(exit.rank, {width});
+  count.Kernel(3 * width);  // what it changes joins the states
+  count.Kernel(2 * width);  // the final norm
+  count.TakeWeights(weights);
+  count.Products(width, {exit.frequent_count, exit.round_count});
+  // Logits are gone over twice; rankings are written.
+  count.Kernel(2 * (exit.frequent_count + exit.round_count) + sizeof(ExitRanking) / kFloat);
+  return count.costs();
+}
+
+uint64_t GatheredBytesOfRound(const LlamaShape& shape, gpu::PanelKind weights,
+                              const ExitShape& exit) {
+  constexpr uint64_t kSector = 32;
+  const gpu::PanelLines lines = gpu::LinesOf(weights, shape.embedding_length);
+  return exit.round_count * kSector * (lines.of_dwords + lines.of_halves) +
+         PackedBytes(TypeOf(weights), exit.round_count, shape.embedding_length);
+}
+
 namespace {
 
 // An H100's, by its data sheet: bytes of memory, multiplications of int8 and of bfloat16 by tensor
@@ -173,16 +205,30 @@ double Milliseconds(uint64_t count, double by_the_second) {
   return 1e3 * static_cast<double>(count) / by_the_second;
 }
 
+constexpr uint32_t kSeen = 1024;
+
+uint64_t OperationsOf(const PassCosts& costs) {
+  return costs.float_multiplications + 3 * costs.chain_links + costs.split_operations;
+}
+
+// By tensor cores, with such weights.
+double TilesOf(gpu::PanelKind kind) {
+  return gpu::HasOwnBits(kind) ? kFloatTiles : kTiles;
+}
+
+// The least that it takes, in milliseconds.
+double BoundOf(const PassCosts& costs, gpu::PanelKind kind) {
+  return std::max({Milliseconds(costs.weight_bytes + costs.kv_bytes, kBandwidth),
+                   Milliseconds(costs.tile_multiplications, TilesOf(kind)),
+                   Milliseconds(OperationsOf(costs), kFloats)});
+}
+
 void PrintLine(const char* name, gpu::PanelKind kind, uint32_t row_count) {
-  constexpr uint32_t kSeen = 1024;
   const PassCosts costs = CountPass(kLlama2_7B, kind, {row_count, kSeen});
-  const uint64_t operations =
-      costs.float_multiplications + 3 * costs.chain_links + costs.split_operations;
-  const double tiles_ms =
-      Milliseconds(costs.tile_multiplications, gpu::HasOwnBits(kind) ? kFloatTiles : kTiles);
+  const uint64_t operations = OperationsOf(costs);
+  const double tiles_ms = Milliseconds(costs.tile_multiplications, TilesOf(kind));
   const double floor = Milliseconds(costs.weight_bytes, kBandwidth);
-  const double bound = std::max({floor + Milliseconds(costs.kv_bytes, kBandwidth), tiles_ms,
-                                 Milliseconds(operations, kFloats)});
+  const double bound = BoundOf(costs, kind);
   std::printf(
       "| %s, %u | %.2f | %.2f | %u | %.3f | %.2f, %.1f | %.0f, %.2f | %.1f, %.2f | %.2f | %u |\n",
       name, row_count, Giga(costs.weight_bytes), floor, costs.weight_reads, Giga(costs.row_bytes),
@@ -190,7 +236,39 @@ void PrintLine(const char* name, gpu::PanelKind kind, uint32_t row_count) {
       Giga(operations), Milliseconds(operations, kFloats), bound / floor, costs.kernel_count);
 }
 
+double Mega(uint64_t count) {
+  return 1e-6 * static_cast<double>(count);
+}
+
+void PrintExitLine(const char* name, gpu::PanelKind kind, uint32_t row_count) {
+  constexpr uint32_t kExits = 5;
+  const PassCosts pass = CountPass(kLlama2_7B, kind, {row_count, kSeen});
+  const PassCosts exit = CountExit(kLlama2_7B, kind, kUsualExit, row_count);
+  const uint64_t gathered = GatheredBytesOfRound(kLlama2_7B, kind, kUsualExit);
+  const uint64_t copied = uint64_t{2} * row_count * kLlama2_7B.embedding_length * kFloat;
+  const double bound = kExits * BoundOf(exit, kind) + Milliseconds(gathered, kBandwidth);
+  std::printf("| %s, %u | %.1f | %.1f | %.1f | %.2f, %.2f | %.3f | %.2f %% | %u, 1 | %.2f | %u |\n",
+              name, row_count, Mega(kExits * exit.weight_bytes), Mega(gathered),
+              Mega(kExits * exit.row_bytes), Giga(kExits * exit.tile_multiplications),
+              Giga(kExits * OperationsOf(exit)), bound, 100 * bound / BoundOf(pass, kind),
+              kExits * exit.kernel_count, Mega(kExits * copied), kExits);
+}
+
 }  // namespace
+
+void PrintExitCosts() {
+  std::printf(
+      "| weights, rows | weights, MB | gathered, MB | of rows, MB | tensor cores, ordinary units: "
+      "G | at the best, ms | of the pass at its best | kernels, and once a run | copied first, MB "
+      "| "
+      "kernels there |\n|---|---|---|---|---|---|---|---|---|---|\n");
+  for (const uint32_t row_count : {1u, 16u, 64u}) {
+    PrintExitLine("BF16", gpu::PanelKind::kBf16, row_count);
+  }
+  for (const uint32_t row_count : {1u, 16u, 64u}) {
+    PrintExitLine("Q4_0", gpu::PanelKind::kQ4_0, row_count);
+  }
+}
 
 void PrintPassCosts() {
   std::printf(

@@ -63,8 +63,26 @@ struct PassCosts {
 
 PassCosts CountPass(const LlamaShape& shape, gpu::PanelKind weights, const PassRows& rows);
 
+// What an exit scores (common/cuda/device_exits.h), whose adapter is F32's.
+struct ExitShape {
+  uint32_t rank;
+  uint32_t frequent_count;  // tokens
+  uint32_t round_count;     // candidates of a run besides
+};
+
+inline constexpr ExitShape kUsualExit = {.rank = 64, .frequent_count = 1024, .round_count = 256};
+
+// Of one exit, beside the pass: rows of one band. What a pass itself waits for is a copy of the rows.
+PassCosts CountExit(const LlamaShape& shape, gpu::PanelKind weights, const ExitShape& exit,
+                    uint32_t row_count);
+// Read and written once a run, for the round's tokens: memory gives 32 bytes at a time.
+uint64_t GatheredBytesOfRound(const LlamaShape& shape, gpu::PanelKind weights,
+                              const ExitShape& exit);
+
 // Llama-2-7B in BF16, in F16 and in Q4_0, passes of 1, 16 and 64 rows: in Markdown, beside what an H100 takes
 // for it at its peaks.
 void PrintPassCosts();
+// Five exits beside those.
+void PrintExitCosts();
 
 }  // namespace outrider

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<DeviceExits>> DeviceExits::Create(const TrainedEx
       new DeviceExits(place, options, static_cast<uint32_t>(frequent.size())));
   OUTRIDER_RETURN_IF_ERROR(made->TakeMemory(rank_max, slot_count));
   for (const TrainedExit& exit : exits.exits) {
-    OUTRIDER_ASSIGN_OR_RETURN(Adapter adapter, made->Upload(exit, exits.type));
+    OUTRIDER_ASSIGN_OR_RETURN(Adapter adapter, made->Upload(exit));
     made->adapters_.push_back(std::move(adapter));
   }
   if (!is_full) OUTRIDER_RETURN_IF_ERROR(made->GatherFrequent(frequent));
@@ -86,24 +86,26 @@ absl::Status DeviceExits::TakeMemory(uint32_t rank_max, uint32_t slot_count) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DeviceExits::Adapter> DeviceExits::Upload(const TrainedExit& exit, TensorType type) {
-  OUTRIDER_ASSIGN_OR_RETURN(const PackedAdapter packed,
-                            PackedAdapter::Pack(exit, type, spec_.embedding_length));
+// As floats, whatever the file has: those are multiplied with the processor's bits, which halves are
+// not (kernels/split_products.h).
+absl::StatusOr<DeviceExits::Adapter> DeviceExits::Upload(const TrainedExit& exit) {
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const PackedAdapter packed,
+      PackedAdapter::Pack(exit, TensorType::kF32, spec_.embedding_length));
   Adapter adapter;
   OUTRIDER_ASSIGN_OR_RETURN(adapter.memory,
                             DeviceBuffer::Create(queue_, packed.memory.bytes().size(),
                                                  Concat("the exits of ", spec_.name)));
   const std::byte* const first = packed.memory.bytes().data();
   queue_.Upload(adapter.memory.data(), first, packed.memory.bytes().size());
-  OUTRIDER_CHECK(type == TensorType::kF32 || type == TensorType::kF16, "a file has no others");
   const std::pair<const Linear&, DeviceMatrix&> matrices[] = {{packed.down, adapter.down},
                                                               {packed.up, adapter.up}};
   for (const auto& [from, to] : matrices) {
-    to = {.kind = type == TensorType::kF32 ? gpu::PanelKind::kF32 : gpu::PanelKind::kF16,
+    to = {.kind = gpu::PanelKind::kF32,
           .form = ActivationForm::kFloat,
           .outputs = from.matrix.outputs,
           .inputs = from.matrix.inputs,
-          .panel_bytes = PanelBytes(type, from.matrix.inputs),
+          .panel_bytes = PanelBytes(TensorType::kF32, from.matrix.inputs),
           .panels = adapter.memory.data() + (from.matrix.data - first)};
   }
   return adapter;

@@ -107,7 +107,7 @@ class DeviceExits {
 
   DeviceExits(const Place& place, const ExitOptions& options, uint32_t frequent_count);
   absl::Status TakeMemory(uint32_t rank_max, uint32_t slot_count);
-  absl::StatusOr<Adapter> Upload(const TrainedExit& exit, TensorType type);
+  absl::StatusOr<Adapter> Upload(const TrainedExit& exit);
   absl::Status GatherFrequent(std::span<const TokenId> tokens);
   size_t TableBytes() const;
   Tables TablesIn(std::byte* memory) const;

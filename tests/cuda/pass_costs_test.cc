@@ -11,12 +11,24 @@
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/cuda/gpu_engine_maker.h"
+#include "tests/engine/guesses.h"
 #include "tests/engine/target_session.h"
 #include "tests/model/engine.h"
+#include "tests/model/exits.h"
 #include "tests/model/random_model.h"
 
 namespace outrider {
 namespace {
+
+LlamaShape ShapeOf(const Hyperparameters& model) {
+  return {.layer_count = model.block_count,
+          .embedding_length = model.embedding_length,
+          .head_count = model.head_count[0],
+          .kv_head_count = model.head_count_kv[0],
+          .head_length = model.key_length,
+          .fed_length = model.feed_forward_length,
+          .vocabulary_size = model.vocabulary_size};
+}
 
 // The emulated device's clock counts them.
 TEST(PassCosts, KernelsAreThoseThatTheEngineAsksFor) {
@@ -38,17 +50,55 @@ TEST(PassCosts, KernelsAreThoseThatTheEngineAsksFor) {
     target->CollectDeviceWork();
     const std::vector<DraftedNode> nodes = {{14, DraftedNode::kRoot}, {24, 0}, {34, 0}};
     ASSERT_TRUE(session.Run(nodes).status.ok());
-    const LlamaShape shape = {.layer_count = model.block_count,
-                              .embedding_length = model.embedding_length,
-                              .head_count = model.head_count[0],
-                              .kv_head_count = model.head_count_kv[0],
-                              .head_length = model.key_length,
-                              .fed_length = model.feed_forward_length,
-                              .vocabulary_size = model.vocabulary_size};
     EXPECT_EQ(target->CollectDeviceWork()->time,
-              std::chrono::microseconds(CountPass(shape, kind, {4, 9}).kernel_count))
+              std::chrono::microseconds(CountPass(ShapeOf(model), kind, {4, 9}).kernel_count))
         << Info(type).name;
   }
+}
+
+TEST(PassCosts, ExitsKernelsAreThoseThatTheEngineAsksForBeside) {
+  constexpr std::pair<TensorType, gpu::PanelKind> kTypes[] = {
+      {TensorType::kF16, gpu::PanelKind::kF16}, {TensorType::kQ4_K, gpu::PanelKind::kQ4_K}};
+  const std::unique_ptr<ThreadPool> pool = OrDie(ThreadPool::Create(1));
+  for (const auto& [type, kind] : kTypes) {
+    const ScratchDir dir;
+    const std::string path = dir.File("model.gguf");
+    const Hyperparameters model = SmallModel("llama");
+    WriteRandomModel(model, type, path);
+    auto queue = std::make_unique<EmulatedQueue>();
+    const EmulatedQueue& asked = *queue;
+    const std::unique_ptr<EngineTarget> target =
+        OrDie(EngineTarget::Create(OrDie(MakeGpuEngine(path, {}, *pool, std::move(queue)))));
+    const Engine& engine = target->engine();
+    GuessKeeper keeper;
+    OUTRIDER_CHECK_OK(target->AttachExits(
+        RandomExits(engine.spec(), engine.info().content_hash, {0}, 16, 0.2f), "exits", {}));
+    target->HearExits(&keeper);
+    TargetSession session(*target, {});
+    session.Read(RandomTokens(9, 1));
+    const std::vector<DraftedNode> nodes = {{14, DraftedNode::kRoot}, {24, 0}, {34, 0}};
+    ASSERT_TRUE(session.Run(nodes).status.ok());
+    const ExitShape exit = {.rank = 16, .frequent_count = 29, .round_count = 2};
+    EXPECT_EQ(asked.beside_count(), CountExit(ShapeOf(model), kind, exit, 4).kernel_count + 1)
+        << Info(type).name << ": and one gathers";
+  }
+}
+
+TEST(PassCosts, OfAnExitAreTheFormulas) {
+  constexpr uint64_t kCandidates = 1024 + 256;
+  const PassCosts one = CountExit(kLlama2_7B, gpu::PanelKind::kQ4_0, kUsualExit, 1);
+  EXPECT_EQ(one.weight_bytes, kCandidates * 4096 * 18 / 32 + 2 * 64 * 4096 * 2);
+  EXPECT_EQ(one.tile_multiplications, 8 * kCandidates * 4096);
+  EXPECT_EQ(one.chain_links, kCandidates * 4096 / 32);
+  EXPECT_EQ(one.float_multiplications, 2u * 64 * 4096);
+  EXPECT_EQ(one.kernel_count, 10u);
+  const PassCosts many = CountExit(kLlama2_7B, gpu::PanelKind::kBf16, kUsualExit, 64);
+  EXPECT_EQ(many.weight_bytes, 2 * 4096 * (kCandidates + 2 * 64));
+  EXPECT_EQ(many.float_multiplications, 64u * 4096 * (kCandidates + 2 * 64));
+  EXPECT_EQ(many.kernel_count, 9u);
+  // Four lines of nibbles and one of halves a block, a sector of each.
+  EXPECT_EQ(GatheredBytesOfRound(kLlama2_7B, gpu::PanelKind::kQ4_0, kUsualExit),
+            256u * 4096 / 32 * (5 * 32 + 18));
 }
 
 // 32 layers of 4 * 4096 * 4096 + 3 * 4096 * 11008 weights, and a head of 4096 * 32000.
