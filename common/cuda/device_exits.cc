@@ -89,9 +89,8 @@ absl::Status DeviceExits::TakeMemory(uint32_t rank_max, uint32_t slot_count) {
 // As floats, whatever the file has: those are multiplied with the processor's bits, which halves are
 // not (kernels/split_products.h).
 absl::StatusOr<DeviceExits::Adapter> DeviceExits::Upload(const TrainedExit& exit) {
-  OUTRIDER_ASSIGN_OR_RETURN(
-      const PackedAdapter packed,
-      PackedAdapter::Pack(exit, TensorType::kF32, spec_.embedding_length));
+  OUTRIDER_ASSIGN_OR_RETURN(const PackedAdapter packed,
+                            PackedAdapter::Pack(exit, TensorType::kF32, spec_.embedding_length));
   Adapter adapter;
   OUTRIDER_ASSIGN_OR_RETURN(adapter.memory,
                             DeviceBuffer::Create(queue_, packed.memory.bytes().size(),
