@@ -14,6 +14,7 @@
 #include "common/cuda/testing/emulated_queue.h"
 #include "common/engine/cpu_target.h"
 #include "common/engine/engine_target.h"
+#include "common/formats/tensors/half.h"
 #include "common/kernels/isa.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -29,9 +30,18 @@ namespace {
 
 constexpr uint32_t kLayers = 6;
 
-TrainedExits ExitsOf(const Engine& engine, TensorType type = TensorType::kF32) {
-  TrainedExits exits = RandomExits(engine.spec(), engine.info().content_hash, {0, 2, 3}, 16, 0.2f);
-  exits.type = type;
+TrainedExits ExitsOf(const Engine& engine) {
+  return RandomExits(engine.spec(), engine.info().content_hash, {0, 2, 3}, 16, 0.2f);
+}
+
+// As a file of halves has them.
+TrainedExits InHalves(TrainedExits exits) {
+  exits.type = TensorType::kF16;
+  for (TrainedExit& exit : exits.exits) {
+    for (std::vector<float>* weights : {&exit.down, &exit.up}) {
+      for (float& weight : *weights) weight = HalfToFloat(FloatToHalf(weight));
+    }
+  }
   return exits;
 }
 
@@ -93,13 +103,13 @@ std::vector<DraftedNode> Tree(uint32_t count, uint32_t seed) {
 // What exits say of passes of a greedy walk, one that is chosen otherwise, and a greedy one whose
 // draft thought of more: each pass twice, the second time replayed.
 std::vector<Told> Story(EngineTarget& target, uint32_t node_count, const ExitOptions& options,
-                        TensorType type = TensorType::kF32) {
+                        const TrainedExits& exits) {
   std::vector<Told> told;
   GuessKeeper keeper([&](const ExitGuess& guess) {
     Told& one = told.emplace_back(Told{guess, {}});
     for (const auto& ranked : guess.ranked) one.ranked.emplace_back(ranked.begin(), ranked.end());
   });
-  OUTRIDER_CHECK_OK(target.AttachExits(ExitsOf(target.engine(), type), "exits", options));
+  OUTRIDER_CHECK_OK(target.AttachExits(exits, "exits", options));
   target.HearExits(&keeper);
   TargetSession greedy(target, {}), sampled(target, Sampled(3)), wide(target, {});
   greedy.Read(RandomTokens(11, 4));
@@ -120,6 +130,10 @@ std::vector<Told> Story(EngineTarget& target, uint32_t node_count, const ExitOpt
     OUTRIDER_CHECK_OK(target.Close(session->id()));
   }
   return told;
+}
+
+std::vector<Told> Story(EngineTarget& target, uint32_t node_count, const ExitOptions& options) {
+  return Story(target, node_count, options, ExitsOf(target.engine()));
 }
 
 void ExpectSame(const std::vector<Told>& actual, const std::vector<Told>& expected) {
@@ -154,7 +168,7 @@ void ExpectSame(const std::vector<Told>& actual, const std::vector<Told>& expect
 TEST_F(GpuExits, SayWhatTheySayBesideTheProcessor) {
   constexpr std::pair<const char*, TensorType> kModels[] = {{"llama", TensorType::kQ8_0},
                                                             {"llama", TensorType::kQ4_K},
-                                                            {"qwen3", TensorType::kBF16},
+                                                            {"qwen3", TensorType::kQ6_K},
                                                             {"gpt2", TensorType::kF32},
                                                             {"gpt2", TensorType::kQ4_0}};
   for (const auto& [family, type] : kModels) {
@@ -168,11 +182,24 @@ TEST_F(GpuExits, SayWhatTheySayBesideTheProcessor) {
   }
 }
 
+// Such models have bits of the GPU's own.
+TEST_F(GpuExits, OfHalvesAreNearTheProcessors) {
+  Make("qwen3", TensorType::kBF16);
+  const std::vector<Told> actual = Story(*gpu_, 6, {});
+  const std::vector<Told> expected = Story(*cpu_, 6, {});
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_TRUE(actual[i].guess.outcome == expected[i].guess.outcome) << i;
+    EXPECT_NEAR(actual[i].guess.probability, expected[i].guess.probability, 1e-4) << i;
+  }
+}
+
 TEST_F(GpuExits, RowsOfManyBandsAreWhatTheyAreInOne) {
   Make();
-  const std::vector<Told> actual = Story(*gpu_, 40, {}, TensorType::kF16);
+  const TrainedExits exits = InHalves(ExitsOf(gpu_->engine()));
+  const std::vector<Told> actual = Story(*gpu_, 40, {}, exits);
   EXPECT_EQ(actual.size(), 24u);
-  ExpectSame(actual, Story(*cpu_, 40, {}, TensorType::kF16));
+  ExpectSame(actual, Story(*cpu_, 40, {}, exits));
 }
 
 TEST_F(GpuExits, WithFewCandidatesEachHasItsShare) {

@@ -87,14 +87,15 @@ TEST(PassCosts, ExitsKernelsAreThoseThatTheEngineAsksForBeside) {
 TEST(PassCosts, OfAnExitAreTheFormulas) {
   constexpr uint64_t kCandidates = 1024 + 256;
   const PassCosts one = CountExit(kLlama2_7B, gpu::PanelKind::kQ4_0, kUsualExit, 1);
-  EXPECT_EQ(one.weight_bytes, kCandidates * 4096 * 18 / 32 + 2 * 64 * 4096 * 2);
+  EXPECT_EQ(one.weight_bytes, kCandidates * 4096 * 18 / 32 + 2 * 64 * 4096 * 4);
   EXPECT_EQ(one.tile_multiplications, 8 * kCandidates * 4096);
   EXPECT_EQ(one.chain_links, kCandidates * 4096 / 32);
   EXPECT_EQ(one.float_multiplications, 2u * 64 * 4096);
   EXPECT_EQ(one.kernel_count, 10u);
   const PassCosts many = CountExit(kLlama2_7B, gpu::PanelKind::kBf16, kUsualExit, 64);
-  EXPECT_EQ(many.weight_bytes, 2 * 4096 * (kCandidates + 2 * 64));
-  EXPECT_EQ(many.float_multiplications, 64u * 4096 * (kCandidates + 2 * 64));
+  EXPECT_EQ(many.weight_bytes, 4096 * (2 * kCandidates + 4 * 2 * 64));
+  EXPECT_EQ(many.float_multiplications, 64u * 4096 * 2 * 64);
+  EXPECT_EQ(many.tile_multiplications, 3 * 64 * kCandidates * 4096);
   EXPECT_EQ(many.kernel_count, 9u);
   // Four lines of nibbles and one of halves a block, a sector of each.
   EXPECT_EQ(GatheredBytesOfRound(kLlama2_7B, gpu::PanelKind::kQ4_0, kUsualExit),
