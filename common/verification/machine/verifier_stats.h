@@ -44,7 +44,7 @@ struct DeviceStats {
   // Seconds, by its own clock, of what one call of the target takes.
   Histogram run_time = {.0005, .001, .002, .003, .005, .0075, .01, .015,
                         .02,   .03,  .05,  .075, .1,   .2,    .5,  1};
-  Duration exit_time{};  // of all runs' time: taken by exits, or waiting for them
+  Duration exit_time{};       // of all runs' time: taken by exits, or waiting for them
   Duration exit_side_time{};  // by exits, beside those
   // Pieces of runs (device_work.h).
   uint64_t graph_hits = 0;
