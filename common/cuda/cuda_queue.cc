@@ -141,9 +141,25 @@ class CudaQueue final : public DeviceQueue {
   void Run(const gpu::RankCandidates& k, uint32_t x, uint32_t y) override {
     Start(k, x, y, "rank candidates");
   }
+  void Run(const gpu::ChooseExperts& k, uint32_t x, uint32_t y) override {
+    Start(k, x, y, "choose experts");
+  }
+  void Run(const gpu::GroupRows& k, uint32_t x, uint32_t y) override {
+    Start(k, x, y, "group rows");
+  }
+  void Run(const gpu::GatherRows& k, uint32_t x, uint32_t y) override {
+    Start(k, x, y, "gather rows");
+  }
+  void Run(const gpu::SumExperts& k, uint32_t x, uint32_t y) override {
+    Start(k, x, y, "sum experts");
+  }
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override {
     if (!BelongsHere()) return;
     Note(gpu::Launch(product, weights, now_), "product");
+  }
+  void Multiply(const gpu::GroupedProduct& product, gpu::PanelKind weights) override {
+    if (!BelongsHere()) return;
+    Note(gpu::Launch(product, weights, now_), "products of experts");
   }
 
   void BeginRecording() override {

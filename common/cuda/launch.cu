@@ -58,6 +58,20 @@ AttendRows AttendOf7B() {
   return body;
 }
 
+// And of a layer with 64 experts.
+ChooseExperts ChooseOf64() {
+  ChooseExperts body = {};
+  body.expert_count = 64;
+  body.used_count = 8;
+  return body;
+}
+
+GroupRows GroupOf64() {
+  GroupRows body = {};
+  body.expert_count = 64;
+  return body;
+}
+
 // use(name, body) for each that there is.
 template <typename Use>
 void UseAllBodies(const Use& use) {
@@ -79,6 +93,10 @@ void UseAllBodies(const Use& use) {
   use("BF16, few rows", FewRowsSplit<Bf16Weights>{});
   use("BF16, some rows", SomeRowsSplit<Bf16Weights>{});
   use("BF16, many rows", OwnRowsProduct<Bf16Weights>{});
+  use("choose experts of 64", ChooseOf64());
+  use("group rows by 64 experts", GroupOf64());
+  use("gather rows", GatherRows{});
+  use("sum experts", SumExperts{});
   use("Q8_0, few rows", FewRowsProduct<Q8_0Block>{});
   use("Q8_0, many rows", ManyRowsProduct<Q8_0Block>{});
   use("Q4_0, few rows", FewRowsProduct<Q4_0Block>{});
@@ -89,6 +107,23 @@ void UseAllBodies(const Use& use) {
   use("Q5_K, many rows", ManyRowsProduct<Q5_KBlock>{});
   use("Q6_K, few rows", FewRowsProduct<Q6_KBlock>{});
   use("Q6_K, many rows", ManyRowsProduct<Q6_KBlock>{});
+  use("F32 product, by expert", ProductOfGroups<FloatProduct>{});
+  use("F16, few rows, by expert", ProductOfGroups<FewRowsSplit<F16Weights>>{});
+  use("F16, some rows, by expert", ProductOfGroups<SomeRowsSplit<F16Weights>>{});
+  use("F16, many rows, by expert", ProductOfGroups<OwnRowsProduct<F16Weights>>{});
+  use("BF16, few rows, by expert", ProductOfGroups<FewRowsSplit<Bf16Weights>>{});
+  use("BF16, some rows, by expert", ProductOfGroups<SomeRowsSplit<Bf16Weights>>{});
+  use("BF16, many rows, by expert", ProductOfGroups<OwnRowsProduct<Bf16Weights>>{});
+  use("Q8_0, few rows, by expert", ProductOfGroups<FewRowsProduct<Q8_0Block>>{});
+  use("Q8_0, many rows, by expert", ProductOfGroups<ManyRowsProduct<Q8_0Block>>{});
+  use("Q4_0, few rows, by expert", ProductOfGroups<FewRowsProduct<Q4_0Block>>{});
+  use("Q4_0, many rows, by expert", ProductOfGroups<ManyRowsProduct<Q4_0Block>>{});
+  use("Q4_K, few rows, by expert", ProductOfGroups<FewRowsProduct<Q4_KBlock>>{});
+  use("Q4_K, many rows, by expert", ProductOfGroups<ManyRowsProduct<Q4_KBlock>>{});
+  use("Q5_K, few rows, by expert", ProductOfGroups<FewRowsProduct<Q5_KBlock>>{});
+  use("Q5_K, many rows, by expert", ProductOfGroups<ManyRowsProduct<Q5_KBlock>>{});
+  use("Q6_K, few rows, by expert", ProductOfGroups<FewRowsProduct<Q6_KBlock>>{});
+  use("Q6_K, many rows, by expert", ProductOfGroups<ManyRowsProduct<Q6_KBlock>>{});
 }
 
 }  // namespace
@@ -126,10 +161,30 @@ cudaError_t Launch(const AdaptRows& kernel, Grid grid, cudaStream_t stream) {
 cudaError_t Launch(const RankCandidates& kernel, Grid grid, cudaStream_t stream) {
   return LaunchBody(kernel, grid, stream);
 }
+cudaError_t Launch(const ChooseExperts& kernel, Grid grid, cudaStream_t stream) {
+  return LaunchBody(kernel, grid, stream);
+}
+cudaError_t Launch(const GroupRows& kernel, Grid grid, cudaStream_t stream) {
+  return LaunchBody(kernel, grid, stream);
+}
+cudaError_t Launch(const GatherRows& kernel, Grid grid, cudaStream_t stream) {
+  return LaunchBody(kernel, grid, stream);
+}
+cudaError_t Launch(const SumExperts& kernel, Grid grid, cudaStream_t stream) {
+  return LaunchBody(kernel, grid, stream);
+}
 
 cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream) {
   cudaError_t error = cudaSuccess;
   UseProduct(product, weights, [&](const auto& body, uint32_t x, uint32_t y) {
+    error = LaunchBody(body, {x, y}, stream);
+  });
+  return error;
+}
+
+cudaError_t Launch(const GroupedProduct& product, PanelKind weights, cudaStream_t stream) {
+  cudaError_t error = cudaSuccess;
+  UseGroupedProduct(product, weights, [&](const auto& body, uint32_t x, uint32_t y) {
     error = LaunchBody(body, {x, y}, stream);
   });
   return error;

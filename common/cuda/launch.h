@@ -11,6 +11,8 @@
 #include "common/cuda/kernels/attend_rows.h"
 #include "common/cuda/kernels/best_of_rows.h"
 #include "common/cuda/kernels/exit_kernels.h"
+#include "common/cuda/kernels/expert_rows.h"
+#include "common/cuda/kernels/grouped_products.h"
 #include "common/cuda/kernels/norm_rows.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quantize_rows.h"
@@ -34,8 +36,13 @@ cudaError_t Launch(const BestOfRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const GatherOutputs& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const AdaptRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const RankCandidates& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const ChooseExperts& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const GroupRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const GatherRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const SumExperts& kernel, Grid grid, cudaStream_t stream);
 // By the kernel that fits (kernels/product_choice.h).
 cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream);
+cudaError_t Launch(const GroupedProduct& product, PanelKind weights, cudaStream_t stream);
 
 // What a kernel's launch says it takes.
 struct KernelShape {
@@ -46,7 +53,7 @@ struct KernelShape {
 };
 
 // Of all kernels. No GPU is asked.
-inline constexpr uint32_t kKernelCount = 28;
+inline constexpr uint32_t kKernelCount = 49;
 std::array<KernelShape, kKernelCount> KernelShapes();
 
 // What the driver has made of a kernel.

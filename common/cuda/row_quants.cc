@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -25,9 +26,10 @@ absl::StatusOr<RowQuants> RowQuants::Create(DeviceQueue& queue, size_t row_count
 }
 
 ActivationRows RowQuants::Take(const float* x, uint32_t row_count, uint32_t inputs,
-                               ActivationForm form) {
+                               ActivationForm form, const uint32_t* which) {
   ActivationRows rows = {.row_count = row_count, .inputs = inputs};
   if (form == ActivationForm::kFloat) {
+    OUTRIDER_CHECK(which == nullptr, "floats stay where they are");
     rows.values = x;
     rows.value_stride = inputs;
     return rows;
@@ -40,7 +42,8 @@ ActivationRows RowQuants::Take(const float* x, uint32_t row_count, uint32_t inpu
                                       .sums = to.sums.As<int16_t>(),
                                       .row_count = row_count,
                                       .inputs = inputs,
-                                      .block_length = is_per_32 ? 32u : 256u};
+                                      .block_length = is_per_32 ? 32u : 256u,
+                                      .which = which};
   queue_->Run(quantize, row_count, quantize.grid_y());
   rows.quants = quantize.quants;
   rows.quant_stride = inputs;

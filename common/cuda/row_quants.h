@@ -19,8 +19,10 @@ class RowQuants {
   static absl::StatusOr<RowQuants> Create(DeviceQueue& queue, size_t row_count_max,
                                           size_t inputs_max, std::string_view what);
 
-  // Of x [row_count, inputs], on the device.
-  ActivationRows Take(const float* x, uint32_t row_count, uint32_t inputs, ActivationForm form);
+  // Of x [any, inputs], on the device: row i is row which[i] of it, or where that is null row i,
+  // which floats cannot but be.
+  ActivationRows Take(const float* x, uint32_t row_count, uint32_t inputs, ActivationForm form,
+                      const uint32_t* which = nullptr);
 
  private:
   // In one int8 form.

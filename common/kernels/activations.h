@@ -28,8 +28,8 @@ struct ActivationRows {
 };
 
 // Rows [first, first + count). static: files compiled for one instruction set include this, and
-// each has a copy of its own.
-static inline ActivationRows SomeRows(const ActivationRows& x, uint32_t first, uint32_t count) {
+// each has a copy of its own. constexpr: so do kernels of a GPU.
+static constexpr ActivationRows SomeRows(const ActivationRows& x, uint32_t first, uint32_t count) {
   ActivationRows rows = x;
   rows.row_count = count;
   // A kind that these are not of has neither a pointer nor a stride of zero to be multiplied with.

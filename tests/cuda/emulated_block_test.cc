@@ -51,6 +51,18 @@ TEST(EmulatedBlockDeathTest, NobodyReadsWhatNobodyWroteNorPastAnEnd) {
   EXPECT_DEATH(shared.Get(0, kThreads), "as far as it goes");
 }
 
+TEST(EmulatedBlockDeathTest, WhoMovesOnHasAllSharedMemoryAndNothingInIt) {
+  EmulatedBlock block = MakeBlock();
+  const auto before = block.Share<uint32_t>(256);
+  block.Each([&](uint32_t t) { before.Set(t, t, t); });
+  block.MoveTo(3, 5);
+  EXPECT_EQ(block.x(), 3u);
+  EXPECT_EQ(block.y(), 5u);
+  block.Each([&](uint32_t t) { EXPECT_EQ(before.Get(t, kThreads - 1 - t), kThreads - 1 - t); });
+  const auto shared = block.Share<uint32_t>(256);
+  EXPECT_DEATH(shared.Get(0, 0), "before it is read");
+}
+
 TEST(EmulatedBlockDeathTest, ABodySaysHowMuchItShares) {
   EmulatedBlock block = MakeBlock();
   EXPECT_DEATH(block.Share<uint32_t>(257), "the shared memory it uses");

@@ -82,12 +82,25 @@ class EmulatedBlock {
   };
 
   EmulatedBlock(uint32_t x, uint32_t y, uint32_t thread_count, size_t shared_bytes)
-      : x_(x), y_(y), thread_count_(thread_count), shared_bytes_left_(shared_bytes) {}
+      : x_(x),
+        y_(y),
+        thread_count_(thread_count),
+        shared_bytes_(shared_bytes),
+        shared_bytes_left_(shared_bytes) {}
   EmulatedBlock(const EmulatedBlock&) = delete;
   EmulatedBlock& operator=(const EmulatedBlock&) = delete;
 
   uint32_t x() const { return x_; }
   uint32_t y() const { return y_; }
+
+  // All threads have waited for one another, and go on as another block of another grid, whose
+  // shared memory nobody has used.
+  void MoveTo(uint32_t x, uint32_t y) {
+    Sync();
+    shared_bytes_left_ = shared_bytes_;
+    x_ = x;
+    y_ = y;
+  }
 
   template <typename T>
   PerThread<T> Private() const {
@@ -229,8 +242,9 @@ class EmulatedBlock {
 
   static constexpr uint32_t kMinusZero = 0x80000000u;
 
-  const uint32_t x_, y_;
+  uint32_t x_, y_;
   const uint32_t thread_count_;
+  const size_t shared_bytes_;
   size_t shared_bytes_left_;
   uint64_t epoch_ = 1;
   bool backwards_ = true;

@@ -34,7 +34,12 @@ class GpuBlock {
     T* values_;
   };
 
-  OUTRIDER_HD explicit GpuBlock(std::byte* shared) : shared_(shared) {}
+  OUTRIDER_HD explicit GpuBlock(std::byte* shared) : shared_(shared), all_shared_(shared) {
+#ifdef __CUDA_ARCH__
+    x_ = blockIdx.x;
+    y_ = blockIdx.y;
+#endif
+  }
 
   template <typename T>
   OUTRIDER_HD PerThread<T> Private() const {
@@ -42,18 +47,19 @@ class GpuBlock {
   }
 
   OUTRIDER_HD uint32_t x() const {
-#ifdef __CUDA_ARCH__
-    return blockIdx.x;
-#else
-    return 0;
-#endif
+    return x_;
   }
   OUTRIDER_HD uint32_t y() const {
-#ifdef __CUDA_ARCH__
-    return blockIdx.y;
-#else
-    return 0;
-#endif
+    return y_;
+  }
+
+  // All threads have waited for one another, and go on as another block of another grid, whose
+  // shared memory nobody has used.
+  OUTRIDER_HD void MoveTo(uint32_t x, uint32_t y) {
+    Sync();
+    shared_ = all_shared_;
+    x_ = x;
+    y_ = y;
   }
 
   template <typename T>
@@ -106,7 +112,9 @@ class GpuBlock {
   }
 
  private:
-  std::byte* shared_;
+  std::byte* shared_;  // what is left of it
+  std::byte* const all_shared_;
+  uint32_t x_ = 0, y_ = 0;
 };
 
 }  // namespace outrider::gpu

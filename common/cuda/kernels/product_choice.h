@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "common/cuda/kernels/grouped_products.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/row_kernels.h"
 #include "common/cuda/kernels/split_products.h"
@@ -77,6 +78,16 @@ void UseProduct(const Product& product, PanelKind kind, const Use& use) {
     case PanelKind::kQ6_K:
       return UseQuantProduct<Q6_KBlock>(product, use);
   }
+}
+
+// By how many rows an expert has on average: how many it has is not known here.
+template <typename Use>
+void UseGroupedProduct(const GroupedProduct& groups, PanelKind kind, const Use& use) {
+  Product of_one = groups.product;
+  of_one.x.row_count = (of_one.x.row_count + groups.group_count - 1) / groups.group_count;
+  UseProduct(of_one, kind, [&]<typename Body>(const Body&, uint32_t, uint32_t panels) {
+    use(ProductOfGroups<Body>{groups}, panels, groups.group_count);
+  });
 }
 
 }  // namespace outrider::gpu

@@ -16,13 +16,14 @@ struct QuantizeRows {
   static constexpr uint32_t kWarps = kThreads / kWarpLanes;
   static constexpr uint32_t kBlockMax = 256;
 
-  const float* x;  // [rows, inputs]
+  const float* x;  // [any, inputs]
   int8_t* quants;  // [rows, inputs]
   float* scales;   // [inputs / block_length, row_count]
   int16_t* sums;   // [rows, inputs / 16]
   uint32_t row_count;
   uint32_t inputs;
-  uint32_t block_length;  // 32 or 256
+  uint32_t block_length;            // 32 or 256
+  const uint32_t* which = nullptr;  // [rows]: row i is row which[i] of x; null: row i
 
   OUTRIDER_HD uint32_t grid_y() const { return (inputs / block_length + kWarps - 1) / kWarps; }
   OUTRIDER_HD size_t SharedBytes() const {
@@ -34,7 +35,7 @@ struct QuantizeRows {
     const uint32_t row = block.x();
     const uint32_t first = block.y() * kWarps;
     const uint32_t block_count = inputs / block_length;
-    const float* const from = x + size_t{row} * inputs;
+    const float* const from = x + size_t{which != nullptr ? which[row] : row} * inputs;
     const auto magnitudes = block.template Share<uint32_t>(kThreads);
     const auto made = block.template Share<int8_t>(kWarps * kBlockMax);
 

@@ -132,6 +132,18 @@ void EmulatedQueue::Run(const gpu::CopySlots& kernel, uint32_t grid_x, uint32_t 
 void EmulatedQueue::Run(const gpu::BestOfRows& kernel, uint32_t grid_x, uint32_t grid_y) {
   AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
 }
+void EmulatedQueue::Run(const gpu::ChooseExperts& kernel, uint32_t grid_x, uint32_t grid_y) {
+  AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
+}
+void EmulatedQueue::Run(const gpu::GroupRows& kernel, uint32_t grid_x, uint32_t grid_y) {
+  AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
+}
+void EmulatedQueue::Run(const gpu::GatherRows& kernel, uint32_t grid_x, uint32_t grid_y) {
+  AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
+}
+void EmulatedQueue::Run(const gpu::SumExperts& kernel, uint32_t grid_x, uint32_t grid_y) {
+  AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
+}
 
 void EmulatedQueue::Run(const gpu::GatherOutputs& kernel, uint32_t grid_x, uint32_t grid_y) {
   AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
@@ -147,6 +159,13 @@ void EmulatedQueue::Multiply(const gpu::Product& product, gpu::PanelKind weights
   gpu::UseProduct(product, weights, [this](const auto& body, uint32_t grid_x, uint32_t grid_y) {
     AddKernel([=] { RunHere(body, grid_x, grid_y); });
   });
+}
+
+void EmulatedQueue::Multiply(const gpu::GroupedProduct& product, gpu::PanelKind weights) {
+  gpu::UseGroupedProduct(product, weights,
+                         [this](const auto& body, uint32_t grid_x, uint32_t grid_y) {
+                           AddKernel([=] { RunHere(body, grid_x, grid_y); });
+                         });
 }
 
 void EmulatedQueue::AddKernel(Work work) {

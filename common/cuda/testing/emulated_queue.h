@@ -50,7 +50,12 @@ class EmulatedQueue final : public DeviceQueue {
   void Run(const gpu::GatherOutputs& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::AdaptRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::RankCandidates& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::ChooseExperts& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::GroupRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::GatherRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::SumExperts& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override;
+  void Multiply(const gpu::GroupedProduct& product, gpu::PanelKind weights) override;
 
   void BeginRecording() override;
   bool EndRecording(uint64_t key) override;
