@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/cuda/kernels/product_choice.h"
 #include "common/kernels/weight_matrix.h"
@@ -78,7 +79,10 @@ class DeviceWeights::Packer {
     }
     for (uint32_t i = 0; i < spec_.layer_count(); ++i) {
       OUTRIDER_ASSIGN_OR_RETURN(const Lease<LayerWeights> lease, weights.Acquire(LayerKey{i}));
-      OUTRIDER_ASSIGN_OR_RETURN(const DeviceLayer layer, Layer(*lease));
+      OUTRIDER_ASSIGN_OR_RETURN(DeviceLayer layer, Layer(*lease));
+      if (spec_.layers[i].feed_forward.router) {
+        OUTRIDER_ASSIGN_OR_RETURN(layer.experts, Experts(i, *lease, weights));
+      }
       made.layers_.push_back(layer);
     }
     return made;
@@ -92,15 +96,75 @@ class DeviceWeights::Packer {
     layer.query_norm = HeadNormOf(weights.attention.query_norm);
     layer.key_norm = HeadNormOf(weights.attention.key_norm);
     const std::pair<const Linear&, DeviceLinear&> linears[] = {
-        {weights.attention.query, layer.query},  {weights.attention.key, layer.key},
-        {weights.attention.value, layer.value},  {weights.attention.output, layer.output},
-        {weights.feed_forward.gate, layer.gate}, {weights.feed_forward.up, layer.up},
-        {weights.feed_forward.down, layer.down}};
+        {weights.attention.query, layer.query},
+        {weights.attention.key, layer.key},
+        {weights.attention.value, layer.value},
+        {weights.attention.output, layer.output}};
     for (const auto& [from, to] : linears) {
-      OUTRIDER_ASSIGN_OR_RETURN(to.matrix, Matrix(from.matrix));
-      to.bias = Floats(from.bias);
+      OUTRIDER_ASSIGN_OR_RETURN(to, LinearOf(from));
     }
+    OUTRIDER_ASSIGN_OR_RETURN(layer.feed_forward, FeedForward(weights.feed_forward));
     return layer;
+  }
+
+  absl::StatusOr<DeviceFeedForward> FeedForward(const FeedForwardWeights& weights) {
+    DeviceFeedForward made;
+    OUTRIDER_ASSIGN_OR_RETURN(made.gate, LinearOf(weights.gate));
+    OUTRIDER_ASSIGN_OR_RETURN(made.up, LinearOf(weights.up));
+    OUTRIDER_ASSIGN_OR_RETURN(made.down, LinearOf(weights.down));
+    return made;
+  }
+
+  absl::StatusOr<DeviceExperts> Experts(uint32_t layer, const LayerWeights& of_layer,
+                                        ResidentWeights& weights) {
+    const uint32_t count = spec_.layers[layer].feed_forward.router->expert_count;
+    std::vector<FeedForwardWeights> experts;
+    for (uint32_t expert = 0; expert < count; ++expert) {
+      OUTRIDER_ASSIGN_OR_RETURN(const Lease<FeedForwardWeights> lease,
+                                weights.Acquire(ExpertKey{layer, expert}));
+      experts.push_back(*lease);
+    }
+    DeviceExperts made;
+    OUTRIDER_ASSIGN_OR_RETURN(made.router, LinearOf(of_layer.router));
+    OUTRIDER_ASSIGN_OR_RETURN(made.each.gate, Row(experts, &FeedForwardWeights::gate));
+    OUTRIDER_ASSIGN_OR_RETURN(made.each.up, Row(experts, &FeedForwardWeights::up));
+    OUTRIDER_ASSIGN_OR_RETURN(made.each.down, Row(experts, &FeedForwardWeights::down));
+    OUTRIDER_ASSIGN_OR_RETURN(made.shared, FeedForward(of_layer.shared.feed_forward));
+    made.shared_gate = Floats(of_layer.shared.gate);
+    return made;
+  }
+
+  // One of the matrices of every expert, one expert's after another's, and their biases.
+  absl::StatusOr<DeviceLinear> Row(const std::vector<FeedForwardWeights>& experts,
+                                   Linear FeedForwardWeights::*which) {
+    const Linear& first = experts[0].*which;
+    if (first.matrix.data == nullptr) return DeviceLinear{};
+    DeviceLinear made;
+    OUTRIDER_ASSIGN_OR_RETURN(made.matrix, ShapeOf(first.matrix));
+    for (const FeedForwardWeights& expert : experts) {
+      if ((expert.*which).matrix.type == first.matrix.type) continue;
+      return Unimplemented(
+          spec_.name, ": experts whose weights are of several types in one layer, ",
+          Info(first.matrix.type).name, " and ", Info((expert.*which).matrix.type).name,
+          ", have no kernel on a GPU; `outrider convert` makes them of one");
+    }
+    std::vector<std::span<const std::byte>> panels, biases;
+    for (const FeedForwardWeights& expert : experts) {
+      const Linear& linear = expert.*which;
+      OUTRIDER_CHECK(linear.matrix.layout == WeightLayout::kPanels, "experts are packed");
+      panels.push_back({linear.matrix.data, PanelsBytes(linear.matrix)});
+      biases.push_back(std::as_bytes(linear.bias));
+    }
+    made.matrix.panels = PutRow(panels);
+    if (!first.bias.empty()) made.bias = reinterpret_cast<const float*>(PutRow(biases));
+    return made;
+  }
+
+  absl::StatusOr<DeviceLinear> LinearOf(const Linear& linear) {
+    DeviceLinear made;
+    OUTRIDER_ASSIGN_OR_RETURN(made.matrix, Matrix(linear.matrix));
+    made.bias = Floats(linear.bias);
+    return made;
   }
 
   DeviceNorm NormOf(const Norm& norm) { return {Floats(norm.weight), Floats(norm.bias)}; }
@@ -118,16 +182,23 @@ class DeviceWeights::Packer {
 
   absl::StatusOr<DeviceMatrix> Matrix(const WeightMatrix& matrix) {
     if (matrix.data == nullptr) return DeviceMatrix{};
-    OUTRIDER_RETURN_IF_ERROR(CheckMatrix(spec_, matrix));
-    DeviceMatrix made = {.kind = *KindOf(matrix.type),
-                         .form = FormFor(matrix.type),
-                         .outputs = matrix.outputs,
-                         .inputs = matrix.inputs,
-                         .panel_bytes = PanelBytes(matrix.type, matrix.inputs)};
-    const uint64_t bytes = PackedBytes(matrix.type, matrix.outputs, matrix.inputs);
-    made.panels = matrix.layout == WeightLayout::kPanels ? Put({matrix.data, bytes})
+    OUTRIDER_ASSIGN_OR_RETURN(DeviceMatrix made, ShapeOf(matrix));
+    made.panels = matrix.layout == WeightLayout::kPanels ? Put({matrix.data, PanelsBytes(matrix)})
                                                          : PutPacked(matrix, made.panel_bytes);
     return made;
+  }
+
+  absl::StatusOr<DeviceMatrix> ShapeOf(const WeightMatrix& matrix) const {
+    OUTRIDER_RETURN_IF_ERROR(CheckMatrix(spec_, matrix));
+    return DeviceMatrix{.kind = *KindOf(matrix.type),
+                        .form = FormFor(matrix.type),
+                        .outputs = matrix.outputs,
+                        .inputs = matrix.inputs,
+                        .panel_bytes = PanelBytes(matrix.type, matrix.inputs)};
+  }
+
+  static uint64_t PanelsBytes(const WeightMatrix& matrix) {
+    return PackedBytes(matrix.type, matrix.outputs, matrix.inputs);
   }
 
   std::byte* Take(size_t bytes) {
@@ -140,6 +211,16 @@ class DeviceWeights::Packer {
   std::byte* Put(std::span<const std::byte> bytes) {
     std::byte* const at = Take(bytes.size());
     if (memory_ != nullptr) queue_->Upload(at, bytes.data(), bytes.size());
+    return at;
+  }
+
+  // Pieces that are alike in size, without a gap.
+  std::byte* PutRow(std::span<const std::span<const std::byte>> pieces) {
+    const size_t bytes = pieces[0].size();
+    std::byte* const at = Take(pieces.size() * bytes);
+    for (size_t i = 0; memory_ != nullptr && i < pieces.size(); ++i) {
+      queue_->Upload(at + i * bytes, pieces[i].data(), bytes);
+    }
     return at;
   }
 
@@ -176,7 +257,6 @@ const char* LackingOf(const LayerSpec& layer) {
   if (layer.attention()->query_growth) return "queries that grow with their position";
   if (layer.attention()->rope.scaling == RopeScaling::kLongRope) return "turns by longrope";
   if (layer.cross_attention) return "layers that hear an encoder";
-  if (layer.feed_forward.router) return "experts";
   if (layer.feed_forward.gate == GateKind::kClampedSiluGated) return "clamped gates";
   if (layer.is_parallel) return "attention and feed-forward part side by side";
   return nullptr;
@@ -206,10 +286,14 @@ bool DeviceWeights::HaveOwnBits() const {
   const auto has_own_bits = [](const DeviceLinear& linear) {
     return linear.matrix.panels != nullptr && gpu::HasOwnBits(linear.matrix.kind);
   };
+  const auto feeds_such = [&](const DeviceFeedForward& weights) {
+    return has_own_bits(weights.gate) || has_own_bits(weights.up) || has_own_bits(weights.down);
+  };
   const auto is_of_such = [&](const DeviceLayer& layer) {
     const DeviceLinear linears[] = {layer.query, layer.key, layer.value, layer.output,
-                                    layer.gate,  layer.up,  layer.down};
-    return std::ranges::any_of(linears, has_own_bits);
+                                    layer.experts.router};
+    return std::ranges::any_of(linears, has_own_bits) || feeds_such(layer.feed_forward) ||
+           feeds_such(layer.experts.each) || feeds_such(layer.experts.shared);
   };
   return gpu::HasOwnBits(head_.kind) || std::ranges::any_of(layers_, is_of_such);
 }

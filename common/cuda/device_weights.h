@@ -9,8 +9,8 @@
 //
 // Memory: one piece of the GPU's, as large as the weights and a little padding.
 // Errors: ResourceExhausted with the sizes when the GPU has not so much. Unimplemented, naming it,
-//         for a type without a kernel there and for a kind of layer that only this machine's
-//         processor has.
+//         for a type without a kernel there, for experts of several types in one layer, and for a
+//         kind of layer that only this machine's processor has.
 #pragma once
 
 #include <cstddef>
@@ -55,13 +55,25 @@ struct DeviceHeadNorm {
   uint32_t length = 0;
 };
 
+struct DeviceFeedForward {
+  DeviceLinear gate, up, down;
+};
+
+struct DeviceExperts {
+  DeviceLinear router;
+  DeviceFeedForward each;  // the first one's matrices and biases, which the others' follow
+  DeviceFeedForward shared;
+  const float* shared_gate = nullptr;  // null: none is shared
+};
+
 struct DeviceLayer {
   DevicePartNorms mixer_norms;
   DeviceLinear query, key, value, output;
   DeviceHeadNorm query_norm, key_norm;
 
   DevicePartNorms feed_forward_norms;
-  DeviceLinear gate, up, down;
+  DeviceFeedForward feed_forward;  // or
+  DeviceExperts experts;
 };
 
 class DeviceWeights {

@@ -12,7 +12,7 @@ namespace {
 
 // Floats of a row, and elements of the longest that is quantised.
 struct RowLengths {
-  size_t query = 0, key = 0, value = 0, attended = 0, fed = 0, inputs = 0;
+  size_t query = 0, key = 0, value = 0, attended = 0, fed = 0, beside = 0, inputs = 0;
 };
 
 RowLengths LengthsOf(const ModelSpec& spec) {
@@ -23,7 +23,10 @@ RowLengths LengthsOf(const ModelSpec& spec) {
     lengths.key = std::max(lengths.key, size_t{shape.kv_head_count} * shape.key_length);
     lengths.value = std::max(lengths.value, size_t{shape.kv_head_count} * shape.value_length);
     lengths.attended = std::max(lengths.attended, size_t{shape.head_count} * shape.value_length);
-    lengths.fed = std::max(lengths.fed, size_t{layer.feed_forward.length});
+    const FeedForwardSpec& fed = layer.feed_forward;
+    lengths.fed =
+        std::max<size_t>(lengths.fed, fed.router ? fed.shared_length.value_or(0) : fed.length);
+    if (fed.shared_length) lengths.beside = spec.embedding_length;
   }
   lengths.inputs = std::max({size_t{spec.embedding_length}, lengths.attended, lengths.fed});
   return lengths;
@@ -72,6 +75,7 @@ absl::Status GpuTransformer::TakeMemory() {
       {hidden_, rows * width * sizeof(float)},
       {normed_, rows * width * sizeof(float)},
       {part_, rows * width * sizeof(float)},
+      {beside_, rows * lengths.beside * sizeof(float)},
       {query_, rows * lengths.query * sizeof(float)},
       {key_, rows * lengths.key * sizeof(float)},
       {value_, rows * lengths.value * sizeof(float)},
@@ -83,9 +87,11 @@ absl::Status GpuTransformer::TakeMemory() {
       {asked_, size_t{logit_row_count_max_} * sizeof(uint32_t)}};
   const std::string what = Concat("the rows of ", spec_.name);
   for (const auto& [buffer, bytes] : buffers) {
+    if (bytes == 0) continue;  // what no layer has
     OUTRIDER_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Create(queue_, bytes, what));
   }
   OUTRIDER_ASSIGN_OR_RETURN(quants_, RowQuants::Create(queue_, rows, lengths.inputs, what));
+  OUTRIDER_ASSIGN_OR_RETURN(experts_, GpuExperts::Create(spec_, row_count_max_, queue_));
   logits_here_.resize(logits);
   largest_here_.resize(logit_row_count_max_);
   return absl::OkStatus();
@@ -305,16 +311,28 @@ void GpuTransformer::NormHeads(const DeviceHeadNorm& norm, float* heads, uint32_
 void GpuTransformer::FeedForward(uint32_t layer, const float* x) {
   const FeedForwardSpec& shape = spec_.layers[layer].feed_forward;
   const DeviceLayer& weights = weights_.layer(layer);
-  float* const gate = gate_.As<float>();
-  float* const up = up_.As<float>();
-  if (shape.gate == GateKind::kGeluTanh) {
-    Multiply(x, row_count_, spec_.embedding_length, {{weights.up, up}});
+  const gpu::Gate gate = GateOf(shape.gate);
+  float* const part = part_.As<float>();
+  if (!shape.router) return Feed(gate, shape.length, weights.feed_forward, x, part);
+  const DeviceExperts& experts = weights.experts;
+  Multiply(x, row_count_, spec_.embedding_length, {{experts.router, experts_->logits()}});
+  float* const beside = shape.shared_length ? beside_.As<float>() : nullptr;
+  if (beside != nullptr) Feed(gate, *shape.shared_length, experts.shared, x, beside);
+  experts_->Apply(shape, gate, experts, {x, beside, row_count_, part});
+}
+
+void GpuTransformer::Feed(gpu::Gate gate, uint32_t length, const DeviceFeedForward& weights,
+                          const float* x, float* out) {
+  float* const gates = gate_.As<float>();
+  float* const ups = up_.As<float>();
+  if (gate == gpu::Gate::kGeluTanh) {
+    Multiply(x, row_count_, spec_.embedding_length, {{weights.up, ups}});
   } else {
-    Multiply(x, row_count_, spec_.embedding_length, {{weights.gate, gate}, {weights.up, up}});
+    Multiply(x, row_count_, spec_.embedding_length, {{weights.gate, gates}, {weights.up, ups}});
   }
-  const gpu::GateRows gated = {gate, up, shape.length, GateOf(shape.gate)};
+  const gpu::GateRows gated = {gates, ups, length, gate};
   queue_.Run(gated, row_count_, gated.grid_y());
-  Multiply(up, row_count_, shape.length, {{weights.down, part_.As<float>()}});
+  Multiply(ups, row_count_, length, {{weights.down, out}});
 }
 
 // Rows are quantised once into whatever forms the matrices ask for.

@@ -39,6 +39,7 @@
 #include "common/cuda/device_exits.h"
 #include "common/cuda/device_queue.h"
 #include "common/cuda/device_weights.h"
+#include "common/cuda/gpu_experts.h"
 #include "common/cuda/row_quants.h"
 #include "common/cuda/run_tables.h"
 #include "common/engine/device_work.h"
@@ -129,6 +130,8 @@ class GpuTransformer {
   void Layer(uint32_t layer);
   void Attend(uint32_t layer, const float* x);
   void FeedForward(uint32_t layer, const float* x);
+  void Feed(gpu::Gate gate, uint32_t length, const DeviceFeedForward& weights, const float* x,
+            float* out);
   const float* Enter(const DevicePartNorms& norms);
   void Leave(const DevicePartNorms& norms);
   void AddPart();
@@ -154,9 +157,11 @@ class GpuTransformer {
   DeviceBuffer hidden_;  // [rows, embedding]: the residual stream
   DeviceBuffer normed_;  // [rows, embedding]: what enters a part of a layer
   DeviceBuffer part_;    // [rows, embedding]: what leaves it
+  DeviceBuffer beside_;  // [rows, embedding]: what leaves a layer's shared expert
   DeviceBuffer query_, key_, value_, attended_, gate_, up_;
   DeviceBuffer logits_, largest_, asked_;
   RowQuants quants_;
+  std::unique_ptr<GpuExperts> experts_;
 
   std::vector<Slot> slots_;
   Departures departures_;  // by those

@@ -158,6 +158,20 @@ INSTANTIATE_TEST_SUITE_P(Families, SameAsTheProcessors,
                                                           "gpt2"),
                                           testing::Values(TensorType::kQ8_0)),
                          NameOf);
+INSTANTIATE_TEST_SUITE_P(Experts, SameAsTheProcessors,
+                         testing::Combine(testing::Values("mixtral", "qwen2moe", "qwen3moe",
+                                                          "olmoe"),
+                                          testing::Values(TensorType::kQ8_0)),
+                         NameOf);
+// The laws of every engine hold where rows meet at experts.
+INSTANTIATE_TEST_SUITE_P(Experts, EngineContract, testing::Values("qwen2moe"),
+                         [](const auto& family) { return std::string(family.param); });
+INSTANTIATE_TEST_SUITE_P(TypesOfExperts, SameAsTheProcessors,
+                         testing::Combine(testing::Values("mixtral"),
+                                          testing::Values(TensorType::kF32, TensorType::kQ4_0,
+                                                          TensorType::kQ4_K, TensorType::kQ5_K,
+                                                          TensorType::kQ6_K)),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(Types, SameAsTheProcessors,
                          testing::Combine(testing::Values("llama"),
                                           testing::Values(TensorType::kF32, TensorType::kQ4_0,

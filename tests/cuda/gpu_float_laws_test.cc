@@ -8,7 +8,8 @@
 namespace outrider {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Floats, EngineContract, testing::Values("llama_BF16", "mistral_F16"),
+INSTANTIATE_TEST_SUITE_P(Floats, EngineContract,
+                         testing::Values("llama_BF16", "mistral_F16", "qwen2moe_BF16"),
                          [](const auto& model) { return std::string(model.param); });
 
 }  // namespace
