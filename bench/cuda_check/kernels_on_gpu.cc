@@ -98,6 +98,18 @@ const PanelType& TypeNamed(const std::string& name) {
   OUTRIDER_CHECK(false, "the type is among them");
 }
 
+// Rows that have been made here, there.
+ActivationRows PutRows(Try& t, const PanelType& type, ActivationRows x) {
+  if (type.block() == 1) {
+    x.values = t.Put(x.values, x.row_count * x.value_stride);
+  } else {
+    x.quants = t.Put(x.quants, x.row_count * x.quant_stride);
+    x.scales = t.Put(x.scales, x.inputs / type.block() * x.scale_stride);
+    x.sums = t.Put(x.sums, x.row_count * x.sum_stride);
+  }
+  return x;
+}
+
 TEST(KernelsOnGpu, Products) {
   constexpr uint32_t kInputs = 2560, kOutputs = 75;
   for (const Kind& kind : kKinds) {
@@ -110,21 +122,13 @@ TEST(KernelsOnGpu, Products) {
         RowsOf made(row_count, kInputs, type.block(), rows, 7);
         const std::vector<float> bias = Outlying(kOutputs, 3);
         const auto multiply = [&](Try& t) {
-          ActivationRows x = made.First(row_count);
-          if (type.block() == 1) {
-            x.values = t.Put(x.values, row_count * x.value_stride);
-          } else {
-            x.quants = t.Put(x.quants, row_count * x.quant_stride);
-            x.scales = t.Put(x.scales, kInputs / type.block() * x.scale_stride);
-            x.sums = t.Put(x.sums, row_count * x.sum_stride);
-          }
           float* const out = t.Room(size_t{row_count} * kOutputs);
           t.queue().Multiply({.panels = t.Put(panels.data(), panels.size()),
                               .panel_bytes = panel_bytes,
                               .outputs = kOutputs,
                               .inputs = kInputs,
                               .bias = t.Put(bias),
-                              .x = x,
+                              .x = PutRows(t, type, made.First(row_count)),
                               .out = out,
                               .out_stride = kOutputs},
                              kind.kind);
@@ -143,22 +147,27 @@ class FloatTiles : public testing::TestWithParam<Kind> {
 
   static size_t PanelBytes() { return TypeNamed(GetParam().name).Size(kInputs); }
 
-  std::vector<float> Multiply(DeviceQueue& queue, uint32_t row_count) {
+  std::vector<float> Multiply(DeviceQueue& queue, uint32_t row_count, bool by_expert = false) {
     Try t(queue);
     ActivationRows x = {.row_count = row_count, .inputs = kInputs};
     x.values = t.Put(x_.data(), size_t{row_count} * kInputs);
     x.value_stride = kInputs;
     std::vector<float> y(size_t{row_count} * kOutputs);
     float* const out = t.Room(y.size());
-    queue.Multiply({.panels = t.Put(panels_.data(), panels_.size()),
-                    .panel_bytes = PanelBytes(),
-                    .outputs = kOutputs,
-                    .inputs = kInputs,
-                    .bias = nullptr,
-                    .x = x,
-                    .out = out,
-                    .out_stride = kOutputs},
-                   GetParam().kind);
+    const gpu::Product product = {.panels = t.Put(panels_.data(), panels_.size()),
+                                  .panel_bytes = PanelBytes(),
+                                  .outputs = kOutputs,
+                                  .inputs = kInputs,
+                                  .bias = nullptr,
+                                  .x = x,
+                                  .out = out,
+                                  .out_stride = kOutputs};
+    if (by_expert) {
+      const std::vector<gpu::ExpertRows> groups = {{0, 0, row_count}};
+      queue.Multiply(gpu::GroupedProduct{product, t.Put(groups), 1}, GetParam().kind);
+    } else {
+      queue.Multiply(product, GetParam().kind);
+    }
     t.Keep(out, y.size());
     std::memcpy(y.data(), t.kept().data(), y.size() * sizeof(float));
     return y;
@@ -184,6 +193,11 @@ TEST_P(FloatTiles, ARowIsTheSameInAnyCompany) {
   for (const uint32_t row_count : {1u, 7u, 8u, 9u, 16u, 17u, 64u, 65u, 255u, 256u, 257u, 511u}) {
     const std::vector<float> first = Multiply(*queue_, row_count);
     EXPECT_EQ(std::memcmp(first.data(), all.data(), first.size() * sizeof(float)), 0) << row_count;
+  }
+  for (const uint32_t row_count : {1u, 16u, 17u, 256u, 257u}) {
+    const std::vector<float> first = Multiply(*queue_, row_count, true);
+    EXPECT_EQ(std::memcmp(first.data(), all.data(), first.size() * sizeof(float)), 0)
+        << row_count << " of an expert";
   }
 }
 
@@ -425,6 +439,128 @@ TEST(KernelsOnGpu, RankedCandidates) {
         t.Keep(rankings, 4);
       },
       "rankings");
+}
+
+// Rows that choose among experts, with ties and what is no number, and where they go.
+TEST(KernelsOnGpu, ChoicesAndPlaces) {
+  for (const uint32_t expert_count : {5u, 60u, 64u, 1500u}) {
+    for (const uint32_t row_count : {1u, 9u, 300u}) {
+      const uint32_t used_count = expert_count == 5 ? 2 : 8, choice_count = row_count * used_count;
+      ExpectSame(
+          [&](Try& t) {
+            std::vector<float> logits = Outlying(size_t{row_count} * expert_count, 3);
+            for (uint32_t e = 0; e < expert_count; ++e) logits[e] = std::floor(4.0f * logits[e]);
+            logits[2] = std::numeric_limits<float>::quiet_NaN();
+            auto* const choices = t.Put(std::vector<gpu::ExpertChoice>(choice_count));
+            auto* const groups = t.Put(std::vector<gpu::ExpertRows>(expert_count));
+            auto* const place_of = t.Put(std::vector<uint32_t>(choice_count));
+            auto* const row_at = t.Put(std::vector<uint32_t>(choice_count));
+            t.queue().Run(gpu::ChooseExperts{.logits = t.Put(logits),
+                                             .choices = choices,
+                                             .expert_count = expert_count,
+                                             .used_count = used_count,
+                                             .renormalize = row_count == 9},
+                          row_count, 1);
+            t.queue().Run(gpu::GroupRows{.choices = choices,
+                                         .groups = groups,
+                                         .place_of = place_of,
+                                         .row_at = row_at,
+                                         .choice_count = choice_count,
+                                         .used_count = used_count,
+                                         .expert_count = expert_count},
+                          1, 1);
+            t.Keep(choices, choice_count);
+            t.Keep(groups, expert_count);
+            t.Keep(place_of, choice_count);
+            t.Keep(row_at, choice_count);
+          },
+          std::to_string(row_count) + " rows of " + std::to_string(expert_count) + " experts");
+    }
+  }
+}
+
+TEST(KernelsOnGpu, RowsBroughtToExperts) {
+  constexpr uint32_t kInputs = 2560;
+  const std::vector<uint32_t> which = {2, 0, 0, 1, 2};
+  ExpectSame(
+      [&](Try& t) {
+        const float* const x = t.Put(Outlying(3 * kInputs, 5));
+        float* const out = t.Room(5 * kInputs);
+        int8_t* const quants = t.Put(std::vector<int8_t>(5 * kInputs));
+        float* const scales = t.Room(5 * (kInputs / 32));
+        int16_t* const sums = t.Put(std::vector<int16_t>(5 * kInputs / 16));
+        const gpu::GatherRows gather = {x, t.Put(which), out, kInputs};
+        t.queue().Run(gather, 5, gather.grid_y());
+        const gpu::QuantizeRows quantize = {x, quants, scales, sums, 5, kInputs, 32, t.Put(which)};
+        t.queue().Run(quantize, 5, quantize.grid_y());
+        t.Keep(out, 5 * kInputs);
+        t.Keep(quants, 5 * kInputs);
+        t.Keep(scales, 5 * (kInputs / 32));
+        t.Keep(sums, 5 * kInputs / 16);
+      },
+      "rows of experts");
+}
+
+// Of three experts few rows each, and many.
+TEST(KernelsOnGpu, ProductsOfExperts) {
+  constexpr uint32_t kInputs = 2560, kOutputs = 75, kPanels = 5;
+  for (const Kind& kind : kKinds) {
+    if (gpu::HasOwnBits(kind.kind)) continue;
+    const PanelType& type = TypeNamed(kind.name);
+    for (const uint32_t many : {9u, 130u}) {
+      const std::vector<gpu::ExpertRows> groups = {{2, 1, many}, {0, 0, 1}, {1, 1, 0}};
+      const uint32_t place_count = 1 + many;
+      ExpectSame(
+          [&](Try& t) {
+            Bytes panels = MakePanels(type, 3 * kPanels, kInputs, Weights::kRandom, 5);
+            RowsOf made(place_count, kInputs, type.block(), Rows::kRandom, 7);
+            float* const out = t.Room(size_t{place_count} * kOutputs);
+            t.queue().Multiply(
+                gpu::GroupedProduct{.product = {.panels = t.Put(panels.data(), panels.size()),
+                                                .panel_bytes = type.Size(kInputs),
+                                                .outputs = kOutputs,
+                                                .inputs = kInputs,
+                                                .bias = t.Put(Outlying(3 * kOutputs, 3)),
+                                                .x = PutRows(t, type, made.First(place_count)),
+                                                .out = out,
+                                                .out_stride = kOutputs},
+                                    .groups = t.Put(groups),
+                                    .group_count = 3},
+                kind.kind);
+            t.Keep(out, size_t{place_count} * kOutputs);
+          },
+          std::string(kind.name) + ", " + std::to_string(many) + " rows of an expert");
+    }
+  }
+}
+
+TEST(KernelsOnGpu, SumsOfExperts) {
+  constexpr uint32_t kRows = 3, kUsed = 4, kLength = 2560;
+  for (const bool has_shared : {false, true}) {
+    ExpectSame(
+        [&](Try& t) {
+          std::vector<gpu::ExpertChoice> choices;
+          std::vector<uint32_t> place_of;
+          for (uint32_t c = 0; c < kRows * kUsed; ++c) {
+            choices.push_back({c % 7, 0.3f + 0.1f * static_cast<float>(c)});
+            place_of.push_back((5 * c + 3) % (kRows * kUsed));
+          }
+          float* const out = t.Room(kRows * kLength);
+          const gpu::SumExperts sum = {
+              .answers = t.Put(Outlying(kRows * kUsed * kLength, 1)),
+              .choices = t.Put(choices),
+              .place_of = t.Put(place_of),
+              .shared_answers = has_shared ? t.Put(Outlying(kRows * kLength, 2)) : nullptr,
+              .shared_gate = has_shared ? t.Put(std::vector<float>(kLength, 0.001f)) : nullptr,
+              .x = t.Put(Outlying(kRows * kLength, 4)),
+              .out = out,
+              .used_count = kUsed,
+              .length = kLength};
+          t.queue().Run(sum, kRows, sum.grid_y());
+          t.Keep(out, kRows * kLength);
+        },
+        has_shared ? "sums with a shared expert" : "sums");
+  }
 }
 
 // Rows of several lengths over pages in no order, grouped heads.
