@@ -55,10 +55,11 @@ struct ProductOfGroups {
     const uint32_t panel = block.x();
     const ExpertRows group = groups.groups[block.y()];
     if (group.count == 0) return;
-    const Body body{groups.ProductOf(group)};
+    // A body for each tile: kept through all of them it takes more registers, F32's more than nvcc
+    // gives it.
     for (uint32_t tile = 0; tile * Body::kRows < group.count; ++tile) {
       block.MoveTo(tile, panel);
-      body(block);
+      Body{groups.ProductOf(group)}(block);
     }
   }
 };
