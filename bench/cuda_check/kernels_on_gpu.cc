@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/cuda/kernels/product_choice.h"
 #include "common/cuda/testing/emulated_queue.h"
+#include "common/cuda/testing/rows_on_gpu.h"
 #include "common/kernels/testing/product_inputs.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/gpu_engine_maker.h"
@@ -103,8 +104,10 @@ ActivationRows PutRows(Try& t, const PanelType& type, ActivationRows x) {
   if (type.block() == 1) {
     x.values = t.Put(x.values, x.row_count * x.value_stride);
   } else {
+    const gpu::RowsOnGpu laid_out(x, type.block());
+    x.scale_stride = laid_out.View().scale_stride;
+    x.scales = t.Put(laid_out.View().scales, x.row_count * x.scale_stride);
     x.quants = t.Put(x.quants, x.row_count * x.quant_stride);
-    x.scales = t.Put(x.scales, x.inputs / type.block() * x.scale_stride);
     x.sums = t.Put(x.sums, x.row_count * x.sum_stride);
   }
   return x;
@@ -344,8 +347,8 @@ TEST(KernelsOnGpu, Quants) {
           int8_t* const quants = t.Put(std::vector<int8_t>(kRows * kInputs));
           float* const scales = t.Room(kRows * (kInputs / block));
           int16_t* const sums = t.Put(std::vector<int16_t>(kRows * kInputs / 16));
-          const gpu::QuantizeRows quantize = {t.Put(x), quants,  scales, sums,
-                                              kRows,    kInputs, block};
+          const gpu::QuantizeRows quantize = {t.Put(x), quants, scales,         sums,
+                                              kInputs,  block,  kInputs / block};
           t.queue().Run(quantize, kRows, quantize.grid_y());
           t.Keep(quants, kRows * kInputs);
           t.Keep(scales, kRows * (kInputs / block));
@@ -491,7 +494,8 @@ TEST(KernelsOnGpu, RowsBroughtToExperts) {
         int16_t* const sums = t.Put(std::vector<int16_t>(5 * kInputs / 16));
         const gpu::GatherRows gather = {x, t.Put(which), out, kInputs};
         t.queue().Run(gather, 5, gather.grid_y());
-        const gpu::QuantizeRows quantize = {x, quants, scales, sums, 5, kInputs, 32, t.Put(which)};
+        const gpu::QuantizeRows quantize = {x,       quants, scales,       sums,
+                                            kInputs, 32,     kInputs / 32, t.Put(which)};
         t.queue().Run(quantize, 5, quantize.grid_y());
         t.Keep(out, 5 * kInputs);
         t.Keep(quants, 5 * kInputs);

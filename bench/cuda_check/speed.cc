@@ -110,7 +110,7 @@ absl::Status PrintProduct(DeviceQueue& queue, const Kind& kind, double bandwidth
     taken.quants = x.As<int8_t>();
     taken.quant_stride = kInputs;
     taken.scales = x.As<float>();
-    taken.scale_stride = rows;
+    taken.scale_stride = kInputs / 32;
     taken.sums = x.As<int16_t>();
     taken.sum_stride = kInputs / 16;
     std::vector<double> seconds;

@@ -15,6 +15,7 @@
 #include "common/cuda/kernels/expert_rows.h"
 #include "common/cuda/kernels/product_choice.h"
 #include "common/cuda/kernels/quantize_rows.h"
+#include "common/cuda/testing/rows_on_gpu.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/testing/product_inputs.h"
@@ -192,9 +193,9 @@ TEST(ExpertKernels, RowsGoToTheirPlaces) {
                                .quants = to.quants.data(),
                                .scales = to.scales.data(),
                                .sums = to.sums.data(),
-                               .row_count = 5,
                                .inputs = kInputs,
                                .block_length = 32,
+                               .scale_stride = kInputs / 32,
                                .which = rows};
     Emulate(body, 5, body.grid_y());
   };
@@ -251,6 +252,7 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
   const uint32_t place_count = std::accumulate(counts.begin(), counts.end(), 0u);
   Bytes panels = MakePanels(type, kPanels * expert_count, inputs, weights, 5);
   RowsOf rows(place_count, inputs, type.block(), contents, 7);
+  const RowsOnGpu rows_on_gpu(rows.First(place_count), type.block());
   const std::vector<float> bias = Floats(size_t{expert_count} * kOutputs, 9);
 
   std::vector<float> expected(place_count * kStride, -1.0f), actual = expected;
@@ -264,7 +266,9 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
                          .outputs = kOutputs,
                          .inputs = inputs,
                          .bias = &bias[expert * kOutputs],
-                         .x = SomeRows(rows.First(place_count), first, counts[expert]),
+                         .x = HasOwnBits(kind.kind)
+                                  ? SomeRowsOnGpu(rows_on_gpu.View(), first, counts[expert])
+                                  : SomeRows(rows.First(place_count), first, counts[expert]),
                          .out = &expected[first * kStride],
                          .out_stride = kStride});
     first += counts[expert];
@@ -275,7 +279,7 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
                                               .outputs = kOutputs,
                                               .inputs = inputs,
                                               .bias = bias.data(),
-                                              .x = rows.First(place_count),
+                                              .x = rows_on_gpu.View(),
                                               .out = actual.data(),
                                               .out_stride = kStride},
                                   .groups = groups.data(),

@@ -10,7 +10,9 @@
 
 #include "common/base/ieee_mode.h"
 #include "common/cuda/block/emulated_block.h"
+#include "common/cuda/kernels/product_choice.h"
 #include "common/cuda/kernels/row_kernels.h"
+#include "common/cuda/testing/rows_on_gpu.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/testing/product_inputs.h"
@@ -55,6 +57,7 @@ void ExpectReferenceBits(const std::string& name, uint32_t inputs, uint32_t row_
          {Rows::kRandom, Rows::kHighest, Rows::kAlternating, Rows::kTiny, Rows::kNotFinite}) {
       Bytes panels = MakePanels(type, 2, inputs, weights, 5);
       RowsOf made(row_count, inputs, type.block(), rows, 7);
+      const RowsOnGpu here(made.First(row_count), type.block());
       const size_t stride = kOutputs + 3;
       std::vector<float> expected(row_count * stride, -1.0f);
       reference(panels.data(), 2, kOutputs, made.First(row_count), expected.data(), stride);
@@ -63,7 +66,7 @@ void ExpectReferenceBits(const std::string& name, uint32_t inputs, uint32_t row_
                                .outputs = kOutputs,
                                .inputs = inputs,
                                .bias = nullptr,
-                               .x = made.First(row_count),
+                               .x = here.View(),
                                .out = nullptr,
                                .out_stride = stride};
       const std::vector<float> actual = Emulated<Body>(product, expected.size());
@@ -82,11 +85,14 @@ template <typename Type>
 void ExpectQuantBits(const std::string& name, std::initializer_list<uint32_t> block_counts) {
   for (const uint32_t blocks : block_counts) {
     const uint32_t inputs = blocks * Type::kBlock;
-    for (const uint32_t rows : {1u, 7u, 9u}) {
-      ExpectReferenceBits<FewRowsProduct<Type>>(name, inputs, rows);
+    for (const uint32_t rows : {1u, 8u, 9u}) {
+      ExpectReferenceBits<OneTileQuants<Type>>(name, inputs, rows);
     }
-    for (const uint32_t rows : {1u, 65u}) {
-      ExpectReferenceBits<ManyRowsProduct<Type>>(name, inputs, rows);
+    for (const uint32_t rows : {9u, 16u}) {
+      ExpectReferenceBits<TwoTilesQuants<Type>>(name, inputs, rows);
+    }
+    for (const uint32_t rows : {17u, 65u}) {
+      ExpectReferenceBits<ManyRowsQuants<Type>>(name, inputs, rows);
     }
   }
 }
@@ -121,19 +127,20 @@ TEST(ProductKernels, ABiasIsAddedAfterwards) {
   Bytes panels = MakePanels(type, 1, 64, Weights::kRandom, 1);
   RowsOf rows(3, 64, 32, Rows::kRandom, 2);
   const std::vector<float> bias = {0.5f, -3.0f, 1e6f, 0.0f, 7.0f};
+  const RowsOnGpu here(rows.First(3), 32);
   Product product = {.panels = panels.data(),
                      .panel_bytes = type.Size(64),
                      .outputs = 5,
                      .inputs = 64,
                      .bias = nullptr,
-                     .x = rows.First(3),
+                     .x = here.View(),
                      .out = nullptr,
                      .out_stride = 5};
-  std::vector<float> expected = Emulated<FewRowsProduct<Q8_0Block>>(product, 15);
+  std::vector<float> expected = Emulated<OneTileQuants<Q8_0Block>>(product, 15);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 5];
   product.bias = bias.data();
-  EXPECT_EQ(Emulated<FewRowsProduct<Q8_0Block>>(product, 15), expected);
-  EXPECT_EQ(Emulated<ManyRowsProduct<Q8_0Block>>(product, 15), expected);
+  EXPECT_EQ(Emulated<OneTileQuants<Q8_0Block>>(product, 15), expected);
+  EXPECT_EQ(Emulated<ManyRowsQuants<Q8_0Block>>(product, 15), expected);
 }
 
 TEST(PanelElements, AreWhatFilesDecodeTo) {

@@ -158,17 +158,18 @@ TEST(RowKernels, QuantsScalesAndSumsAreTheContracts) {
   for (const uint32_t block : {32u, 256u}) {
     const uint32_t block_count = kInputs / block;
     std::vector<int8_t> quants(x.size()), expected_quants(x.size());
-    std::vector<float> scales(kRows * block_count), expected_scales(scales.size());
+    const uint32_t stride = block_count + 3;
+    std::vector<float> scales(kRows * stride, -1.0f), expected_scales = scales;
     std::vector<int16_t> sums(x.size() / 16), expected_sums(sums.size());
     for (uint32_t row = 0; row < kRows; ++row) {
       std::vector<float> of_row(block_count);
       Reference().quantize(x.data() + row * kInputs, kInputs, block,
                            expected_quants.data() + row * kInputs, of_row.data(),
                            expected_sums.data() + row * (kInputs / 16));
-      for (uint32_t b = 0; b < block_count; ++b) expected_scales[b * kRows + row] = of_row[b];
+      std::ranges::copy(of_row, expected_scales.begin() + row * stride);
     }
     const QuantizeRows body = {x.data(), quants.data(), scales.data(), sums.data(),
-                               kRows,    kInputs,       block};
+                               kInputs,  block,         stride};
     Emulate(body, kRows, body.grid_y());
     ExpectBits(quants, expected_quants, "quants");
     ExpectBits(scales, expected_scales, "scales");

@@ -125,11 +125,27 @@ class EmulatedBlock {
 
   void Sync() { ++epoch_; }
 
-  void MultiplyTiles(PerThread<WeightFragment>& weights, PerThread<RowFragment>& rows,
-                     PerThread<SumFragment>& sums) const {
+  // A turn's threads see what earlier turns have left. So would those of a later phase without a
+  // Sync() between, which on a GPU they may not: that is not found out here.
+  template <typename Phase>
+  void InTurns(bool is_first, bool is_last, const Phase& phase) {
+    OUTRIDER_CHECK(is_first != turns_go_on_, "turns go on from call to call, from first to last");
+    turns_go_on_ = !is_last;
+    for (uint32_t warp = 0; warp < thread_count_; warp += kWarpLanes) {
+      ++epoch_;
+      for (uint32_t lane = 0; lane < kWarpLanes; ++lane) phase(warp + lane);
+    }
+    ++epoch_;
+  }
+
+  // tile_of(thread) is an IntTile.
+  template <typename TileOf>
+  void MultiplyTiles(const TileOf& tile_of) const {
     OUTRIDER_CHECK(thread_count_ % kWarpLanes == 0, "whole warps multiply");
     for (uint32_t warp = 0; warp < thread_count_; warp += kWarpLanes) {
-      MultiplyTile(&weights[warp], &rows[warp], &sums[warp]);
+      IntTile tiles[kWarpLanes];
+      for (uint32_t lane = 0; lane < kWarpLanes; ++lane) tiles[lane] = tile_of(warp + lane);
+      MultiplyTile(tiles);
     }
   }
 
@@ -152,31 +168,31 @@ class EmulatedBlock {
     return WidenBfloat16(static_cast<uint16_t>(dword >> 16 * i));
   }
 
-  // As matrix_fragments.h says who holds what. Rows of zeros, of which runs of a few rows have many,
-  // add nothing.
-  static void MultiplyTile(const WeightFragment* weights, const RowFragment* rows,
-                           SumFragment* sums) {
-    int8_t w[kTileOutputs][kTileInputs];
-    int8_t x[kTileRows][kTileInputs];
-    bool is_used[kTileRows] = {};
+  // As matrix_fragments.h says who holds what.
+  static void MultiplyTile(const IntTile (&tiles)[kWarpLanes]) {
+    int32_t w[kTileInputs][kTileOutputs];
+    int32_t x[kTileRows][kTileInputs];
+    int32_t sums[kTileRows][kTileOutputs] = {};
     for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
       for (uint32_t i = 0; i < 4; ++i) {
         const uint32_t k = 4 * PlaceOf(lane) + i;
         for (uint32_t d = 0; d < 4; ++d) {
-          w[GroupOf(lane) + 8 * (d % 2)][k + 16 * (d / 2)] = ByteOf(weights[lane].dwords[d], i);
+          w[k + 16 * (d / 2)][GroupOf(lane) + 8 * (d % 2)] =
+              ByteOf(tiles[lane].weights->dwords[d], i);
         }
         for (uint32_t d = 0; d < 2; ++d) {
-          x[GroupOf(lane)][k + 16 * d] = ByteOf(rows[lane].dwords[d], i);
+          x[GroupOf(lane)][k + 16 * d] = ByteOf(tiles[lane].rows->dwords[d], i);
         }
-        if ((rows[lane].dwords[0] | rows[lane].dwords[1]) != 0) is_used[GroupOf(lane)] = true;
+      }
+    }
+    for (uint32_t row = 0; row < kTileRows; ++row) {
+      for (uint32_t k = 0; k < kTileInputs; ++k) {
+        for (uint32_t n = 0; n < kTileOutputs; ++n) sums[row][n] += w[k][n] * x[row][k];
       }
     }
     for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
       for (uint32_t i = 0; i < 4; ++i) {
-        if (!is_used[RowOfSum(lane, i)]) continue;
-        const int8_t* const output = w[OutputOfSum(lane, i)];
-        const int8_t* const row = x[RowOfSum(lane, i)];
-        for (uint32_t k = 0; k < kTileInputs; ++k) sums[lane].sums[i] += output[k] * row[k];
+        tiles[lane].sums->sums[i] += sums[RowOfSum(lane, i)][OutputOfSum(lane, i)];
       }
     }
   }
@@ -248,6 +264,7 @@ class EmulatedBlock {
   size_t shared_bytes_left_;
   uint64_t epoch_ = 1;
   bool backwards_ = true;
+  bool turns_go_on_ = false;
 };
 
 // Every block of a grid, one after another.

@@ -82,13 +82,32 @@ class GpuBlock {
 #endif
   }
 
-  OUTRIDER_HD void MultiplyTiles([[maybe_unused]] PerThread<WeightFragment>& weights,
-                                 [[maybe_unused]] PerThread<RowFragment>& rows,
-                                 [[maybe_unused]] PerThread<SumFragment>& sums) const {
+  // Warp after warp does a phase, in order, each when the one before it is through with it and what
+  // that has left in shared memory is there. So it goes on from call to call, the first warp waiting
+  // for the last: only at the very first call does it wait for nobody, and only after the very last
+  // is nobody waited for.
+  template <typename Phase>
+  OUTRIDER_HD void InTurns([[maybe_unused]] bool is_first, [[maybe_unused]] bool is_last,
+                           [[maybe_unused]] const Phase& phase) const {
 #ifdef __CUDA_ARCH__
-    const uint32_t(&w)[4] = weights[0].dwords;
-    const uint32_t(&x)[2] = rows[0].dwords;
-    int32_t(&s)[4] = sums[0].sums;
+    // A barrier for each warp, which the one before it arrives at; 0 is Sync()'s.
+    const uint32_t warp = threadIdx.x / kWarpLanes, last = blockDim.x / kWarpLanes - 1;
+    if (warp > 0 || !is_first) asm volatile("bar.sync %0, 64;" ::"r"(warp + 1) : "memory");
+    phase(threadIdx.x);
+    if (warp < last || !is_last) {
+      asm volatile("bar.arrive %0, 64;" ::"r"(warp < last ? warp + 2 : 1) : "memory");
+    }
+#endif
+  }
+
+  // tile_of(thread) is an IntTile.
+  template <typename TileOf>
+  OUTRIDER_HD void MultiplyTiles([[maybe_unused]] const TileOf& tile_of) const {
+#ifdef __CUDA_ARCH__
+    const IntTile tile = tile_of(threadIdx.x);
+    const uint32_t(&w)[4] = tile.weights->dwords;
+    const uint32_t(&x)[2] = tile.rows->dwords;
+    int32_t(&s)[4] = tile.sums->sums;
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
         "{%8, %9}, {%0, %1, %2, %3};"
         : "+r"(s[0]), "+r"(s[1]), "+r"(s[2]), "+r"(s[3])

@@ -49,7 +49,14 @@ struct FloatSumFragment {
   float sums[4];
 };
 
-// What a thread has of a tile in bfloat16.
+// What a thread has of a tile in int8.
+struct IntTile {
+  const WeightFragment* weights;
+  const RowFragment* rows;
+  SumFragment* sums;
+};
+
+// And of one in bfloat16.
 struct FloatTile {
   const WeightFragment* weights;
   const RowFragment* rows;

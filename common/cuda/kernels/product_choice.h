@@ -6,13 +6,14 @@
 
 #include "common/cuda/kernels/grouped_products.h"
 #include "common/cuda/kernels/products.h"
+#include "common/cuda/kernels/quant_products.h"
 #include "common/cuda/kernels/row_kernels.h"
 #include "common/cuda/kernels/split_products.h"
 
 namespace outrider::gpu {
 
-// Up to two tiles of rows, panels are read twice, the second time from the cache, and every warp of
-// the GPU has something to do. With more, reading them once is sooner.
+// Up to so many rows, every warp of the GPU has something to do only where a panel's inputs are dealt
+// to warps.
 inline constexpr uint32_t kFewRows = 16;
 
 // use(body, grid_x, grid_y)
@@ -22,12 +23,21 @@ void UseBody(const Product& product, const Use& use) {
       (product.outputs + Body::kPanels * kTileOutputs - 1) / (Body::kPanels * kTileOutputs));
 }
 
+template <typename Type>
+using OneTileQuants = DealtStripsProduct<Type, 1>;
+template <typename Type>
+using TwoTilesQuants = DealtStripsProduct<Type, 2>;
+template <typename Type>
+using ManyRowsQuants = OwnRowsQuantProduct<Type, 2>;
+
 template <typename Type, typename Use>
 void UseQuantProduct(const Product& product, const Use& use) {
-  if (product.x.row_count <= kFewRows) {
-    UseBody<FewRowsProduct<Type>>(product, use);
+  if (product.x.row_count <= kTileRows) {
+    UseBody<OneTileQuants<Type>>(product, use);
+  } else if (product.x.row_count <= kFewRows) {
+    UseBody<TwoTilesQuants<Type>>(product, use);
   } else {
-    UseBody<ManyRowsProduct<Type>>(product, use);
+    UseBody<ManyRowsQuants<Type>>(product, use);
   }
 }
 

@@ -2,10 +2,16 @@
 // into tiles (matrix_fragments.h). A type says:
 //
 //   kBlock       elements of a block           kTileStep   inputs of a block that one tile covers
+//   kStrip       blocks that a warp has at a time: at least 128 inputs
+//   kNeighbours  whether a lane's inputs of a tile are eight in a row, and not four and four 16 on
+//   kIsScaled    whether a tile's sums are multiplied by an integer before they are added
 //   kHasMinimum  whether there is a second, negative term for the quants' sums
-//   Tile(b, t, step)     the lane's weights of the step-th tile
-//   Scale(b, n, step)    the integer that the tile's sums are multiplied with
-//   Minimum(b, n, step)  and the one for its rows' quants, where there is a minimum
+//   Load(b, t, to)       what the lane needs of a block, as it lies there
+//   Prepare(block)       once it is there
+//   Tile(block, step)    the lane's weights of the step-th tile, perhaps times a power of two
+//   Scale(block, o, step)        of the lane's o-th output, what that tile's sums are multiplied by
+//   MinimumPair(block, o, step)  and, twice in the lower bytes, what the rows' sums are
+//   kSumStart, Value(sum)        what a tile's sum begins with, and the float of a block's sum
 //   Element(b, n, k)     one weight as a float, as formats/tensors/dequantize.h decodes it
 //
 // Every dword of a panel's line belongs to one output, and a lane's fragments are those of two
@@ -31,19 +37,17 @@ struct PanelBlock {
   OUTRIDER_HD uint32_t Byte(uint32_t i, uint32_t n) const {
     return Dword(i / 4, n) >> 8 * (i % 4) & 255;
   }
-  OUTRIDER_HD float Half(uint32_t h, uint32_t n) const {
-    return WidenHalf(*reinterpret_cast<const uint16_t*>(halves + h * kHalvesBytes + 2 * n));
+  OUTRIDER_HD uint16_t HalfBits(uint32_t h, uint32_t n) const {
+    return *reinterpret_cast<const uint16_t*>(halves + h * kHalvesBytes + 2 * n);
   }
+  OUTRIDER_HD float Half(uint32_t h, uint32_t n) const { return WidenHalf(HalfBits(h, n)); }
+
+  // Of a block so many lines and halves further on.
+  OUTRIDER_HD PanelBlock Next(uint32_t line_count, uint32_t half_count) const {
+    return {lines + line_count * kLineBytes, halves + half_count * kHalvesBytes};
+  }
+
 };
-
-// Bytes of 0..127 less a constant of 1..127 each, as int8.
-OUTRIDER_HD uint32_t LessEach(uint32_t bytes, uint32_t constant) {
-  return ((bytes | 0x80808080u) - constant) ^ 0x80808080u;
-}
-
-OUTRIDER_HD int32_t SignedByte(uint32_t byte) {
-  return static_cast<int8_t>(byte);
-}
 
 // A block's lines and halves in its panel.
 template <typename Type>
@@ -53,133 +57,298 @@ OUTRIDER_HD PanelBlock BlockOf(const std::byte* panel, uint32_t inputs, uint32_t
           panel + halves_at + size_t{b} * (Type::kHalves * kHalvesBytes)};
 }
 
-struct Q8_0Block {
-  static constexpr uint32_t kBlock = 32, kLines = 8, kHalves = 1, kTileStep = 32;
-  static constexpr bool kHasMinimum = false;
+// A lane's part of a block: what it has loaded, and the scales of its two outputs.
+template <typename Type>
+struct LaneBlock {
+  uint32_t dwords[Type::kLaneDwords];
+  uint16_t halves[Type::kHalves][2];
 
-  static OUTRIDER_HD WeightFragment Tile(const PanelBlock& b, uint32_t t, uint32_t) {
-    const uint32_t g = GroupOf(t), line = PlaceOf(t);
-    return {
-        {b.Dword(line, g), b.Dword(line, g + 8), b.Dword(line + 4, g), b.Dword(line + 4, g + 8)}};
+  OUTRIDER_HD void LoadHalves(const PanelBlock& b, uint32_t thread) {
+    const auto* const at = reinterpret_cast<const uint16_t*>(b.halves) + GroupOf(thread);
+    OUTRIDER_UNROLL
+    for (uint32_t h = 0; h < Type::kHalves; ++h) {
+      halves[h][0] = at[h * kPanelOutputs];
+      halves[h][1] = at[h * kPanelOutputs + 8];
+    }
   }
-  static OUTRIDER_HD int32_t Scale(const PanelBlock&, uint32_t, uint32_t) { return 1; }
+};
+
+// A lane's two outputs in a block's lines, from the line on that it begins with.
+struct LaneLines {
+  const uint32_t* at;
+
+  OUTRIDER_HD LaneLines(const PanelBlock& b, uint32_t first_line, uint32_t thread)
+      : at(reinterpret_cast<const uint32_t*>(b.lines + size_t{first_line} * kLineBytes) +
+           GroupOf(thread)) {}
+  OUTRIDER_HD void Load(uint32_t line, uint32_t* to) const {
+    to[0] = at[line * kPanelOutputs];
+    to[1] = at[line * kPanelOutputs + 8];
+  }
+  OUTRIDER_HD void LoadTwo(uint32_t line, uint32_t* to) const {
+    Load(line, to);
+    Load(line + 1, to + 2);
+  }
+};
+
+OUTRIDER_HD int32_t SignedByte(uint32_t byte) {
+  return static_cast<int8_t>(byte);
+}
+
+// One byte of a dword, twice, in the lower bytes.
+OUTRIDER_HD uint32_t ByteTwice(uint32_t dword, uint32_t i) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(dword, 0, 0x4400 | i << 4 | i);
+#else
+  return (dword >> 8 * i & 255) * 0x0101u;
+#endif
+}
+
+// sum + the two int16 of `pair`, each times an int8 of the lower two of `bytes`.
+OUTRIDER_HD int32_t AddPairTimes(uint32_t pair, uint32_t bytes, int32_t sum) {
+#ifdef __CUDA_ARCH__
+  return __dp2a_lo(static_cast<int>(pair), static_cast<int>(bytes), sum);
+#else
+  return sum + static_cast<int16_t>(pair) * static_cast<int8_t>(bytes) +
+         static_cast<int16_t>(pair >> 16) * static_cast<int8_t>(bytes >> 8);
+#endif
+}
+
+// Sums of 32 products are integers of less than 2^22, and begin with the bits of 1.5 * 2^23: read
+// as a float they are that much more than the integer, which one subtraction gives exactly.
+inline constexpr int32_t kFloatSumStart = 0x4b400000;
+
+struct Q8_0Block {
+  static constexpr uint32_t kBlock = 32, kLines = 8, kHalves = 1, kTileStep = 32, kStrip = 4;
+  static constexpr uint32_t kLaneDwords = 4;
+  static constexpr int32_t kSumStart = kFloatSumStart;
+  static constexpr bool kNeighbours = true, kIsScaled = false, kHasMinimum = false;
+
+  static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q8_0Block>& to) {
+    LaneLines(b, 2 * PlaceOf(t), t).LoadTwo(0, to.dwords);
+    to.LoadHalves(b, t);
+  }
+  static OUTRIDER_HD void Prepare(LaneBlock<Q8_0Block>&) {}
+  static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q8_0Block>& b, uint32_t) {
+    return {{b.dwords[0], b.dwords[1], b.dwords[2], b.dwords[3]}};
+  }
+  static OUTRIDER_HD float Value(int32_t sum) {
+    return FloatOf(static_cast<uint32_t>(sum)) - 0x1.8p+23f;
+  }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
     return b.Half(0, n) * static_cast<float>(SignedByte(b.Byte(k, n)));
   }
 };
 
 struct Q4_0Block {
-  static constexpr uint32_t kBlock = 32, kLines = 4, kHalves = 1, kTileStep = 32;
-  static constexpr bool kHasMinimum = false;
+  static constexpr uint32_t kBlock = 32, kLines = 4, kHalves = 1, kTileStep = 32, kStrip = 4;
+  static constexpr uint32_t kLaneDwords = 2;
+  static constexpr int32_t kSumStart = kFloatSumStart;
+  static constexpr bool kNeighbours = false, kIsScaled = false, kHasMinimum = false;
 
-  static OUTRIDER_HD WeightFragment Tile(const PanelBlock& b, uint32_t t, uint32_t) {
-    const uint32_t here = b.Dword(PlaceOf(t), GroupOf(t));
-    const uint32_t there = b.Dword(PlaceOf(t), GroupOf(t) + 8);
-    return {{Quants(here), Quants(there), Quants(here >> 4), Quants(there >> 4)}};
+  static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q4_0Block>& to) {
+    LaneLines(b, PlaceOf(t), t).Load(0, to.dwords);
+    to.LoadHalves(b, t);
   }
-  static OUTRIDER_HD int32_t Scale(const PanelBlock&, uint32_t, uint32_t) { return 1; }
+  static OUTRIDER_HD void Prepare(LaneBlock<Q4_0Block>&) {}
+  static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q4_0Block>& b, uint32_t) {
+    return {{SixteenTimes(b.dwords[0] << 4), SixteenTimes(b.dwords[1] << 4),
+             SixteenTimes(b.dwords[0]), SixteenTimes(b.dwords[1])}};
+  }
+  static OUTRIDER_HD float Value(int32_t sum) {
+    return Fma(FloatOf(static_cast<uint32_t>(sum)), 0x1p-4f, -0x1.8p+19f);
+  }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
     const auto nibble = static_cast<int32_t>(b.Byte(k % 16, n) >> 4 * (k / 16) & 15);
     return b.Half(0, n) * static_cast<float>(nibble - 8);
   }
 
  private:
-  static OUTRIDER_HD uint32_t Quants(uint32_t nibbles) {
-    return LessEach(nibbles & 0x0f0f0f0fu, 0x08080808u);
+  // The upper nibbles, each less 8: as the upper half of an int8 that is a matter of its sign.
+  static OUTRIDER_HD uint32_t SixteenTimes(uint32_t nibbles) {
+    return (nibbles & 0xf0f0f0f0u) ^ 0x80808080u;
   }
 };
 
-// The twelve bytes of scales and minima that Q4_K and Q5_K begin with.
+// The twelve bytes of scales and minima that Q4_K and Q5_K begin with, six bits each. A lane has
+// them as dwords 4 * o ..+3 for its output o: scales of sub-blocks 0..3, of 4..7, minima likewise.
 struct PackedScales {
-  static OUTRIDER_HD int32_t Scale(const PanelBlock& b, uint32_t n, uint32_t j) {
-    if (j < 4) return static_cast<int32_t>(b.Byte(j, n) & 63);
-    return static_cast<int32_t>((b.Byte(j + 4, n) & 15) | b.Byte(j - 4, n) >> 6 << 4);
+  static constexpr uint32_t kScaleDwords = 8;
+
+  static OUTRIDER_HD void LoadScales(const PanelBlock& b, uint32_t t, uint32_t* to) {
+    OUTRIDER_UNROLL
+    for (uint32_t line = 0; line < 3; ++line) {
+      uint32_t of_line[2];
+      LaneLines(b, 0, t).Load(line, of_line);
+      to[line] = of_line[0];
+      to[4 + line] = of_line[1];
+    }
   }
-  static OUTRIDER_HD int32_t Minimum(const PanelBlock& b, uint32_t n, uint32_t j) {
-    if (j < 4) return static_cast<int32_t>(b.Byte(j + 4, n) & 63);
-    return static_cast<int32_t>(b.Byte(j + 4, n) >> 4 | b.Byte(j, n) >> 6 << 4);
+  static OUTRIDER_HD void PrepareScales(uint32_t* of) {
+    const uint32_t first = of[0], second = of[1], third = of[2];
+    of[0] = first & 0x3f3f3f3fu;
+    of[1] = (third & 0x0f0f0f0fu) | (first >> 2 & 0x30303030u);
+    of[2] = second & 0x3f3f3f3fu;
+    of[3] = (third >> 4 & 0x0f0f0f0fu) | (second >> 2 & 0x30303030u);
+  }
+  static OUTRIDER_HD int32_t ScaleOf(const uint32_t* dwords, uint32_t o, uint32_t j) {
+    return static_cast<int32_t>(dwords[4 * o + j / 4] >> 8 * (j % 4) & 255);
+  }
+  static OUTRIDER_HD uint32_t MinimumPairOf(const uint32_t* dwords, uint32_t o, uint32_t j) {
+    return ByteTwice(dwords[4 * o + 2 + j / 4], j % 4);
   }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t j, uint32_t quant) {
-    const float scale = b.Half(0, n) * static_cast<float>(Scale(b, n, j));
-    const float minimum = b.Half(1, n) * static_cast<float>(Minimum(b, n, j));
+    uint32_t dwords[4] = {b.Dword(0, n), b.Dword(1, n), b.Dword(2, n)};
+    PrepareScales(dwords);
+    const float scale = b.Half(0, n) * static_cast<float>(ScaleOf(dwords, 0, j));
+    const float minimum = b.Half(1, n) * static_cast<float>(MinimumPairOf(dwords, 0, j) & 255);
     return scale * static_cast<float>(quant) - minimum;
   }
 };
 
 struct Q4_KBlock : PackedScales {
-  static constexpr uint32_t kBlock = 256, kLines = 35, kHalves = 2, kTileStep = 32;
-  static constexpr bool kHasMinimum = true;
+  static constexpr uint32_t kBlock = 256, kLines = 35, kHalves = 2, kTileStep = 32, kStrip = 1;
+  static constexpr uint32_t kLaneDwords = kScaleDwords + 16;
+  static constexpr int32_t kSumStart = 0;
+  static constexpr bool kNeighbours = true, kIsScaled = true, kHasMinimum = true;
 
-  static OUTRIDER_HD WeightFragment Tile(const PanelBlock& b, uint32_t t, uint32_t step) {
-    const uint32_t g = GroupOf(t), line = PlaceOf(t);
-    return {{Quants(b, g, line, step), Quants(b, g + 8, line, step), Quants(b, g, line + 4, step),
-             Quants(b, g + 8, line + 4, step)}};
+  static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q4_KBlock>& to) {
+    LoadScales(b, t, to.dwords);
+    const LaneLines lines(b, 2 * PlaceOf(t), t);
+    OUTRIDER_UNROLL
+    for (uint32_t pair = 0; pair < 4; ++pair) {
+      lines.LoadTwo(kQ4_KNibbleLine + 8 * pair, to.dwords + kScaleDwords + 4 * pair);
+    }
+    to.LoadHalves(b, t);
   }
+  static OUTRIDER_HD void Prepare(LaneBlock<Q4_KBlock>& b) {
+    PrepareScales(b.dwords);
+    PrepareScales(b.dwords + 4);
+  }
+  static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q4_KBlock>& b, uint32_t step) {
+    WeightFragment tile;
+    OUTRIDER_UNROLL
+    for (uint32_t d = 0; d < 4; ++d) {
+      tile.dwords[d] = Quants(b.dwords[kScaleDwords + 4 * (step / 2) + d], step);
+    }
+    return tile;
+  }
+  static OUTRIDER_HD int32_t Scale(const LaneBlock<Q4_KBlock>& b, uint32_t o, uint32_t step) {
+    return ScaleOf(b.dwords, o, step);
+  }
+  static OUTRIDER_HD uint32_t MinimumPair(const LaneBlock<Q4_KBlock>& b, uint32_t o,
+                                          uint32_t step) {
+    return MinimumPairOf(b.dwords, o, step);
+  }
+  static OUTRIDER_HD float Value(int32_t sum) { return static_cast<float>(sum); }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
-    const uint32_t dword = Quants(b, n, k % 32 / 4, k / 32);
-    return PackedScales::Element(b, n, k / 32, dword >> 8 * (k % 4) & 255);
+    const uint32_t step = k / 32, line = k % 32 / 4;
+    const uint32_t dword = Quants(b.Dword(kQ4_KNibbleLine + 8 * (step / 2) + line, n), step);
+    return PackedScales::Element(b, n, step, dword >> 8 * (k % 4) & 255);
   }
 
  private:
-  // Elements 32 * step + 4 * line ..+3.
-  static OUTRIDER_HD uint32_t Quants(const PanelBlock& b, uint32_t n, uint32_t line,
-                                     uint32_t step) {
-    return b.Dword(kQ4_KNibbleLine + 8 * (step / 2) + line, n) >> 4 * (step % 2) & 0x0f0f0f0fu;
+  static OUTRIDER_HD uint32_t Quants(uint32_t nibbles, uint32_t step) {
+    return nibbles >> 4 * (step % 2) & 0x0f0f0f0fu;
   }
 };
 
 struct Q5_KBlock : PackedScales {
-  static constexpr uint32_t kBlock = 256, kLines = 43, kHalves = 2, kTileStep = 32;
-  static constexpr bool kHasMinimum = true;
+  static constexpr uint32_t kBlock = 256, kLines = 43, kHalves = 2, kTileStep = 32, kStrip = 1;
+  static constexpr uint32_t kFifthDword = kScaleDwords, kNibbleDword = kFifthDword + 4;
+  static constexpr uint32_t kLaneDwords = kNibbleDword + 16;
+  static constexpr int32_t kSumStart = 0;
+  static constexpr bool kNeighbours = true, kIsScaled = true, kHasMinimum = true;
 
-  static OUTRIDER_HD WeightFragment Tile(const PanelBlock& b, uint32_t t, uint32_t step) {
-    const uint32_t g = GroupOf(t), line = PlaceOf(t);
-    return {{Quants(b, g, line, step), Quants(b, g + 8, line, step), Quants(b, g, line + 4, step),
-             Quants(b, g + 8, line + 4, step)}};
+  static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q5_KBlock>& to) {
+    LoadScales(b, t, to.dwords);
+    const LaneLines lines(b, 2 * PlaceOf(t), t);
+    lines.LoadTwo(kQ5_KFifthLine, to.dwords + kFifthDword);
+    OUTRIDER_UNROLL
+    for (uint32_t pair = 0; pair < 4; ++pair) {
+      lines.LoadTwo(kQ5_KNibbleLine + 8 * pair, to.dwords + kNibbleDword + 4 * pair);
+    }
+    to.LoadHalves(b, t);
   }
+  static OUTRIDER_HD void Prepare(LaneBlock<Q5_KBlock>& b) {
+    PrepareScales(b.dwords);
+    PrepareScales(b.dwords + 4);
+  }
+  static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q5_KBlock>& b, uint32_t step) {
+    WeightFragment tile;
+    OUTRIDER_UNROLL
+    for (uint32_t d = 0; d < 4; ++d) {
+      tile.dwords[d] = Quants(b.dwords[kNibbleDword + 4 * (step / 2) + d],
+                              b.dwords[kFifthDword + d], step);
+    }
+    return tile;
+  }
+  static OUTRIDER_HD int32_t Scale(const LaneBlock<Q5_KBlock>& b, uint32_t o, uint32_t step) {
+    return ScaleOf(b.dwords, o, step);
+  }
+  static OUTRIDER_HD uint32_t MinimumPair(const LaneBlock<Q5_KBlock>& b, uint32_t o,
+                                          uint32_t step) {
+    return MinimumPairOf(b.dwords, o, step);
+  }
+  static OUTRIDER_HD float Value(int32_t sum) { return static_cast<float>(sum); }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
-    const uint32_t dword = Quants(b, n, k % 32 / 4, k / 32);
-    return PackedScales::Element(b, n, k / 32, dword >> 8 * (k % 4) & 255);
+    const uint32_t step = k / 32, line = k % 32 / 4;
+    const uint32_t dword = Quants(b.Dword(kQ5_KNibbleLine + 8 * (step / 2) + line, n),
+                                  b.Dword(kQ5_KFifthLine + line, n), step);
+    return PackedScales::Element(b, n, step, dword >> 8 * (k % 4) & 255);
   }
 
  private:
-  static OUTRIDER_HD uint32_t Quants(const PanelBlock& b, uint32_t n, uint32_t line,
-                                     uint32_t step) {
-    const uint32_t nibbles =
-        b.Dword(kQ5_KNibbleLine + 8 * (step / 2) + line, n) >> 4 * (step % 2) & 0x0f0f0f0fu;
-    const uint32_t fifth = b.Dword(kQ5_KFifthLine + line, n) >> step & 0x01010101u;
-    return nibbles | fifth << 4;
+  static OUTRIDER_HD uint32_t Quants(uint32_t nibbles, uint32_t fifths, uint32_t step) {
+    const uint32_t fifth = step < 4 ? fifths << (4 - step) : fifths >> (step - 4);
+    return (nibbles >> 4 * (step % 2) & 0x0f0f0f0fu) | (fifth & 0x10101010u);
   }
 };
 
-// Sub-blocks of 16: a tile is half full.
+// Sub-blocks of 16: a tile is half full. Its weights are four times what they stand for, so that to
+// be less 32 is a matter of an int8's sign, and so is a block's sum.
 struct Q6_KBlock {
-  static constexpr uint32_t kBlock = 256, kLines = 52, kHalves = 1, kTileStep = 16;
-  static constexpr bool kHasMinimum = false;
+  static constexpr uint32_t kBlock = 256, kLines = 52, kHalves = 1, kTileStep = 16, kStrip = 1;
+  static constexpr uint32_t kUpperDword = 16, kScaleDword = kUpperDword + 8;
+  static constexpr uint32_t kLaneDwords = kScaleDword + 8;
+  static constexpr int32_t kSumStart = 0;
+  static constexpr bool kNeighbours = false, kIsScaled = true, kHasMinimum = false;
 
-  static OUTRIDER_HD WeightFragment Tile(const PanelBlock& b, uint32_t t, uint32_t step) {
-    return {{Quants(b, GroupOf(t), PlaceOf(t), step), Quants(b, GroupOf(t) + 8, PlaceOf(t), step),
+  static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q6_KBlock>& to) {
+    const LaneLines lines(b, PlaceOf(t), t), scales(b, kQ6_KScaleLine, t);
+    OUTRIDER_UNROLL
+    for (uint32_t i = 0; i < 8; ++i) lines.Load(4 * i, to.dwords + 2 * i);
+    OUTRIDER_UNROLL
+    for (uint32_t i = 0; i < 4; ++i) {
+      lines.Load(kQ6_KUpperLine + 4 * i, to.dwords + kUpperDword + 2 * i);
+      scales.Load(i, to.dwords + kScaleDword + 2 * i);
+    }
+    to.LoadHalves(b, t);
+  }
+  static OUTRIDER_HD void Prepare(LaneBlock<Q6_KBlock>&) {}
+  static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q6_KBlock>& b, uint32_t step) {
+    const uint32_t half = step / 8, quarter = step % 8 / 2;
+    const uint32_t* const nibbles = b.dwords + 2 * (4 * half + 2 * (quarter % 2) + step % 2);
+    const uint32_t* const upper = b.dwords + kUpperDword + 2 * (2 * half + step % 2);
+    return {{FourTimes(nibbles[0], upper[0], quarter), FourTimes(nibbles[1], upper[1], quarter),
              0, 0}};
   }
-  static OUTRIDER_HD int32_t Scale(const PanelBlock& b, uint32_t n, uint32_t step) {
-    return SignedByte(b.Byte(4 * kQ6_KScaleLine + step, n));
+  static OUTRIDER_HD int32_t Scale(const LaneBlock<Q6_KBlock>& b, uint32_t o, uint32_t step) {
+    return SignedByte(b.dwords[kScaleDword + 2 * (step / 4) + o] >> 8 * (step % 4) & 255);
   }
+  static OUTRIDER_HD float Value(int32_t sum) { return static_cast<float>(sum / 4); }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
-    const uint32_t dword = Quants(b, n, k % 16 / 4, k / 16);
-    const float scale = b.Half(0, n) * static_cast<float>(Scale(b, n, k / 16));
-    return scale * static_cast<float>(SignedByte(dword >> 8 * (k % 4) & 255));
+    const uint32_t half = k / 128, quarter = k % 128 / 32, line = k % 32 / 4;
+    const uint32_t dword = FourTimes(b.Dword(16 * half + 8 * (quarter % 2) + line, n),
+                                     b.Dword(kQ6_KUpperLine + 8 * half + line, n), quarter);
+    const int32_t quant = SignedByte(dword >> 8 * (k % 4) & 255) / 4;
+    const int32_t scale = SignedByte(b.Byte(4 * kQ6_KScaleLine + k / 16, n));
+    return b.Half(0, n) * static_cast<float>(scale) * static_cast<float>(quant);
   }
 
  private:
-  // Elements 16 * step + 4 * place ..+3.
-  static OUTRIDER_HD uint32_t Quants(const PanelBlock& b, uint32_t n, uint32_t place,
-                                     uint32_t step) {
-    const uint32_t half = step / 8, quarter = step % 8 / 2, line = 4 * (step % 2) + place;
-    const uint32_t nibbles =
-        b.Dword(16 * half + 8 * (quarter % 2) + line, n) >> 4 * (quarter / 2) & 0x0f0f0f0fu;
-    const uint32_t pairs =
-        b.Dword(kQ6_KUpperLine + 8 * half + line, n) >> 2 * quarter & 0x03030303u;
-    return LessEach(nibbles | pairs << 4, 0x20202020u);
+  static OUTRIDER_HD uint32_t FourTimes(uint32_t nibbles, uint32_t upper, uint32_t quarter) {
+    const uint32_t low = quarter < 2 ? nibbles << 2 : nibbles >> 2;
+    return (low & 0x3c3c3c3cu) | ((upper << (6 - 2 * quarter) & 0xc0c0c0c0u) ^ 0x80808080u);
   }
 };
 
