@@ -100,17 +100,17 @@ const PanelType& TypeNamed(const std::string& name) {
 }
 
 // Rows that have been made here, there.
-ActivationRows PutRows(Try& t, const PanelType& type, ActivationRows x) {
+gpu::GpuRows PutRows(Try& t, const PanelType& type, const ActivationRows& x) {
+  const gpu::RowsOnGpu here(x, type.block());
+  gpu::GpuRows there = here.View();
   if (type.block() == 1) {
-    x.values = t.Put(x.values, x.row_count * x.value_stride);
+    there.values = t.Put(there.values, x.row_count * x.value_stride);
   } else {
-    const gpu::RowsOnGpu laid_out(x, type.block());
-    x.scale_stride = laid_out.View().scale_stride;
-    x.scales = t.Put(laid_out.View().scales, x.row_count * x.scale_stride);
-    x.quants = t.Put(x.quants, x.row_count * x.quant_stride);
-    x.sums = t.Put(x.sums, x.row_count * x.sum_stride);
+    there.quants = t.Put(there.quants, here.quant_bytes());
+    there.scales = t.Put(there.scales, here.scale_bytes() / sizeof(float));
+    there.sums = t.Put(there.sums, here.sum_bytes() / sizeof(int16_t));
   }
-  return x;
+  return there;
 }
 
 TEST(KernelsOnGpu, Products) {
@@ -152,7 +152,7 @@ class FloatTiles : public testing::TestWithParam<Kind> {
 
   std::vector<float> Multiply(DeviceQueue& queue, uint32_t row_count, bool by_expert = false) {
     Try t(queue);
-    ActivationRows x = {.row_count = row_count, .inputs = kInputs};
+    gpu::GpuRows x = {.row_count = row_count, .inputs = kInputs};
     x.values = t.Put(x_.data(), size_t{row_count} * kInputs);
     x.value_stride = kInputs;
     std::vector<float> y(size_t{row_count} * kOutputs);
@@ -344,15 +344,17 @@ TEST(KernelsOnGpu, Quants) {
           x[1000] = std::numeric_limits<float>::quiet_NaN();
           x[2000] = std::numeric_limits<float>::infinity();
           x[4000] = 1e-40f;
-          int8_t* const quants = t.Put(std::vector<int8_t>(kRows * kInputs));
-          float* const scales = t.Room(kRows * (kInputs / block));
-          int16_t* const sums = t.Put(std::vector<int16_t>(kRows * kInputs / 16));
-          const gpu::QuantizeRows quantize = {t.Put(x), quants, scales,         sums,
-                                              kInputs,  block,  kInputs / block};
+          const gpu::RowTiles tiles = {kInputs, block};
+          std::vector<int8_t> room(tiles.QuantsOfTile());
+          std::vector<int16_t> sum_room(tiles.SumsOfTile());
+          int8_t* const quants = t.Put(room);
+          float* const scales = t.Room(tiles.ScalesOfTile());
+          int16_t* const sums = t.Put(sum_room);
+          const gpu::QuantizeRows quantize = {t.Put(x), quants, scales, sums, kInputs, block};
           t.queue().Run(quantize, kRows, quantize.grid_y());
-          t.Keep(quants, kRows * kInputs);
-          t.Keep(scales, kRows * (kInputs / block));
-          t.Keep(sums, kRows * kInputs / 16);
+          t.Keep(quants, room.size());
+          t.Keep(scales, tiles.ScalesOfTile());
+          t.Keep(sums, sum_room.size());
         },
         "blocks of " + std::to_string(block));
   }
@@ -489,18 +491,20 @@ TEST(KernelsOnGpu, RowsBroughtToExperts) {
       [&](Try& t) {
         const float* const x = t.Put(Outlying(3 * kInputs, 5));
         float* const out = t.Room(5 * kInputs);
-        int8_t* const quants = t.Put(std::vector<int8_t>(5 * kInputs));
-        float* const scales = t.Room(5 * (kInputs / 32));
-        int16_t* const sums = t.Put(std::vector<int16_t>(5 * kInputs / 16));
+        const gpu::RowTiles tiles = {kInputs, 32};
+        std::vector<int8_t> room(tiles.QuantsOfTile());
+        std::vector<int16_t> sum_room(tiles.SumsOfTile());
+        int8_t* const quants = t.Put(room);
+        float* const scales = t.Room(tiles.ScalesOfTile());
+        int16_t* const sums = t.Put(sum_room);
         const gpu::GatherRows gather = {x, t.Put(which), out, kInputs};
         t.queue().Run(gather, 5, gather.grid_y());
-        const gpu::QuantizeRows quantize = {x,       quants, scales,       sums,
-                                            kInputs, 32,     kInputs / 32, t.Put(which)};
+        const gpu::QuantizeRows quantize = {x, quants, scales, sums, kInputs, 32, t.Put(which)};
         t.queue().Run(quantize, 5, quantize.grid_y());
         t.Keep(out, 5 * kInputs);
-        t.Keep(quants, 5 * kInputs);
-        t.Keep(scales, 5 * (kInputs / 32));
-        t.Keep(sums, 5 * kInputs / 16);
+        t.Keep(quants, room.size());
+        t.Keep(scales, tiles.ScalesOfTile());
+        t.Keep(sums, sum_room.size());
       },
       "rows of experts");
 }

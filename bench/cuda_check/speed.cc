@@ -71,15 +71,16 @@ struct Kind {
   const char* name;
   TensorType type;
   gpu::PanelKind kind;
+  uint32_t block;  // of rows
 };
 
-constexpr Kind kKinds[] = {{"F16", TensorType::kF16, gpu::PanelKind::kF16},
-                           {"BF16", TensorType::kBF16, gpu::PanelKind::kBf16},
-                           {"Q8_0", TensorType::kQ8_0, gpu::PanelKind::kQ8_0},
-                           {"Q4_0", TensorType::kQ4_0, gpu::PanelKind::kQ4_0},
-                           {"Q4_K", TensorType::kQ4_K, gpu::PanelKind::kQ4_K},
-                           {"Q5_K", TensorType::kQ5_K, gpu::PanelKind::kQ5_K},
-                           {"Q6_K", TensorType::kQ6_K, gpu::PanelKind::kQ6_K}};
+constexpr Kind kKinds[] = {{"F16", TensorType::kF16, gpu::PanelKind::kF16, 1},
+                           {"BF16", TensorType::kBF16, gpu::PanelKind::kBf16, 1},
+                           {"Q8_0", TensorType::kQ8_0, gpu::PanelKind::kQ8_0, 32},
+                           {"Q4_0", TensorType::kQ4_0, gpu::PanelKind::kQ4_0, 32},
+                           {"Q4_K", TensorType::kQ4_K, gpu::PanelKind::kQ4_K, 256},
+                           {"Q5_K", TensorType::kQ5_K, gpu::PanelKind::kQ5_K, 256},
+                           {"Q6_K", TensorType::kQ6_K, gpu::PanelKind::kQ6_K, 256}};
 constexpr uint32_t kRowCounts[] = {1, 8, 16, 32, 64, 512};
 constexpr uint32_t kInputs = 4096, kOutputs = 11008;
 
@@ -104,15 +105,13 @@ absl::Status PrintProduct(DeviceQueue& queue, const Kind& kind, double bandwidth
       CudaStatus(cudaMemset(x.data(), 0, kRowsMax * kInputs * sizeof(float)), "rows"));
   std::printf("%-6s", kind.name);
   for (const uint32_t rows : kRowCounts) {
-    ActivationRows taken = {.row_count = rows, .inputs = kInputs};
+    gpu::GpuRows taken = {.row_count = rows, .inputs = kInputs};
     taken.values = x.As<float>();
     taken.value_stride = kInputs;
     taken.quants = x.As<int8_t>();
-    taken.quant_stride = kInputs;
     taken.scales = x.As<float>();
-    taken.scale_stride = kInputs / 32;
     taken.sums = x.As<int16_t>();
-    taken.sum_stride = kInputs / 16;
+    taken.block = kind.block;
     std::vector<double> seconds;
     for (uint32_t round = 0; round < kRounds; ++round) {
       const Clock::time_point begin = Clock::now();

@@ -230,7 +230,7 @@ void DeviceExits::Adapt(const Adapter& adapter, const uint32_t* which, uint32_t 
 }
 
 void DeviceExits::Project(uint32_t row_count) {
-  const ActivationRows x =
+  const gpu::GpuRows x =
       quants_.Take(normed_.As<float>(), row_count, spec_.embedding_length, weights_.head().form);
   float* const logits = logits_.As<float>();
   if (is_full_) return Multiply(x, weights_.head(), logits, column_count_);
@@ -267,7 +267,7 @@ void DeviceExits::Norm(float* states, const uint32_t* which, const DeviceNorm& n
              row_count, 1);
 }
 
-void DeviceExits::Multiply(const ActivationRows& x, const DeviceMatrix& matrix, float* out,
+void DeviceExits::Multiply(const gpu::GpuRows& x, const DeviceMatrix& matrix, float* out,
                            size_t stride) {
   queue_.Multiply({.panels = matrix.panels,
                    .panel_bytes = matrix.panel_bytes,

@@ -122,7 +122,7 @@ class DeviceExits {
   void Project(uint32_t row_count);
   void Rank(uint32_t first, uint32_t row_count);
   void Norm(float* states, const uint32_t* which, const DeviceNorm& norm, uint32_t row_count);
-  void Multiply(const ActivationRows& x, const DeviceMatrix& matrix, float* out, size_t stride);
+  void Multiply(const gpu::GpuRows& x, const DeviceMatrix& matrix, float* out, size_t stride);
 
   const ModelSpec& spec_;
   const DeviceWeights& weights_;

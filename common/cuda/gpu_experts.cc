@@ -113,7 +113,7 @@ void GpuExperts::Multiply(const float* x, const uint32_t* which, uint32_t inputs
        {ActivationForm::kFloat, ActivationForm::kInt8Per32, ActivationForm::kInt8Per256}) {
     const auto takes = [&](const Output& output) { return output.linear.matrix.form == form; };
     if (std::ranges::none_of(outputs, takes)) continue;
-    const ActivationRows rows = BringRows(x, which, inputs, form);
+    const gpu::GpuRows rows = BringRows(x, which, inputs, form);
     for (const Output& output : outputs) {
       if (!takes(output)) continue;
       const DeviceMatrix& matrix = output.linear.matrix;
@@ -133,7 +133,7 @@ void GpuExperts::Multiply(const float* x, const uint32_t* which, uint32_t inputs
   }
 }
 
-ActivationRows GpuExperts::BringRows(const float* x, const uint32_t* which, uint32_t inputs,
+gpu::GpuRows GpuExperts::BringRows(const float* x, const uint32_t* which, uint32_t inputs,
                                      ActivationForm form) {
   if (form != ActivationForm::kFloat || which == nullptr) {
     return quants_.Take(x, place_count_, inputs, form, which);

@@ -58,7 +58,7 @@ class GpuExperts {
   void Route(const RouterSpec& router, uint32_t row_count);
   void Multiply(const float* x, const uint32_t* which, uint32_t inputs,
                 std::initializer_list<Output> outputs);
-  ActivationRows BringRows(const float* x, const uint32_t* which, uint32_t inputs,
+  gpu::GpuRows BringRows(const float* x, const uint32_t* which, uint32_t inputs,
                            ActivationForm form);
 
   const ModelSpec& spec_;

@@ -342,7 +342,7 @@ void GpuTransformer::Multiply(const float* x, uint32_t row_count, uint32_t input
        {ActivationForm::kFloat, ActivationForm::kInt8Per32, ActivationForm::kInt8Per256}) {
     const auto takes = [&](const Output& output) { return output.linear.matrix.form == form; };
     if (std::ranges::none_of(outputs, takes)) continue;
-    const ActivationRows rows = quants_.Take(x, row_count, inputs, form);
+    const gpu::GpuRows rows = quants_.Take(x, row_count, inputs, form);
     for (const Output& output : outputs) {
       if (!takes(output)) continue;
       const DeviceMatrix& matrix = output.linear.matrix;

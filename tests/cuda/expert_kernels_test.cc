@@ -182,9 +182,10 @@ TEST(ExpertKernels, RowsGoToTheirPlaces) {
   }
   // And as they are quantised.
   struct Quants {
-    std::vector<int8_t> quants = std::vector<int8_t>(5 * kInputs);
-    std::vector<float> scales = std::vector<float>(5 * kInputs / 32);
-    std::vector<int16_t> sums = std::vector<int16_t>(5 * kInputs / 16);
+    static RowTiles Tiles() { return {kInputs, 32}; }
+    std::vector<int8_t> quants = std::vector<int8_t>(Tiles().QuantsOfTile());
+    std::vector<float> scales = std::vector<float>(Tiles().ScalesOfTile());
+    std::vector<int16_t> sums = std::vector<int16_t>(Tiles().SumsOfTile());
     bool operator==(const Quants&) const = default;
   };
   Quants expected, actual;
@@ -195,7 +196,6 @@ TEST(ExpertKernels, RowsGoToTheirPlaces) {
                                .sums = to.sums.data(),
                                .inputs = kInputs,
                                .block_length = 32,
-                               .scale_stride = kInputs / 32,
                                .which = rows};
     Emulate(body, 5, body.grid_y());
   };
@@ -223,9 +223,9 @@ const PanelType& TypeNamed(const std::string& name) {
   return kPanelTypes[0];
 }
 
-// What one expert's product comes to by itself: by the reference, or with weights for which a GPU
-// has bits of its own, by the kernel for as many rows.
-void MultiplyAlone(const Kind& kind, Product product) {
+// What one expert's product comes to by itself: by the reference, of rows as this machine has them,
+// or with weights for which a GPU has bits of its own, by the kernel for as many rows.
+void MultiplyAlone(const Kind& kind, const Product& product, const ActivationRows& x) {
   if (HasOwnBits(kind.kind)) {
     UseProduct(product, kind.kind, [](const auto& body, uint32_t grid_x, uint32_t grid_y) {
       Emulate(body, grid_x, grid_y);
@@ -233,9 +233,9 @@ void MultiplyAlone(const Kind& kind, Product product) {
     return;
   }
   (Reference().products.*TypeNamed(kind.name).kernel)(
-      product.panels, (product.outputs + kTileOutputs - 1) / kTileOutputs, product.outputs,
-      product.x, product.out, product.out_stride);
-  for (uint32_t r = 0; r < product.x.row_count; ++r) {
+      product.panels, (product.outputs + kTileOutputs - 1) / kTileOutputs, product.outputs, x,
+      product.out, product.out_stride);
+  for (uint32_t r = 0; r < x.row_count; ++r) {
     for (uint32_t n = 0; n < product.outputs; ++n) {
       product.out[r * product.out_stride + n] += product.bias[n];
     }
@@ -261,16 +261,16 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
   for (uint32_t expert = 0; expert < expert_count; ++expert) {
     groups.push_back({expert, first, counts[expert]});
     if (counts[expert] == 0) continue;
-    MultiplyAlone(kind, {.panels = panels.data() + expert * kPanels * type.Size(inputs),
-                         .panel_bytes = type.Size(inputs),
-                         .outputs = kOutputs,
-                         .inputs = inputs,
-                         .bias = &bias[expert * kOutputs],
-                         .x = HasOwnBits(kind.kind)
-                                  ? SomeRowsOnGpu(rows_on_gpu.View(), first, counts[expert])
-                                  : SomeRows(rows.First(place_count), first, counts[expert]),
-                         .out = &expected[first * kStride],
-                         .out_stride = kStride});
+    MultiplyAlone(kind,
+                  {.panels = panels.data() + expert * kPanels * type.Size(inputs),
+                   .panel_bytes = type.Size(inputs),
+                   .outputs = kOutputs,
+                   .inputs = inputs,
+                   .bias = &bias[expert * kOutputs],
+                   .x = rows_on_gpu.View().Some(first, counts[expert]),
+                   .out = &expected[first * kStride],
+                   .out_stride = kStride},
+                  SomeRows(rows.First(place_count), first, counts[expert]));
     first += counts[expert];
   }
   std::ranges::reverse(groups);  // in whatever order they come

@@ -57,7 +57,7 @@ void ExpectReferenceBits(const std::string& name, uint32_t inputs, uint32_t row_
          {Rows::kRandom, Rows::kHighest, Rows::kAlternating, Rows::kTiny, Rows::kNotFinite}) {
       Bytes panels = MakePanels(type, 2, inputs, weights, 5);
       RowsOf made(row_count, inputs, type.block(), rows, 7);
-      const RowsOnGpu here(made.First(row_count), type.block());
+      const RowsOnGpu here(made.First(row_count), type.block(), row_count % 3);
       const size_t stride = kOutputs + 3;
       std::vector<float> expected(row_count * stride, -1.0f);
       reference(panels.data(), 2, kOutputs, made.First(row_count), expected.data(), stride);

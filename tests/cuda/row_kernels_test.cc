@@ -157,19 +157,25 @@ TEST(RowKernels, QuantsScalesAndSumsAreTheContracts) {
   x[2000] = 3e38f;
   for (const uint32_t block : {32u, 256u}) {
     const uint32_t block_count = kInputs / block;
-    std::vector<int8_t> quants(x.size()), expected_quants(x.size());
-    const uint32_t stride = block_count + 3;
-    std::vector<float> scales(kRows * stride, -1.0f), expected_scales = scales;
-    std::vector<int16_t> sums(x.size() / 16), expected_sums(sums.size());
+    const RowTiles tiles = {kInputs, block};
+    const uint32_t tile_count = kRows / kTileRows + 1;
+    std::vector<int8_t> quants(tile_count * tiles.QuantsOfTile(), int8_t{-1}),
+        expected_quants = quants;
+    std::vector<float> scales(tile_count * tiles.ScalesOfTile(), -1.0f), expected_scales = scales;
+    std::vector<int16_t> sums(tile_count * tiles.SumsOfTile(), int16_t{-1}), expected_sums = sums;
     for (uint32_t row = 0; row < kRows; ++row) {
-      std::vector<float> of_row(block_count);
-      Reference().quantize(x.data() + row * kInputs, kInputs, block,
-                           expected_quants.data() + row * kInputs, of_row.data(),
-                           expected_sums.data() + row * (kInputs / 16));
-      std::ranges::copy(of_row, expected_scales.begin() + row * stride);
+      std::vector<int8_t> row_quants(kInputs);
+      std::vector<float> row_scales(block_count);
+      std::vector<int16_t> row_sums(kInputs / 16);
+      Reference().quantize(x.data() + row * kInputs, kInputs, block, row_quants.data(),
+                           row_scales.data(), row_sums.data());
+      for (uint32_t k = 0; k < kInputs; ++k) expected_quants[tiles.Quant(row, k)] = row_quants[k];
+      for (uint32_t b = 0; b < block_count; ++b) {
+        expected_scales[tiles.Scale(row, b)] = row_scales[b];
+      }
+      for (uint32_t i = 0; i < kInputs / 16; ++i) expected_sums[tiles.Sum(row, i)] = row_sums[i];
     }
-    const QuantizeRows body = {x.data(), quants.data(), scales.data(), sums.data(),
-                               kInputs,  block,         stride};
+    const QuantizeRows body = {x.data(), quants.data(), scales.data(), sums.data(), kInputs, block};
     Emulate(body, kRows, body.grid_y());
     ExpectBits(quants, expected_quants, "quants");
     ExpectBits(scales, expected_scales, "scales");

@@ -89,7 +89,7 @@ class Case {
   }
 
   Product ProductOf(uint32_t row_count, float* out) {
-    ActivationRows x = {.row_count = row_count, .inputs = inputs_};
+    GpuRows x = {.row_count = row_count, .inputs = inputs_};
     x.values = x_.data();
     x.value_stride = inputs_;
     return {.panels = panels_.data(),

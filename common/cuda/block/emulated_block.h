@@ -125,19 +125,6 @@ class EmulatedBlock {
 
   void Sync() { ++epoch_; }
 
-  // A turn's threads see what earlier turns have left. So would those of a later phase without a
-  // Sync() between, which on a GPU they may not: that is not found out here.
-  template <typename Phase>
-  void InTurns(bool is_first, bool is_last, const Phase& phase) {
-    OUTRIDER_CHECK(is_first != turns_go_on_, "turns go on from call to call, from first to last");
-    turns_go_on_ = !is_last;
-    for (uint32_t warp = 0; warp < thread_count_; warp += kWarpLanes) {
-      ++epoch_;
-      for (uint32_t lane = 0; lane < kWarpLanes; ++lane) phase(warp + lane);
-    }
-    ++epoch_;
-  }
-
   // tile_of(thread) is an IntTile.
   template <typename TileOf>
   void MultiplyTiles(const TileOf& tile_of) const {
@@ -264,7 +251,6 @@ class EmulatedBlock {
   size_t shared_bytes_left_;
   uint64_t epoch_ = 1;
   bool backwards_ = true;
-  bool turns_go_on_ = false;
 };
 
 // Every block of a grid, one after another.

@@ -34,7 +34,7 @@ class GpuBlock {
     T* values_;
   };
 
-  OUTRIDER_HD explicit GpuBlock(std::byte* shared) : shared_(shared), all_shared_(shared) {
+  OUTRIDER_HD explicit GpuBlock(std::byte* shared) : shared_(Kept(shared)), all_shared_(shared_) {
 #ifdef __CUDA_ARCH__
     x_ = blockIdx.x;
     y_ = blockIdx.y;
@@ -82,24 +82,6 @@ class GpuBlock {
 #endif
   }
 
-  // Warp after warp does a phase, in order, each when the one before it is through with it and what
-  // that has left in shared memory is there. So it goes on from call to call, the first warp waiting
-  // for the last: only at the very first call does it wait for nobody, and only after the very last
-  // is nobody waited for.
-  template <typename Phase>
-  OUTRIDER_HD void InTurns([[maybe_unused]] bool is_first, [[maybe_unused]] bool is_last,
-                           [[maybe_unused]] const Phase& phase) const {
-#ifdef __CUDA_ARCH__
-    // A barrier for each warp, which the one before it arrives at; 0 is Sync()'s.
-    const uint32_t warp = threadIdx.x / kWarpLanes, last = blockDim.x / kWarpLanes - 1;
-    if (warp > 0 || !is_first) asm volatile("bar.sync %0, 64;" ::"r"(warp + 1) : "memory");
-    phase(threadIdx.x);
-    if (warp < last || !is_last) {
-      asm volatile("bar.arrive %0, 64;" ::"r"(warp < last ? warp + 2 : 1) : "memory");
-    }
-#endif
-  }
-
   // tile_of(thread) is an IntTile.
   template <typename TileOf>
   OUTRIDER_HD void MultiplyTiles([[maybe_unused]] const TileOf& tile_of) const {
@@ -131,6 +113,18 @@ class GpuBlock {
   }
 
  private:
+  // nvcc would work the address out again wherever it is used, which takes a special register and
+  // its time. So it does not see where it comes from, only that it is shared memory's.
+  static OUTRIDER_HD std::byte* Kept(std::byte* shared) {
+#ifdef __CUDA_ARCH__
+    auto at = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("" : "+r"(at));
+    return static_cast<std::byte*>(__cvta_shared_to_generic(at));
+#else
+    return shared;
+#endif
+  }
+
   std::byte* shared_;  // what is left of it
   std::byte* const all_shared_;
   uint32_t x_ = 0, y_ = 0;

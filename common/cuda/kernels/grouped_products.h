@@ -36,7 +36,7 @@ struct GroupedProduct {
     Product own = product;
     own.panels += size_t{group.expert} * panel_count * product.panel_bytes;
     if (own.bias != nullptr) own.bias += size_t{group.expert} * product.outputs;
-    own.x = SomeRowsOnGpu(product.x, group.first_place, group.count);
+    own.x = product.x.Some(group.first_place, group.count);
     own.out += size_t{group.first_place} * product.out_stride;
     return own;
   }

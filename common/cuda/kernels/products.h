@@ -14,23 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/cuda/block/matrix_fragments.h"
-#include "common/kernels/activations.h"
+#include "common/cuda/kernels/gpu_rows.h"
 
 namespace outrider::gpu {
-
-// Rows of activations on a GPU are as kernels/activations.h has them, but for scales: a row's lie
-// together, and scale_stride is from row to row. Whatever a row has begins on 16 bytes.
-OUTRIDER_HD ActivationRows SomeRowsOnGpu(const ActivationRows& x, uint32_t first, uint32_t count) {
-  ActivationRows rows = x;
-  rows.row_count = count;
-  // A kind that these are not of has neither a pointer nor a stride of zero to be multiplied with.
-  if (x.values != nullptr) rows.values += first * x.value_stride;
-  if (x.quants != nullptr) rows.quants += first * x.quant_stride;
-  if (x.scales != nullptr) rows.scales += first * x.scale_stride;
-  if (x.sums != nullptr) rows.sums += first * x.sum_stride;
-  return rows;
-}
 
 // out[r, n] = sum over k of weights[n, k] * x[r, k], + bias[n]
 struct Product {
@@ -39,7 +25,7 @@ struct Product {
   uint32_t outputs;
   uint32_t inputs;
   const float* bias;  // [outputs]; null: none
-  ActivationRows x;   // in the form the weights' type asks for, as above
+  GpuRows x;          // in the form the weights' type asks for; floats on 16 bytes
   float* out;         // [rows, out_stride]
   size_t out_stride;
 

@@ -1,16 +1,16 @@
 // Products of rows in int8 with quantised weights (products.h), by tensor cores. A result is one
 // float to which block after block is added, in order (NUMERICS.md, section 4), so what can be done
 // side by side is everything but that: a warp takes a strip of blocks of a panel, as many as keep
-// its loads in flight, and has of each an exact integer and the factor it counts with.
+// its loads in flight, and makes of each block a term, an exact integer and the factor it counts
+// with.
 //
-//   dealt strips   up to 32 rows: a panel's strips are dealt to the warps of a block, which load and
-//                  multiply them all at once, and add them in turns: a warp waits for the sums of
-//                  the one before it, adds its blocks' terms, and hands them on. So weights come from
-//                  memory as fast as all warps together can ask for them, once.
-//   own rows       more: every warp has 16 rows of its own, goes through all strips of a panel, and
+//   dealt strips   up to 16 rows: a panel's strips are dealt to the warps of a block, so that weights
+//                  are asked for by all warps at once; terms meet in shared memory, where one thread
+//                  for each output and row adds them up, round after round
+//   own rows       more: every warp has rows of its own, goes through all strips of a panel, and
 //                  keeps the sums. Warps that have the same panel find it in the cache.
 //
-// The next strip's weights are on their way while this one is multiplied.
+// What the next strip needs is on its way while this one is multiplied.
 //
 //   grid: rows / kRows rounded up, panels
 #pragma once
@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/cuda/kernels/gpu_rows.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quant_blocks.h"
 
@@ -66,38 +67,44 @@ OUTRIDER_HD void LoadStrip(const std::byte* panel, uint32_t inputs, uint32_t fir
 }
 
 // Where a lane finds its rows: of a tile, the one whose quants it loads, and the two whose sums it
-// has. Rows beyond the last are the last once more: what is made of them is not stored.
+// has. What is made of rows beyond the last is not stored.
 template <uint32_t kTiles>
 struct LaneRows {
   const int8_t* quants[kTiles];
-  const float* scales[kTiles];  // of the first of two
-  const int16_t* sums[kTiles];
-  uint32_t second[kTiles];  // is so many rows on
+  const float* scales[kTiles][2];
+  const int16_t* sums[kTiles][2];
 
-  OUTRIDER_HD void Find(const ActivationRows& x, uint32_t first_row, uint32_t thread) {
-    const uint32_t last = x.row_count - 1;
+  OUTRIDER_HD void Find(const GpuRows& x, uint32_t first_row, uint32_t thread) {
+    const RowTiles tiles = {x.inputs, x.block};
     OUTRIDER_UNROLL
     for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      const uint32_t row = first_row + tile * kTileRows;
-      const uint32_t loaded = row + GroupOf(thread), summed = row + RowOfSum(thread, 0);
-      const size_t first = summed < last ? summed : last;
-      quants[tile] = x.quants + size_t{loaded < last ? loaded : last} * x.quant_stride;
-      scales[tile] = x.scales + first * x.scale_stride;
-      sums[tile] = x.sums + first * x.sum_stride;
-      second[tile] = summed < last ? 1 : 0;
+      uint32_t row = first_row + tile * kTileRows;
+      if (row >= x.row_count) row = 0;  // a tile without rows: whatever lies there
+      row += x.first_slot;
+      quants[tile] = x.quants + tiles.Quant(row + GroupOf(thread), 0);
+      OUTRIDER_UNROLL
+      for (uint32_t r = 0; r < 2; ++r) {
+        scales[tile][r] = x.scales + tiles.Scale(row + RowOfSum(thread, r), 0);
+        sums[tile][r] = x.sums + tiles.Sum(row + RowOfSum(thread, r), 0);
+      }
     }
   }
 };
 
-// The lane's part of eight rows, of the tile of which `at` is the first input.
+// Quants from input `k` of a tile on are where those of its first input are, and so much further.
+OUTRIDER_HD size_t QuantsOn(uint32_t k) {
+  return size_t{k / RowTiles::kQuants} * (RowTiles::kQuants * kTileRows) + k % RowTiles::kQuants;
+}
+
+// The lane's part of eight rows, of a tile of a block.
 template <typename Type>
 OUTRIDER_HD RowFragment RowTile(const int8_t* at, uint32_t thread) {
+  struct alignas(8) Two {
+    uint32_t at[2];
+  };
   if constexpr (Type::kTileStep < kTileInputs) {
     return {{*reinterpret_cast<const uint32_t*>(at + 4 * PlaceOf(thread)), 0}};
   } else if constexpr (Type::kNeighbours) {
-    struct alignas(8) Two {
-      uint32_t at[2];
-    };
     const Two two = *reinterpret_cast<const Two*>(at + 8 * PlaceOf(thread));
     return {{two.at[0], two.at[1]}};
   } else {
@@ -106,26 +113,28 @@ OUTRIDER_HD RowFragment RowTile(const int8_t* at, uint32_t thread) {
   }
 }
 
-// What a strip adds to the sums of a lane, in order: y = Fma(value, factor, y).
+// What is added to a sum: y = Fma(value, factor, y).
+struct alignas(8) Term {
+  float value;
+  float factor;
+};
+
+// What a strip's blocks add to the sums of a lane, in order.
 template <typename Type, uint32_t kTiles>
 struct StripTerms {
   static constexpr uint32_t kOfBlock = Type::kHasMinimum ? 2 : 1;
-  struct Term {
-    float value[kTiles][4];
-    float factor[kTiles][4];
-  };
-  Term terms[Type::kStrip * kOfBlock];
+  Term terms[Type::kStrip * kOfBlock][kTiles][4];
 
   OUTRIDER_HD void AddTo(float (&sums)[kTiles][4], const StripPlace& place) const {
     ForBlocks<Type>(place, [&](uint32_t i) {
       OUTRIDER_UNROLL
       for (uint32_t j = 0; j < kOfBlock; ++j) {
-        const Term& term = terms[i * kOfBlock + j];
         OUTRIDER_UNROLL
         for (uint32_t tile = 0; tile < kTiles; ++tile) {
           OUTRIDER_UNROLL
           for (uint32_t s = 0; s < 4; ++s) {
-            sums[tile][s] = Fma(term.value[tile][s], term.factor[tile][s], sums[tile][s]);
+            const Term& term = terms[i * kOfBlock + j][tile][s];
+            sums[tile][s] = Fma(term.value, term.factor, sums[tile][s]);
           }
         }
       }
@@ -136,24 +145,50 @@ struct StripTerms {
 // Terms of blocks whose sums are single tiles'.
 template <typename Type, uint32_t kTiles>
 struct PlainTerms {
-  using Terms = StripTerms<Type, kTiles>;
-  struct Lane {
-    WeightFragment weights;
+  // What a lane has of a strip.
+  struct Work {
+    Strip<Type> weights;
     RowFragment rows[Type::kStrip][kTiles];
-    SumFragment tiles[kTiles];
     float dx[kTiles][2][Type::kStrip];
   };
 
-  template <typename Block, typename Where, typename Strips, typename Rows, typename TermsOf>
-  static OUTRIDER_HD void Make(Block& block, const Product& product, const Where& place_of,
-                               Strips& strips, Rows& rows, TermsOf& terms) {
+  static OUTRIDER_HD void Load(const std::byte* panel, const GpuRows& x, uint32_t first_block,
+                               uint32_t thread, const LaneRows<kTiles>& rows, Work& work) {
+    struct alignas(16) Four {
+      float at[4];
+    };
+    static_assert(Type::kStrip == RowTiles::kScales && Type::kBlock == RowTiles::kQuants);
+    const StripPlace place = StripAt<Type>(x.inputs, first_block);
+    if (place.block_count == 0) return;
+    LoadStrip<Type>(panel, x.inputs, first_block, thread, work.weights);
+    OUTRIDER_UNROLL
+    for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      const size_t begin = size_t{first_block} * kTileRows;
+      ForBlocks<Type>(place, [&](uint32_t i) {
+        work.rows[i][tile] =
+            RowTile<Type>(rows.quants[tile] + (begin + i * kTileRows) * Type::kBlock, thread);
+      });
+      OUTRIDER_UNROLL
+      for (uint32_t r = 0; r < 2; ++r) {
+        const Four four = *reinterpret_cast<const Four*>(rows.scales[tile][r] + begin);
+        OUTRIDER_UNROLL
+        for (uint32_t i = 0; i < Type::kStrip; ++i) work.dx[tile][r][i] = four.at[i];
+      }
+    }
+  }
+
+  // use(thread, i, tile, s, term) for each.
+  template <typename Block, typename Works, typename Use>
+  static OUTRIDER_HD void Make(Block& block, Works& works, const Use& use) {
+    struct Lane {
+      WeightFragment weights;
+      SumFragment tiles[kTiles];
+    };
     auto lanes = block.template Private<Lane>();
-    block.Each([&](uint32_t t) { Load(place_of(t), product.x.scale_stride, t, rows[t], lanes[t]); });
     OUTRIDER_UNROLL
     for (uint32_t i = 0; i < Type::kStrip; ++i) {
       block.Each([&](uint32_t t) {
-        Type::Prepare(strips[t].blocks[i]);
-        lanes[t].weights = Type::Tile(strips[t].blocks[i], 0);
+        lanes[t].weights = Type::Tile(works[t].weights.blocks[i], 0);
         OUTRIDER_UNROLL
         for (uint32_t tile = 0; tile < kTiles; ++tile) {
           OUTRIDER_UNROLL
@@ -163,7 +198,7 @@ struct PlainTerms {
       OUTRIDER_UNROLL
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
         block.MultiplyTiles([&](uint32_t t) {
-          return IntTile{&lanes[t].weights, &lanes[t].rows[i][tile], &lanes[t].tiles[tile]};
+          return IntTile{&lanes[t].weights, &works[t].rows[i][tile], &lanes[t].tiles[tile]};
         });
       }
       block.Each([&](uint32_t t) {
@@ -171,39 +206,13 @@ struct PlainTerms {
         for (uint32_t tile = 0; tile < kTiles; ++tile) {
           OUTRIDER_UNROLL
           for (uint32_t s = 0; s < 4; ++s) {
-            terms[t].terms[i].value[tile][s] = Type::Value(lanes[t].tiles[tile].sums[s]);
-            terms[t].terms[i].factor[tile][s] =
-                WidenHalf(strips[t].blocks[i].halves[0][s / 2]) * lanes[t].dx[tile][s % 2][i];
+            const float scale = WidenHalf(works[t].weights.blocks[i].halves[0][s / 2]);
+            use(t, i, tile, s,
+                Term{Type::Value(lanes[t].tiles[tile].sums[s]),
+                     scale * works[t].dx[tile][s % 2][i]});
           }
         }
       });
-    }
-  }
-
- private:
-  static OUTRIDER_HD void Load(const StripPlace& place, size_t scale_stride, uint32_t thread,
-                               const LaneRows<kTiles>& rows, Lane& lane) {
-    struct alignas(16) Four {
-      float at[4];
-    };
-    OUTRIDER_UNROLL
-    for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      const int8_t* const quants = rows.quants[tile] + size_t{place.first_block} * Type::kBlock;
-      ForBlocks<Type>(place, [&](uint32_t i) {
-        lane.rows[i][tile] = RowTile<Type>(quants + i * Type::kBlock, thread);
-      });
-      OUTRIDER_UNROLL
-      for (uint32_t r = 0; r < 2; ++r) {
-        const float* const scales = rows.scales[tile] + r * rows.second[tile] * scale_stride + place.first_block;
-        if (place.block_count == Type::kStrip) {
-          static_assert(Type::kStrip == 4);
-          const Four four = *reinterpret_cast<const Four*>(scales);
-          OUTRIDER_UNROLL
-          for (uint32_t i = 0; i < 4; ++i) lane.dx[tile][r][i] = four.at[i];
-        } else {
-          ForBlocks<Type>(place, [&](uint32_t i) { lane.dx[tile][r][i] = scales[i]; });
-        }
-      }
     }
   }
 };
@@ -211,11 +220,18 @@ struct PlainTerms {
 // Terms of blocks whose tiles' sums are multiplied by integers and added, a block at a time.
 template <typename Type, uint32_t kTiles>
 struct ScaledTerms {
-  using Terms = StripTerms<Type, kTiles>;
+  static_assert(Type::kStrip == 1);
   static constexpr uint32_t kSteps = Type::kBlock / Type::kTileStep;
   // Of a row's quants, those of four steps: two sums of 16 each.
   struct alignas(16) RowSums {
     uint32_t pairs[4];
+  };
+  // What a lane has of a block; its rows it fetches as it goes.
+  struct Work {
+    Strip<Type> weights;
+    float dx[kTiles][2];
+    size_t rows_at;
+    const LaneRows<kTiles>* rows;
   };
   struct Lane {
     WeightFragment weights;
@@ -226,13 +242,26 @@ struct ScaledTerms {
     int32_t minima[kTiles][4];
   };
 
-  template <typename Block, typename Where, typename Strips, typename Rows, typename TermsOf>
-  static OUTRIDER_HD void Make(Block& block, const Product& product, const Where& place_of,
-                               Strips& strips, Rows& rows, TermsOf& terms) {
-    static_assert(Type::kStrip == 1);
+  static OUTRIDER_HD void Load(const std::byte* panel, const GpuRows& x, uint32_t first_block,
+                               uint32_t thread, const LaneRows<kTiles>& rows, Work& work) {
+    work.rows = &rows;
+    if (StripAt<Type>(x.inputs, first_block).block_count == 0) return;
+    work.rows_at = size_t{first_block} * (Type::kBlock * kTileRows);
+    LoadStrip<Type>(panel, x.inputs, first_block, thread, work.weights);
+    const size_t scale_at = RowTiles{x.inputs, x.block}.Scale(0, first_block);
+    OUTRIDER_UNROLL
+    for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      OUTRIDER_UNROLL
+      for (uint32_t r = 0; r < 2; ++r) work.dx[tile][r] = rows.scales[tile][r][scale_at];
+    }
+  }
+
+  // use(thread, i, tile, s, term) for each.
+  template <typename Block, typename Works, typename Use>
+  static OUTRIDER_HD void Make(Block& block, Works& works, const Use& use) {
     auto lanes = block.template Private<Lane>();
     block.Each([&](uint32_t t) {
-      Type::Prepare(strips[t].blocks[0]);
+      Type::Prepare(works[t].weights.blocks[0]);
       OUTRIDER_UNROLL
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
         OUTRIDER_UNROLL
@@ -241,52 +270,28 @@ struct ScaledTerms {
     });
     OUTRIDER_UNROLL
     for (uint32_t step = 0; step < kSteps; ++step) {
-      block.Each([&](uint32_t t) {
-        const StripPlace place = place_of(t);
-        lanes[t].weights = Type::Tile(strips[t].blocks[0], step);
-        OUTRIDER_UNROLL
-        for (uint32_t tile = 0; tile < kTiles; ++tile) {
-          lanes[t].tiles[tile] = {};
-          if (place.block_count == 0) continue;
-          lanes[t].rows[tile] = RowTile<Type>(
-              rows[t].quants[tile] + size_t{place.first_block} * Type::kBlock + step * Type::kTileStep,
-              t);
-        }
-      });
+      block.Each([&](uint32_t t) { LoadStep(step, t, works[t], lanes[t]); });
       OUTRIDER_UNROLL
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
         block.MultiplyTiles([&](uint32_t t) {
           return IntTile{&lanes[t].weights, &lanes[t].rows[tile], &lanes[t].tiles[tile]};
         });
       }
-      block.Each([&](uint32_t t) {
-        const StripPlace place = place_of(t);
-        AddTiles(strips[t].blocks[0], step, lanes[t]);
-        if constexpr (Type::kHasMinimum) {
-          if (step % 4 == 0 && place.block_count > 0) {
-            LoadSums(rows[t], product.x.sum_stride, place.first_block, step, lanes[t]);
-          }
-          AddMinima(strips[t].blocks[0], step, lanes[t]);
-        }
-      });
+      block.Each([&](uint32_t t) { AddStep(works[t].weights.blocks[0], step, lanes[t]); });
     }
     block.Each([&](uint32_t t) {
-      const StripPlace place = place_of(t);
-      if (place.block_count == 0) return;
-      const LaneBlock<Type>& from = strips[t].blocks[0];
+      const LaneBlock<Type>& from = works[t].weights.blocks[0];
       OUTRIDER_UNROLL
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
-        const float* const dx = rows[t].scales[tile] + place.first_block;
         OUTRIDER_UNROLL
         for (uint32_t s = 0; s < 4; ++s) {
-          const float scale = dx[s % 2 * rows[t].second[tile] * product.x.scale_stride];
-          auto& term = terms[t].terms[0];
-          term.value[tile][s] = Type::Value(lanes[t].products[tile][s]);
-          term.factor[tile][s] = WidenHalf(from.halves[0][s / 2]) * scale;
+          const float dx = works[t].dx[tile][s % 2];
+          use(t, 0, tile, s,
+              Term{Type::Value(lanes[t].products[tile][s]), WidenHalf(from.halves[0][s / 2]) * dx});
           if constexpr (Type::kHasMinimum) {
-            auto& second = terms[t].terms[1];
-            second.value[tile][s] = static_cast<float>(-lanes[t].minima[tile][s]);
-            second.factor[tile][s] = WidenHalf(from.halves[1][s / 2]) * scale;
+            use(t, 1, tile, s,
+                Term{static_cast<float>(-lanes[t].minima[tile][s]),
+                     WidenHalf(from.halves[1][s / 2]) * dx});
           }
         }
       }
@@ -294,147 +299,146 @@ struct ScaledTerms {
   }
 
  private:
-  static OUTRIDER_HD void AddTiles(const LaneBlock<Type>& from, uint32_t step, Lane& lane) {
+  static OUTRIDER_HD void LoadStep(uint32_t step, uint32_t thread, const Work& work, Lane& lane) {
+    const LaneRows<kTiles>& rows = *work.rows;
+    lane.weights = Type::Tile(work.weights.blocks[0], step);
+    OUTRIDER_UNROLL
+    for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      lane.tiles[tile] = {};
+      lane.rows[tile] = RowTile<Type>(
+          rows.quants[tile] + work.rows_at + QuantsOn(step * Type::kTileStep), thread);
+      if constexpr (Type::kHasMinimum) {
+        if (step % 4 != 0) continue;
+        OUTRIDER_UNROLL
+        for (uint32_t r = 0; r < 2; ++r) {
+          lane.sums[tile][r] = *reinterpret_cast<const RowSums*>(
+              rows.sums[tile][r] + work.rows_at / 16 + step * (Type::kTileStep / 16));
+        }
+      }
+    }
+  }
+
+  static OUTRIDER_HD void AddStep(const LaneBlock<Type>& from, uint32_t step, Lane& lane) {
     OUTRIDER_UNROLL
     for (uint32_t s = 0; s < 4; ++s) {
       const int32_t scale = Type::Scale(from, s / 2, step);
       OUTRIDER_UNROLL
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
         lane.products[tile][s] += scale * lane.tiles[tile].sums[s];
-      }
-    }
-  }
-
-  static OUTRIDER_HD void LoadSums(const LaneRows<kTiles>& rows, size_t sum_stride, uint32_t b,
-                                   uint32_t step, Lane& lane) {
-    OUTRIDER_UNROLL
-    for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      const int16_t* const at =
-          rows.sums[tile] + size_t{b} * (Type::kBlock / 16) + step * (Type::kTileStep / 16);
-      lane.sums[tile][0] = *reinterpret_cast<const RowSums*>(at);
-      lane.sums[tile][1] = *reinterpret_cast<const RowSums*>(at + rows.second[tile] * sum_stride);
-    }
-  }
-
-  static OUTRIDER_HD void AddMinima(const LaneBlock<Type>& from, uint32_t step, Lane& lane) {
-    OUTRIDER_UNROLL
-    for (uint32_t s = 0; s < 4; ++s) {
-      const uint32_t scales = Type::MinimumPair(from, s / 2, step);
-      OUTRIDER_UNROLL
-      for (uint32_t tile = 0; tile < kTiles; ++tile) {
-        lane.minima[tile][s] =
-            AddPairTimes(lane.sums[tile][s % 2].pairs[step % 4], scales, lane.minima[tile][s]);
+        if constexpr (Type::kHasMinimum) {
+          lane.minima[tile][s] =
+              AddPairTimes(lane.sums[tile][s % 2].pairs[step % 4],
+                           Type::MinimumPair(from, s / 2, step), lane.minima[tile][s]);
+        }
       }
     }
   }
 };
 
 template <typename Type, uint32_t kTiles>
-struct TermsMaker : PlainTerms<Type, kTiles> {};
+struct TermsOf : PlainTerms<Type, kTiles> {};
 template <typename Type, uint32_t kTiles>
   requires Type::kIsScaled
-struct TermsMaker<Type, kTiles> : ScaledTerms<Type, kTiles> {};
-
-template <uint32_t kTiles>
-struct LaneSums {
-  float of[kTiles][4];
-
-  OUTRIDER_HD void StoreIn(const Product& product, uint32_t first_row, uint32_t panel,
-                           uint32_t thread) const {
-    OUTRIDER_UNROLL
-    for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      OUTRIDER_UNROLL
-      for (uint32_t s = 0; s < 4; ++s) {
-        product.Store(first_row + tile * kTileRows + RowOfSum(thread, s),
-                      panel * kTileOutputs + OutputOfSum(thread, s), of[tile][s]);
-      }
-    }
-  }
-};
+struct TermsOf<Type, kTiles> : ScaledTerms<Type, kTiles> {};
 
 template <typename Type, uint32_t kTiles>
 struct DealtStripsProduct {
+  using Terms = TermsOf<Type, kTiles>;
   static constexpr uint32_t kWarps = 8;
   static constexpr uint32_t kThreads = kWarps * kWarpLanes;
   static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kRows = kTiles * kTileRows;
+  static constexpr uint32_t kResults = kRows * kTileOutputs;
+  static_assert(kResults <= kThreads);
   static constexpr uint32_t kRoundBlocks = kWarps * Type::kStrip;
+  static constexpr uint32_t kOfBlock = Type::kHasMinimum ? 2 : 1;
+  static constexpr uint32_t kRoundTerms = kRoundBlocks * kOfBlock * kResults;
+  // With two, terms are made for one round while those of another are added.
+  static constexpr uint32_t kRoundsAtOnce = kRoundTerms * sizeof(Term) <= 32 * 1024 ? 2 : 1;
 
   Product product;
 
-  OUTRIDER_HD size_t SharedBytes() const { return kTiles * kWarpLanes * sizeof(Sums); }
+  OUTRIDER_HD size_t SharedBytes() const { return kRoundsAtOnce * kRoundTerms * sizeof(Term); }
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
     const uint32_t first_row = block.x() * kRows, panel = block.y();
     const uint32_t block_count = product.inputs / Type::kBlock;
-    const auto handed_on = block.template Share<Sums>(kTiles * kWarpLanes);
-    auto strips = block.template Private<Strip<Type>>();
+    const auto terms = block.template Share<Term>(kRoundsAtOnce * kRoundTerms);
+    auto works = block.template Private<typename Terms::Work>();
     auto rows = block.template Private<LaneRows<kTiles>>();
-    auto terms = block.template Private<StripTerms<Type, kTiles>>();
+    auto sums = block.template Private<float>();
     block.Each([&](uint32_t t) {
-      LoadStrip<Type>(product.PanelAt(panel), product.inputs, FirstOf(0, t), t, strips[t]);
       rows[t].Find(product.x, first_row, t);
+      Terms::Load(product.PanelAt(panel), product.x, FirstOf(0, t), t, rows[t], works[t]);
     });
+    uint32_t half = 0;
     for (uint32_t first = 0; first < block_count; first += kRoundBlocks) {
-      const auto place_of = [&](uint32_t t) {
-        return StripAt<Type>(product.inputs, FirstOf(first, t));
-      };
-      TermsMaker<Type, kTiles>::Make(block, product, place_of, strips, rows, terms);
-      const bool is_last = first + kRoundBlocks >= block_count;
-      if (!is_last) {
-        block.Each([&](uint32_t t) {
-          LoadStrip<Type>(product.PanelAt(panel), product.inputs, FirstOf(first + kRoundBlocks, t),
-                          t, strips[t]);
-        });
-      }
-      block.InTurns(first == 0, is_last, [&](uint32_t t) {
-        LaneSums<kTiles> sums = {};
-        if (first + t / kWarpLanes > 0) Take(handed_on, t, sums);
-        terms[t].AddTo(sums.of, place_of(t));
-        if (is_last && t / kWarpLanes + 1 == kWarps) {
-          sums.StoreIn(product, first_row, panel, t);
-        } else {
-          HandOn(handed_on, t, sums);
-        }
+      Terms::Make(block, works,
+                  [&](uint32_t t, uint32_t i, uint32_t tile, uint32_t s, const Term& term) {
+                    if (FirstOf(first, t) >= block_count) return;
+                    terms.Set(t, half + TermAt(t / kWarpLanes, i, (tile * 4 + s) * kWarpLanes) +
+                                     LaneOf(t), term);
+                  });
+      block.Each([&](uint32_t t) {
+        Terms::Load(product.PanelAt(panel), product.x, FirstOf(first + kRoundBlocks, t), t, rows[t],
+                    works[t]);
       });
+      block.Sync();
+      block.Each([&](uint32_t t) {
+        if (t >= kResults) return;
+        const uint32_t left = block_count - first;
+        sums[t] = Sum(terms, half, left < kRoundBlocks ? left : kRoundBlocks, t, sums[t]);
+      });
+      if (kRoundsAtOnce == 1) block.Sync();
+      half = kRoundsAtOnce == 2 && half == 0 ? kRoundTerms : 0;
     }
+    block.Each([&](uint32_t t) {
+      if (t >= kResults) return;
+      const uint32_t s = t / kWarpLanes % 4;
+      product.Store(first_row + t / (4 * kWarpLanes) * kTileRows + RowOfSum(t, s),
+                    panel * kTileOutputs + OutputOfSum(t, s), sums[t]);
+    });
   }
 
  private:
-  struct alignas(16) Sums {
-    float of[4];
-  };
-
   static OUTRIDER_HD uint32_t FirstOf(uint32_t first, uint32_t t) {
     return first + t / kWarpLanes * Type::kStrip;
   }
-
-  template <typename Shared>
-  static OUTRIDER_HD void Take(const Shared& handed_on, uint32_t t, LaneSums<kTiles>& sums) {
-    OUTRIDER_UNROLL
-    for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      const Sums four = handed_on.Get(t, tile * kWarpLanes + LaneOf(t));
-      OUTRIDER_UNROLL
-      for (uint32_t s = 0; s < 4; ++s) sums.of[tile][s] = four.of[s];
-    }
+  // Of a warp's i-th term for each result.
+  static OUTRIDER_HD uint32_t TermAt(uint32_t warp, uint32_t i, uint32_t result) {
+    return (warp * Type::kStrip * kOfBlock + i) * kResults + result;
   }
 
   template <typename Shared>
-  static OUTRIDER_HD void HandOn(const Shared& handed_on, uint32_t t,
-                                 const LaneSums<kTiles>& sums) {
-    OUTRIDER_UNROLL
-    for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      Sums four;
+  static OUTRIDER_HD float Sum(const Shared& terms, uint32_t half, uint32_t block_count, uint32_t t,
+                               float sum) {
+    constexpr uint32_t kAhead = 8;
+    const uint32_t count = block_count * kOfBlock;
+    uint32_t i = 0;
+    for (; i + kAhead <= count; i += kAhead) {
+      Term ahead[kAhead];
       OUTRIDER_UNROLL
-      for (uint32_t s = 0; s < 4; ++s) four.of[s] = sums.of[tile][s];
-      handed_on.Set(t, tile * kWarpLanes + LaneOf(t), four);
+      for (uint32_t j = 0; j < kAhead; ++j) ahead[j] = terms.Get(t, half + (i + j) * kResults + t);
+      OUTRIDER_UNROLL
+      for (uint32_t j = 0; j < kAhead; ++j) sum = Fma(ahead[j].value, ahead[j].factor, sum);
     }
+    for (; i < count; ++i) {
+      const Term term = terms.Get(t, half + i * kResults + t);
+      sum = Fma(term.value, term.factor, sum);
+    }
+    return sum;
   }
+};
+
+template <uint32_t kTiles>
+struct LaneSums {
+  float of[kTiles][4];
 };
 
 template <typename Type, uint32_t kTiles>
 struct OwnRowsQuantProduct {
+  using Terms = TermsOf<Type, kTiles>;
   static constexpr uint32_t kWarps = 4;
   static constexpr uint32_t kThreads = kWarps * kWarpLanes;
   static constexpr uint32_t kPanels = 1;
@@ -449,28 +453,42 @@ struct OwnRowsQuantProduct {
   OUTRIDER_HD void operator()(Block& block) const {
     const uint32_t x = block.x(), panel = block.y();
     const uint32_t block_count = product.inputs / Type::kBlock;
-    auto strips = block.template Private<Strip<Type>>();
+    auto works = block.template Private<typename Terms::Work>();
     auto rows = block.template Private<LaneRows<kTiles>>();
     auto terms = block.template Private<StripTerms<Type, kTiles>>();
     auto sums = block.template Private<LaneSums<kTiles>>();
     block.Each([&](uint32_t t) {
-      LoadStrip<Type>(product.PanelAt(panel), product.inputs, 0, t, strips[t]);
       rows[t].Find(product.x, FirstRow(x, t), t);
+      Terms::Load(product.PanelAt(panel), product.x, 0, t, rows[t], works[t]);
     });
     for (uint32_t first = 0; first < block_count; first += Type::kStrip) {
-      const auto place_of = [&](uint32_t) { return StripAt<Type>(product.inputs, first); };
-      TermsMaker<Type, kTiles>::Make(block, product, place_of, strips, rows, terms);
+      Terms::Make(block, works,
+                  [&](uint32_t t, uint32_t i, uint32_t tile, uint32_t s, const Term& term) {
+                    terms[t].terms[i][tile][s] = term;
+                  });
       block.Each([&](uint32_t t) {
-        LoadStrip<Type>(product.PanelAt(panel), product.inputs, first + Type::kStrip, t, strips[t]);
-        terms[t].AddTo(sums[t].of, place_of(t));
+        Terms::Load(product.PanelAt(panel), product.x, first + Type::kStrip, t, rows[t], works[t]);
+        terms[t].AddTo(sums[t].of, StripAt<Type>(product.inputs, first));
       });
     }
-    block.Each([&](uint32_t t) { sums[t].StoreIn(product, FirstRow(x, t), panel, t); });
+    block.Each([&](uint32_t t) { Store(FirstRow(x, t), panel, t, sums[t]); });
   }
 
  private:
   static OUTRIDER_HD uint32_t FirstRow(uint32_t x, uint32_t t) {
     return x * kRows + t / kWarpLanes * kWarpRows;
+  }
+
+  OUTRIDER_HD void Store(uint32_t first_row, uint32_t panel, uint32_t t,
+                         const LaneSums<kTiles>& sums) const {
+    OUTRIDER_UNROLL
+    for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      OUTRIDER_UNROLL
+      for (uint32_t s = 0; s < 4; ++s) {
+        product.Store(first_row + tile * kTileRows + RowOfSum(t, s),
+                      panel * kTileOutputs + OutputOfSum(t, s), sums.of[tile][s]);
+      }
+    }
   }
 };
 

@@ -1,5 +1,5 @@
-// Rows of activations to int8, in blocks of 32 or of 256 (NUMERICS.md, section 3), laid out as
-// products.h wants them. A warp is a block of a row.
+// Rows of activations to int8, in blocks of 32 or of 256 (NUMERICS.md, section 3), laid out
+// as gpu_rows.h says. A warp is a block of a row.
 //
 //   grid: rows, blocks of a row / 8 rounded up
 #pragma once
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/cuda/block/matrix_fragments.h"
+#include "common/cuda/kernels/gpu_rows.h"
 
 namespace outrider::gpu {
 
@@ -17,12 +17,11 @@ struct QuantizeRows {
   static constexpr uint32_t kBlockMax = 256;
 
   const float* x;  // [any, inputs]
-  int8_t* quants;  // [rows, inputs]
-  float* scales;   // [rows, scale_stride]
-  int16_t* sums;   // [rows, inputs / 16]
+  int8_t* quants;
+  float* scales;
+  int16_t* sums;
   uint32_t inputs;
-  uint32_t block_length;  // 32 or 256
-  uint32_t scale_stride;
+  uint32_t block_length;            // 32 or 256
   const uint32_t* which = nullptr;  // [rows]: row i is row which[i] of x; null: row i
 
   OUTRIDER_HD uint32_t grid_y() const { return (inputs / block_length + kWarps - 1) / kWarps; }
@@ -32,7 +31,8 @@ struct QuantizeRows {
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
-    const size_t row = block.x();
+    const uint32_t row = block.x();
+    const RowTiles tiles = {inputs, block_length};
     const uint32_t first = block.y() * kWarps;
     const uint32_t block_count = inputs / block_length;
     const float* const from = x + size_t{which != nullptr ? which[row] : row} * inputs;
@@ -65,10 +65,10 @@ struct QuantizeRows {
         const float v = scale.second;
         const int8_t quant =
             v == 0.0f ? int8_t{0} : static_cast<int8_t>(rintf(from[b * block_length + i] * v));
-        quants[row * inputs + b * block_length + i] = quant;
+        quants[tiles.Quant(row, b * block_length + i)] = quant;
         made.Set(t, t / kWarpLanes * kBlockMax + i, quant);
       }
-      if (LaneOf(t) == 0) scales[row * scale_stride + b] = scale.first;
+      if (LaneOf(t) == 0) scales[tiles.Scale(row, b)] = scale.first;
     });
     block.Sync();
     block.Each([&](uint32_t t) {
@@ -78,7 +78,7 @@ struct QuantizeRows {
       for (uint32_t i = 0; i < 16; ++i) {
         sum += made.Get(t, t / kWarpLanes * kBlockMax + 16 * LaneOf(t) + i);
       }
-      sums[row * (inputs / 16) + b * (block_length / 16) + LaneOf(t)] =
+      sums[tiles.Sum(row, b * (block_length / 16) + LaneOf(t))] =
           static_cast<int16_t>(sum);
     });
   }

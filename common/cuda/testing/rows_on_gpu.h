@@ -1,39 +1,65 @@
-// Rows that were made for this machine's kernels, with their scales as a GPU wants them
-// (kernels/products.h), in memory of their own.
+// Rows that were made for this machine's kernels as a GPU wants them (kernels/gpu_rows.h), in memory
+// of their own.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "common/cuda/kernels/gpu_rows.h"
 #include "common/kernels/activations.h"
+#include "common/kernels/testing/product_inputs.h"
 
 namespace outrider::gpu {
 
 class RowsOnGpu {
  public:
-  // In blocks of `block`; floats have none, and are as they are.
-  RowsOnGpu(const ActivationRows& x, uint32_t block) : view_(x) {
-    if (x.scales == nullptr) return;
-    const uint32_t block_count = x.inputs / block;
-    view_.scale_stride = (block_count + 3) / 4 * 4;
-    scales_.resize(x.row_count * view_.scale_stride + 3);
-    float* at = scales_.data();
-    while (reinterpret_cast<uintptr_t>(at) % 16 != 0) ++at;
+  // In blocks of `block`; floats have 1, and are as they are. Row 0 is the `first_slot`-th of a tile.
+  RowsOnGpu(const ActivationRows& x, uint32_t block, uint32_t first_slot = 0)
+      : quants_(Bytes(0)), scales_(Bytes(0)), sums_(Bytes(0)) {
+    view_.row_count = x.row_count;
+    view_.inputs = x.inputs;
+    if (block == 1) {
+      view_.values = x.values;
+      view_.value_stride = x.value_stride;
+      return;
+    }
+    const RowTiles tiles = {x.inputs, block};
+    const size_t tile_count = x.row_count / kTileRows + 2;
+    quants_ = Bytes(tile_count * tiles.QuantsOfTile());
+    scales_ = Bytes(tile_count * tiles.ScalesOfTile() * sizeof(float));
+    sums_ = Bytes(tile_count * tiles.SumsOfTile() * sizeof(int16_t));
+    auto* const quants = reinterpret_cast<int8_t*>(quants_.data());
+    auto* const scales = reinterpret_cast<float*>(scales_.data());
+    auto* const sums = reinterpret_cast<int16_t*>(sums_.data());
     for (uint32_t row = 0; row < x.row_count; ++row) {
-      for (uint32_t b = 0; b < block_count; ++b) {
-        at[row * view_.scale_stride + b] = x.scales[b * x.scale_stride + row];
+      const uint32_t to = first_slot + row;
+      for (uint32_t k = 0; k < x.inputs; ++k) {
+        quants[tiles.Quant(to, k)] = x.quants[row * x.quant_stride + k];
+      }
+      for (uint32_t b = 0; b < x.inputs / block; ++b) {
+        scales[tiles.Scale(to, b)] = x.scales[b * x.scale_stride + row];
+      }
+      for (uint32_t i = 0; i < x.inputs / 16; ++i) {
+        sums[tiles.Sum(to, i)] = x.sums[row * x.sum_stride + i];
       }
     }
-    view_.scales = at;
+    view_.quants = quants;
+    view_.scales = scales;
+    view_.sums = sums;
+    view_.block = block;
+    view_.first_slot = first_slot;
   }
   RowsOnGpu(const RowsOnGpu&) = delete;
   RowsOnGpu& operator=(const RowsOnGpu&) = delete;
 
-  const ActivationRows& View() const { return view_; }
+  const GpuRows& View() const { return view_; }
+  size_t quant_bytes() const { return quants_.size(); }
+  size_t scale_bytes() const { return scales_.size(); }
+  size_t sum_bytes() const { return sums_.size(); }
 
  private:
-  ActivationRows view_;
-  std::vector<float> scales_;
+  Bytes quants_, scales_, sums_;
+  GpuRows view_;
 };
 
 }  // namespace outrider::gpu
