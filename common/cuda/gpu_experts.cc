@@ -134,7 +134,7 @@ void GpuExperts::Multiply(const float* x, const uint32_t* which, uint32_t inputs
 }
 
 gpu::GpuRows GpuExperts::BringRows(const float* x, const uint32_t* which, uint32_t inputs,
-                                     ActivationForm form) {
+                                   ActivationForm form) {
   if (form != ActivationForm::kFloat || which == nullptr) {
     return quants_.Take(x, place_count_, inputs, form, which);
   }

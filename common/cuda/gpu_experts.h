@@ -59,7 +59,7 @@ class GpuExperts {
   void Multiply(const float* x, const uint32_t* which, uint32_t inputs,
                 std::initializer_list<Output> outputs);
   gpu::GpuRows BringRows(const float* x, const uint32_t* which, uint32_t inputs,
-                           ActivationForm form);
+                         ActivationForm form);
 
   const ModelSpec& spec_;
   DeviceQueue& queue_;

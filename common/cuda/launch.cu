@@ -14,8 +14,15 @@ namespace {
 constexpr size_t kSharedBytesUnasked = 48 * 1024;
 constexpr uint32_t kGridYMax = 65535;
 
+// How many blocks of a body a multiprocessor has to have room for, where the body says so.
 template <typename Body>
-__global__ void __launch_bounds__(Body::kThreads) RunBody(const Body body) {
+constexpr uint32_t BlocksAtOnce() {
+  if constexpr (requires { Body::kBlocksAtOnce; }) return Body::kBlocksAtOnce;
+  return 1;
+}
+
+template <typename Body>
+__global__ void __launch_bounds__(Body::kThreads, BlocksAtOnce<Body>()) RunBody(const Body body) {
   extern __shared__ __align__(16) std::byte shared[];
   GpuBlock block(shared);
   body(block);
@@ -97,21 +104,26 @@ void UseAllBodies(const Use& use) {
   use("group rows by 64 experts", GroupOf64());
   use("gather rows", GatherRows{});
   use("sum experts", SumExperts{});
-  use("Q8_0, 8 rows", OneTileQuants<Q8_0Block>{});
-  use("Q8_0, 16 rows", TwoTilesQuants<Q8_0Block>{});
-  use("Q8_0, many rows", ManyRowsQuants<Q8_0Block>{});
-  use("Q4_0, 8 rows", OneTileQuants<Q4_0Block>{});
-  use("Q4_0, 16 rows", TwoTilesQuants<Q4_0Block>{});
-  use("Q4_0, many rows", ManyRowsQuants<Q4_0Block>{});
-  use("Q4_K, 8 rows", OneTileQuants<Q4_KBlock>{});
-  use("Q4_K, 16 rows", TwoTilesQuants<Q4_KBlock>{});
-  use("Q4_K, many rows", ManyRowsQuants<Q4_KBlock>{});
-  use("Q5_K, 8 rows", OneTileQuants<Q5_KBlock>{});
-  use("Q5_K, 16 rows", TwoTilesQuants<Q5_KBlock>{});
-  use("Q5_K, many rows", ManyRowsQuants<Q5_KBlock>{});
-  use("Q6_K, 8 rows", OneTileQuants<Q6_KBlock>{});
-  use("Q6_K, 16 rows", TwoTilesQuants<Q6_KBlock>{});
-  use("Q6_K, many rows", ManyRowsQuants<Q6_KBlock>{});
+  use("Q8_0, a tile dealt", OneTileDealt<Q8_0Block>{});
+  use("Q8_0, two tiles dealt", TwoTilesDealt<Q8_0Block>{});
+  use("Q8_0, a tile owned", OneTileOwned<Q8_0Block>{});
+  use("Q8_0, two tiles owned", TwoTilesOwned<Q8_0Block>{});
+  use("Q4_0, a tile dealt", OneTileDealt<Q4_0Block>{});
+  use("Q4_0, two tiles dealt", TwoTilesDealt<Q4_0Block>{});
+  use("Q4_0, a tile owned", OneTileOwned<Q4_0Block>{});
+  use("Q4_0, two tiles owned", TwoTilesOwned<Q4_0Block>{});
+  use("Q4_K, a tile dealt", OneTileDealt<Q4_KBlock>{});
+  use("Q4_K, two tiles dealt", TwoTilesDealt<Q4_KBlock>{});
+  use("Q4_K, a tile owned", OneTileOwned<Q4_KBlock>{});
+  use("Q4_K, two tiles owned", TwoTilesOwned<Q4_KBlock>{});
+  use("Q5_K, a tile dealt", OneTileDealt<Q5_KBlock>{});
+  use("Q5_K, two tiles dealt", TwoTilesDealt<Q5_KBlock>{});
+  use("Q5_K, a tile owned", OneTileOwned<Q5_KBlock>{});
+  use("Q5_K, two tiles owned", TwoTilesOwned<Q5_KBlock>{});
+  use("Q6_K, a tile dealt", OneTileDealt<Q6_KBlock>{});
+  use("Q6_K, two tiles dealt", TwoTilesDealt<Q6_KBlock>{});
+  use("Q6_K, a tile owned", OneTileOwned<Q6_KBlock>{});
+  use("Q6_K, two tiles owned", TwoTilesOwned<Q6_KBlock>{});
   use("F32 product, by expert", ProductOfGroups<FloatProduct>{});
   use("F16, few rows, by expert", ProductOfGroups<FewRowsSplit<F16Weights>>{});
   use("F16, some rows, by expert", ProductOfGroups<SomeRowsSplit<F16Weights>>{});
@@ -119,21 +131,26 @@ void UseAllBodies(const Use& use) {
   use("BF16, few rows, by expert", ProductOfGroups<FewRowsSplit<Bf16Weights>>{});
   use("BF16, some rows, by expert", ProductOfGroups<SomeRowsSplit<Bf16Weights>>{});
   use("BF16, many rows, by expert", ProductOfGroups<OwnRowsProduct<Bf16Weights>>{});
-  use("Q8_0, 8 rows, by expert", ProductOfGroups<OneTileQuants<Q8_0Block>>{});
-  use("Q8_0, 16 rows, by expert", ProductOfGroups<TwoTilesQuants<Q8_0Block>>{});
-  use("Q8_0, many rows, by expert", ProductOfGroups<ManyRowsQuants<Q8_0Block>>{});
-  use("Q4_0, 8 rows, by expert", ProductOfGroups<OneTileQuants<Q4_0Block>>{});
-  use("Q4_0, 16 rows, by expert", ProductOfGroups<TwoTilesQuants<Q4_0Block>>{});
-  use("Q4_0, many rows, by expert", ProductOfGroups<ManyRowsQuants<Q4_0Block>>{});
-  use("Q4_K, 8 rows, by expert", ProductOfGroups<OneTileQuants<Q4_KBlock>>{});
-  use("Q4_K, 16 rows, by expert", ProductOfGroups<TwoTilesQuants<Q4_KBlock>>{});
-  use("Q4_K, many rows, by expert", ProductOfGroups<ManyRowsQuants<Q4_KBlock>>{});
-  use("Q5_K, 8 rows, by expert", ProductOfGroups<OneTileQuants<Q5_KBlock>>{});
-  use("Q5_K, 16 rows, by expert", ProductOfGroups<TwoTilesQuants<Q5_KBlock>>{});
-  use("Q5_K, many rows, by expert", ProductOfGroups<ManyRowsQuants<Q5_KBlock>>{});
-  use("Q6_K, 8 rows, by expert", ProductOfGroups<OneTileQuants<Q6_KBlock>>{});
-  use("Q6_K, 16 rows, by expert", ProductOfGroups<TwoTilesQuants<Q6_KBlock>>{});
-  use("Q6_K, many rows, by expert", ProductOfGroups<ManyRowsQuants<Q6_KBlock>>{});
+  use("Q8_0, a tile dealt, by expert", ProductOfGroups<OneTileDealt<Q8_0Block>>{});
+  use("Q8_0, two tiles dealt, by expert", ProductOfGroups<TwoTilesDealt<Q8_0Block>>{});
+  use("Q8_0, a tile owned, by expert", ProductOfGroups<OneTileOwned<Q8_0Block>>{});
+  use("Q8_0, two tiles owned, by expert", ProductOfGroups<TwoTilesOwned<Q8_0Block>>{});
+  use("Q4_0, a tile dealt, by expert", ProductOfGroups<OneTileDealt<Q4_0Block>>{});
+  use("Q4_0, two tiles dealt, by expert", ProductOfGroups<TwoTilesDealt<Q4_0Block>>{});
+  use("Q4_0, a tile owned, by expert", ProductOfGroups<OneTileOwned<Q4_0Block>>{});
+  use("Q4_0, two tiles owned, by expert", ProductOfGroups<TwoTilesOwned<Q4_0Block>>{});
+  use("Q4_K, a tile dealt, by expert", ProductOfGroups<OneTileDealt<Q4_KBlock>>{});
+  use("Q4_K, two tiles dealt, by expert", ProductOfGroups<TwoTilesDealt<Q4_KBlock>>{});
+  use("Q4_K, a tile owned, by expert", ProductOfGroups<OneTileOwned<Q4_KBlock>>{});
+  use("Q4_K, two tiles owned, by expert", ProductOfGroups<TwoTilesOwned<Q4_KBlock>>{});
+  use("Q5_K, a tile dealt, by expert", ProductOfGroups<OneTileDealt<Q5_KBlock>>{});
+  use("Q5_K, two tiles dealt, by expert", ProductOfGroups<TwoTilesDealt<Q5_KBlock>>{});
+  use("Q5_K, a tile owned, by expert", ProductOfGroups<OneTileOwned<Q5_KBlock>>{});
+  use("Q5_K, two tiles owned, by expert", ProductOfGroups<TwoTilesOwned<Q5_KBlock>>{});
+  use("Q6_K, a tile dealt, by expert", ProductOfGroups<OneTileDealt<Q6_KBlock>>{});
+  use("Q6_K, two tiles dealt, by expert", ProductOfGroups<TwoTilesDealt<Q6_KBlock>>{});
+  use("Q6_K, a tile owned, by expert", ProductOfGroups<OneTileOwned<Q6_KBlock>>{});
+  use("Q6_K, two tiles owned, by expert", ProductOfGroups<TwoTilesOwned<Q6_KBlock>>{});
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ class RowQuants {
   // Of x [any, inputs], on the device: row i is row which[i] of it, or where that is null row i,
   // which floats cannot but be.
   gpu::GpuRows Take(const float* x, uint32_t row_count, uint32_t inputs, ActivationForm form,
-                      const uint32_t* which = nullptr);
+                    const uint32_t* which = nullptr);
 
  private:
   // In one int8 form.

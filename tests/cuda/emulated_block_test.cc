@@ -90,8 +90,7 @@ TEST(EmulatedBlock, TilesAreMatrices) {
     }
     sums[t] = {{1, 1, 1, 1}};
   });
-  block.MultiplyTiles(
-      [&](uint32_t t) { return IntTile{&weights[t], &rows[t], &sums[t]}; });
+  block.MultiplyTiles([&](uint32_t t) { return IntTile{&weights[t], &rows[t], &sums[t]}; });
   block.Each([&](uint32_t t) {
     for (uint32_t i = 0; i < 4; ++i) {
       int32_t sum = 1;

@@ -86,13 +86,16 @@ void ExpectQuantBits(const std::string& name, std::initializer_list<uint32_t> bl
   for (const uint32_t blocks : block_counts) {
     const uint32_t inputs = blocks * Type::kBlock;
     for (const uint32_t rows : {1u, 8u, 9u}) {
-      ExpectReferenceBits<OneTileQuants<Type>>(name, inputs, rows);
+      ExpectReferenceBits<OneTileDealt<Type>>(name, inputs, rows);
     }
     for (const uint32_t rows : {9u, 16u}) {
-      ExpectReferenceBits<TwoTilesQuants<Type>>(name, inputs, rows);
+      ExpectReferenceBits<TwoTilesDealt<Type>>(name, inputs, rows);
     }
-    for (const uint32_t rows : {17u, 65u}) {
-      ExpectReferenceBits<ManyRowsQuants<Type>>(name, inputs, rows);
+    for (const uint32_t rows : {5u, 9u}) {
+      ExpectReferenceBits<OneTileOwned<Type>>(name, inputs, rows);
+    }
+    for (const uint32_t rows : {17u, 33u}) {
+      ExpectReferenceBits<TwoTilesOwned<Type>>(name, inputs, rows);
     }
   }
 }
@@ -136,11 +139,11 @@ TEST(ProductKernels, ABiasIsAddedAfterwards) {
                      .x = here.View(),
                      .out = nullptr,
                      .out_stride = 5};
-  std::vector<float> expected = Emulated<OneTileQuants<Q8_0Block>>(product, 15);
+  std::vector<float> expected = Emulated<OneTileDealt<Q8_0Block>>(product, 15);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 5];
   product.bias = bias.data();
-  EXPECT_EQ(Emulated<OneTileQuants<Q8_0Block>>(product, 15), expected);
-  EXPECT_EQ(Emulated<ManyRowsQuants<Q8_0Block>>(product, 15), expected);
+  EXPECT_EQ(Emulated<OneTileDealt<Q8_0Block>>(product, 15), expected);
+  EXPECT_EQ(Emulated<TwoTilesOwned<Q8_0Block>>(product, 15), expected);
 }
 
 TEST(PanelElements, AreWhatFilesDecodeTo) {

@@ -12,10 +12,6 @@
 
 namespace outrider::gpu {
 
-// Up to so many rows, every warp of the GPU has something to do only where a panel's inputs are dealt
-// to warps.
-inline constexpr uint32_t kFewRows = 16;
-
 // use(body, grid_x, grid_y)
 template <typename Body, typename Use>
 void UseBody(const Product& product, const Use& use) {
@@ -23,21 +19,36 @@ void UseBody(const Product& product, const Use& use) {
       (product.outputs + Body::kPanels * kTileOutputs - 1) / (Body::kPanels * kTileOutputs));
 }
 
-template <typename Type>
-using OneTileQuants = DealtStripsProduct<Type, 1>;
-template <typename Type>
-using TwoTilesQuants = DealtStripsProduct<Type, 2>;
-template <typename Type>
-using ManyRowsQuants = OwnRowsQuantProduct<Type, 2>;
+inline constexpr uint32_t kFewRows = 16;
 
+template <typename Type>
+using OneTileDealt = DealtStripsProduct<Type, 1>;
+template <typename Type>
+using TwoTilesDealt = DealtStripsProduct<Type, 2>;
+template <typename Type>
+using OneTileOwned = OwnRowsQuantProduct<Type, 1, 1>;
+template <typename Type>
+using TwoTilesOwned = OwnRowsQuantProduct<Type, 2, 2>;
+
+// So many warps, each with a panel and rows of its own, keep a GPU of more than a hundred
+// multiprocessors as busy as dealing strips to more of them would, and need not tell one another
+// anything.
+inline constexpr uint32_t kManyWarps = 1000;
+
+// `copies` of a product are computed side by side.
 template <typename Type, typename Use>
-void UseQuantProduct(const Product& product, const Use& use) {
-  if (product.x.row_count <= kTileRows) {
-    UseBody<OneTileQuants<Type>>(product, use);
-  } else if (product.x.row_count <= kFewRows) {
-    UseBody<TwoTilesQuants<Type>>(product, use);
+void UseQuantProduct(const Product& product, uint32_t copies, const Use& use) {
+  const uint32_t rows = product.x.row_count;
+  const uint64_t warps = uint64_t{copies} * ((product.outputs + kTileOutputs - 1) / kTileOutputs) *
+                         ((rows + kTileRows - 1) / kTileRows);
+  if (rows > kFewRows) {
+    UseBody<TwoTilesOwned<Type>>(product, use);
+  } else if (warps >= kManyWarps) {
+    UseBody<OneTileOwned<Type>>(product, use);
+  } else if (rows > kTileRows) {
+    UseBody<TwoTilesDealt<Type>>(product, use);
   } else {
-    UseBody<ManyRowsQuants<Type>>(product, use);
+    UseBody<OneTileDealt<Type>>(product, use);
   }
 }
 
@@ -69,7 +80,7 @@ inline bool HasOwnBits(PanelKind kind) {
 }
 
 template <typename Use>
-void UseProduct(const Product& product, PanelKind kind, const Use& use) {
+void UseProduct(const Product& product, PanelKind kind, const Use& use, uint32_t copies = 1) {
   switch (kind) {
     case PanelKind::kF32:
       return UseBody<FloatProduct>(product, use);
@@ -78,15 +89,15 @@ void UseProduct(const Product& product, PanelKind kind, const Use& use) {
     case PanelKind::kBf16:
       return UseSplitProduct<Bf16Weights>(product, use);
     case PanelKind::kQ8_0:
-      return UseQuantProduct<Q8_0Block>(product, use);
+      return UseQuantProduct<Q8_0Block>(product, copies, use);
     case PanelKind::kQ4_0:
-      return UseQuantProduct<Q4_0Block>(product, use);
+      return UseQuantProduct<Q4_0Block>(product, copies, use);
     case PanelKind::kQ4_K:
-      return UseQuantProduct<Q4_KBlock>(product, use);
+      return UseQuantProduct<Q4_KBlock>(product, copies, use);
     case PanelKind::kQ5_K:
-      return UseQuantProduct<Q5_KBlock>(product, use);
+      return UseQuantProduct<Q5_KBlock>(product, copies, use);
     case PanelKind::kQ6_K:
-      return UseQuantProduct<Q6_KBlock>(product, use);
+      return UseQuantProduct<Q6_KBlock>(product, copies, use);
   }
 }
 
@@ -95,9 +106,10 @@ template <typename Use>
 void UseGroupedProduct(const GroupedProduct& groups, PanelKind kind, const Use& use) {
   Product of_one = groups.product;
   of_one.x.row_count = (of_one.x.row_count + groups.group_count - 1) / groups.group_count;
-  UseProduct(of_one, kind, [&]<typename Body>(const Body&, uint32_t, uint32_t panels) {
+  const auto use_body = [&]<typename Body>(const Body&, uint32_t, uint32_t panels) {
     use(ProductOfGroups<Body>{groups}, panels, groups.group_count);
-  });
+  };
+  UseProduct(of_one, kind, use_body, groups.group_count);
 }
 
 }  // namespace outrider::gpu

@@ -14,8 +14,9 @@
 //   kSumStart, Value(sum)        what a tile's sum begins with, and the float of a block's sum
 //   Element(b, n, k)     one weight as a float, as formats/tensors/dequantize.h decodes it
 //
-// Every dword of a panel's line belongs to one output, and a lane's fragments are those of two
-// outputs, so a warp that loads fragments reads whole sectors, each once.
+// Every dword of a panel's line belongs to one output. Outputs 2 * group and + 1, which lie side by
+// side, are a lane's: in a tile they are those of group and group + 8. So a warp that loads
+// fragments reads whole sectors, each once, and two dwords at a time.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +47,6 @@ struct PanelBlock {
   OUTRIDER_HD PanelBlock Next(uint32_t line_count, uint32_t half_count) const {
     return {lines + line_count * kLineBytes, halves + half_count * kHalvesBytes};
   }
-
 };
 
 // A block's lines and halves in its panel.
@@ -57,19 +57,27 @@ OUTRIDER_HD PanelBlock BlockOf(const std::byte* panel, uint32_t inputs, uint32_t
           panel + halves_at + size_t{b} * (Type::kHalves * kHalvesBytes)};
 }
 
+// Of its panel, output o of a lane's two; and which of them a lane's sum is (RowOfSum says the row).
+OUTRIDER_HD uint32_t PanelOutput(uint32_t thread, uint32_t o) {
+  return 2 * GroupOf(thread) + o;
+}
+OUTRIDER_HD uint32_t LaneOutputOfSum(uint32_t sum) {
+  return sum / 2;
+}
+
 // A lane's part of a block: what it has loaded, and the scales of its two outputs.
 template <typename Type>
 struct LaneBlock {
   uint32_t dwords[Type::kLaneDwords];
-  uint16_t halves[Type::kHalves][2];
+  uint32_t halves[Type::kHalves];  // the first output's lower
 
   OUTRIDER_HD void LoadHalves(const PanelBlock& b, uint32_t thread) {
-    const auto* const at = reinterpret_cast<const uint16_t*>(b.halves) + GroupOf(thread);
+    const auto* const at = reinterpret_cast<const uint32_t*>(b.halves) + GroupOf(thread);
     OUTRIDER_UNROLL
-    for (uint32_t h = 0; h < Type::kHalves; ++h) {
-      halves[h][0] = at[h * kPanelOutputs];
-      halves[h][1] = at[h * kPanelOutputs + 8];
-    }
+    for (uint32_t h = 0; h < Type::kHalves; ++h) halves[h] = at[h * (kPanelOutputs / 2)];
+  }
+  OUTRIDER_HD float Half(uint32_t h, uint32_t o) const {
+    return WidenHalf(static_cast<uint16_t>(halves[h] >> 16 * o));
   }
 };
 
@@ -79,10 +87,14 @@ struct LaneLines {
 
   OUTRIDER_HD LaneLines(const PanelBlock& b, uint32_t first_line, uint32_t thread)
       : at(reinterpret_cast<const uint32_t*>(b.lines + size_t{first_line} * kLineBytes) +
-           GroupOf(thread)) {}
+           PanelOutput(thread, 0)) {}
   OUTRIDER_HD void Load(uint32_t line, uint32_t* to) const {
-    to[0] = at[line * kPanelOutputs];
-    to[1] = at[line * kPanelOutputs + 8];
+    struct alignas(8) Two {
+      uint32_t at[2];
+    };
+    const Two two = *reinterpret_cast<const Two*>(at + line * kPanelOutputs);
+    to[0] = two.at[0];
+    to[1] = two.at[1];
   }
   OUTRIDER_HD void LoadTwo(uint32_t line, uint32_t* to) const {
     Load(line, to);
@@ -277,8 +289,8 @@ struct Q5_KBlock : PackedScales {
     WeightFragment tile;
     OUTRIDER_UNROLL
     for (uint32_t d = 0; d < 4; ++d) {
-      tile.dwords[d] = Quants(b.dwords[kNibbleDword + 4 * (step / 2) + d],
-                              b.dwords[kFifthDword + d], step);
+      tile.dwords[d] =
+          Quants(b.dwords[kNibbleDword + 4 * (step / 2) + d], b.dwords[kFifthDword + d], step);
     }
     return tile;
   }
@@ -329,8 +341,8 @@ struct Q6_KBlock {
     const uint32_t half = step / 8, quarter = step % 8 / 2;
     const uint32_t* const nibbles = b.dwords + 2 * (4 * half + 2 * (quarter % 2) + step % 2);
     const uint32_t* const upper = b.dwords + kUpperDword + 2 * (2 * half + step % 2);
-    return {{FourTimes(nibbles[0], upper[0], quarter), FourTimes(nibbles[1], upper[1], quarter),
-             0, 0}};
+    return {
+        {FourTimes(nibbles[0], upper[0], quarter), FourTimes(nibbles[1], upper[1], quarter), 0, 0}};
   }
   static OUTRIDER_HD int32_t Scale(const LaneBlock<Q6_KBlock>& b, uint32_t o, uint32_t step) {
     return SignedByte(b.dwords[kScaleDword + 2 * (step / 4) + o] >> 8 * (step % 4) & 255);

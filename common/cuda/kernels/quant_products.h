@@ -113,29 +113,33 @@ OUTRIDER_HD RowFragment RowTile(const int8_t* at, uint32_t thread) {
   }
 }
 
-// What is added to a sum: y = Fma(value, factor, y).
-struct alignas(8) Term {
-  float value;
-  float factor;
+// What is added to the sums of a lane's two outputs and one row: y = Fma(value, factor, y).
+struct alignas(16) TermPair {
+  float value[2];
+  float factor[2];
+
+  OUTRIDER_HD void AddTo(float (&sums)[2]) const {
+    sums[0] = Fma(value[0], factor[0], sums[0]);
+    sums[1] = Fma(value[1], factor[1], sums[1]);
+  }
 };
 
-// What a strip's blocks add to the sums of a lane, in order.
+// Those of a strip, in order. A lane has two rows of a tile.
 template <typename Type, uint32_t kTiles>
 struct StripTerms {
   static constexpr uint32_t kOfBlock = Type::kHasMinimum ? 2 : 1;
-  Term terms[Type::kStrip * kOfBlock][kTiles][4];
+  TermPair pairs[Type::kStrip * kOfBlock][kTiles][2];
 
-  OUTRIDER_HD void AddTo(float (&sums)[kTiles][4], const StripPlace& place) const {
+  // use(i, tile, r, pair) for all of the blocks that there are.
+  template <typename Use>
+  OUTRIDER_HD void ForPairs(const StripPlace& place, const Use& use) const {
     ForBlocks<Type>(place, [&](uint32_t i) {
       OUTRIDER_UNROLL
-      for (uint32_t j = 0; j < kOfBlock; ++j) {
+      for (uint32_t j = i * kOfBlock; j < (i + 1) * kOfBlock; ++j) {
         OUTRIDER_UNROLL
         for (uint32_t tile = 0; tile < kTiles; ++tile) {
           OUTRIDER_UNROLL
-          for (uint32_t s = 0; s < 4; ++s) {
-            const Term& term = terms[i * kOfBlock + j][tile][s];
-            sums[tile][s] = Fma(term.value, term.factor, sums[tile][s]);
-          }
+          for (uint32_t r = 0; r < 2; ++r) use(j, tile, r, pairs[j][tile][r]);
         }
       }
     });
@@ -177,9 +181,8 @@ struct PlainTerms {
     }
   }
 
-  // use(thread, i, tile, s, term) for each.
-  template <typename Block, typename Works, typename Use>
-  static OUTRIDER_HD void Make(Block& block, Works& works, const Use& use) {
+  template <typename Block, typename Works, typename Terms>
+  static OUTRIDER_HD void Make(Block& block, Works& works, Terms& terms) {
     struct Lane {
       WeightFragment weights;
       SumFragment tiles[kTiles];
@@ -206,10 +209,10 @@ struct PlainTerms {
         for (uint32_t tile = 0; tile < kTiles; ++tile) {
           OUTRIDER_UNROLL
           for (uint32_t s = 0; s < 4; ++s) {
-            const float scale = WidenHalf(works[t].weights.blocks[i].halves[0][s / 2]);
-            use(t, i, tile, s,
-                Term{Type::Value(lanes[t].tiles[tile].sums[s]),
-                     scale * works[t].dx[tile][s % 2][i]});
+            const uint32_t r = s % 2, o = LaneOutputOfSum(s);
+            TermPair& pair = terms[t].pairs[i][tile][r];
+            pair.value[o] = Type::Value(lanes[t].tiles[tile].sums[s]);
+            pair.factor[o] = works[t].weights.blocks[i].Half(0, o) * works[t].dx[tile][r][i];
           }
         }
       });
@@ -256,9 +259,8 @@ struct ScaledTerms {
     }
   }
 
-  // use(thread, i, tile, s, term) for each.
-  template <typename Block, typename Works, typename Use>
-  static OUTRIDER_HD void Make(Block& block, Works& works, const Use& use) {
+  template <typename Block, typename Works, typename Terms>
+  static OUTRIDER_HD void Make(Block& block, Works& works, Terms& terms) {
     auto lanes = block.template Private<Lane>();
     block.Each([&](uint32_t t) {
       Type::Prepare(works[t].weights.blocks[0]);
@@ -285,13 +287,15 @@ struct ScaledTerms {
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
         OUTRIDER_UNROLL
         for (uint32_t s = 0; s < 4; ++s) {
-          const float dx = works[t].dx[tile][s % 2];
-          use(t, 0, tile, s,
-              Term{Type::Value(lanes[t].products[tile][s]), WidenHalf(from.halves[0][s / 2]) * dx});
+          const uint32_t r = s % 2, o = LaneOutputOfSum(s);
+          const float dx = works[t].dx[tile][r];
+          TermPair& pair = terms[t].pairs[0][tile][r];
+          pair.value[o] = Type::Value(lanes[t].products[tile][s]);
+          pair.factor[o] = from.Half(0, o) * dx;
           if constexpr (Type::kHasMinimum) {
-            use(t, 1, tile, s,
-                Term{static_cast<float>(-lanes[t].minima[tile][s]),
-                     WidenHalf(from.halves[1][s / 2]) * dx});
+            TermPair& second = terms[t].pairs[1][tile][r];
+            second.value[o] = static_cast<float>(-lanes[t].minima[tile][s]);
+            second.factor[o] = from.Half(1, o) * dx;
           }
         }
       }
@@ -321,14 +325,14 @@ struct ScaledTerms {
   static OUTRIDER_HD void AddStep(const LaneBlock<Type>& from, uint32_t step, Lane& lane) {
     OUTRIDER_UNROLL
     for (uint32_t s = 0; s < 4; ++s) {
-      const int32_t scale = Type::Scale(from, s / 2, step);
+      const int32_t scale = Type::Scale(from, LaneOutputOfSum(s), step);
       OUTRIDER_UNROLL
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
         lane.products[tile][s] += scale * lane.tiles[tile].sums[s];
         if constexpr (Type::kHasMinimum) {
           lane.minima[tile][s] =
               AddPairTimes(lane.sums[tile][s % 2].pairs[step % 4],
-                           Type::MinimumPair(from, s / 2, step), lane.minima[tile][s]);
+                           Type::MinimumPair(from, LaneOutputOfSum(s), step), lane.minima[tile][s]);
         }
       }
     }
@@ -338,66 +342,75 @@ struct ScaledTerms {
 template <typename Type, uint32_t kTiles>
 struct TermsOf : PlainTerms<Type, kTiles> {};
 template <typename Type, uint32_t kTiles>
-  requires Type::kIsScaled
-struct TermsOf<Type, kTiles> : ScaledTerms<Type, kTiles> {};
+requires Type::kIsScaled struct TermsOf<Type, kTiles> : ScaledTerms<Type, kTiles> {
+};
 
 template <typename Type, uint32_t kTiles>
 struct DealtStripsProduct {
   using Terms = TermsOf<Type, kTiles>;
   static constexpr uint32_t kWarps = 8;
   static constexpr uint32_t kThreads = kWarps * kWarpLanes;
+  static constexpr uint32_t kBlocksAtOnce = 2;
   static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kRows = kTiles * kTileRows;
-  static constexpr uint32_t kResults = kRows * kTileOutputs;
-  static_assert(kResults <= kThreads);
   static constexpr uint32_t kRoundBlocks = kWarps * Type::kStrip;
   static constexpr uint32_t kOfBlock = Type::kHasMinimum ? 2 : 1;
-  static constexpr uint32_t kRoundTerms = kRoundBlocks * kOfBlock * kResults;
+  static constexpr uint32_t kRowPairs = kTileOutputs / 2;
+  // Of a row's pairs in shared memory: with 9, a quarter of a warp writes to all banks.
+  static constexpr uint32_t kRowStride = kRowPairs + 1;
+  static constexpr uint32_t kTermStride = kRows * kRowStride;
+  static constexpr uint32_t kRoundPairs = kRoundBlocks * kOfBlock * kTermStride;
   // With two, terms are made for one round while those of another are added.
-  static constexpr uint32_t kRoundsAtOnce = kRoundTerms * sizeof(Term) <= 32 * 1024 ? 2 : 1;
+  static constexpr uint32_t kRoundsAtOnce = kRoundPairs * sizeof(TermPair) <= 40 * 1024 ? 2 : 1;
 
   Product product;
 
-  OUTRIDER_HD size_t SharedBytes() const { return kRoundsAtOnce * kRoundTerms * sizeof(Term); }
+  OUTRIDER_HD size_t SharedBytes() const { return kRoundsAtOnce * kRoundPairs * sizeof(TermPair); }
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
+    struct Sums {
+      float of[2];
+    };
     const uint32_t first_row = block.x() * kRows, panel = block.y();
     const uint32_t block_count = product.inputs / Type::kBlock;
-    const auto terms = block.template Share<Term>(kRoundsAtOnce * kRoundTerms);
+    const uint32_t left_rows = product.x.row_count - first_row;
+    const uint32_t row_count = left_rows < kRows ? left_rows : kRows;
+    const auto shared = block.template Share<TermPair>(kRoundsAtOnce * kRoundPairs);
     auto works = block.template Private<typename Terms::Work>();
     auto rows = block.template Private<LaneRows<kTiles>>();
-    auto sums = block.template Private<float>();
+    auto terms = block.template Private<StripTerms<Type, kTiles>>();
+    auto sums = block.template Private<Sums>();
     block.Each([&](uint32_t t) {
       rows[t].Find(product.x, first_row, t);
       Terms::Load(product.PanelAt(panel), product.x, FirstOf(0, t), t, rows[t], works[t]);
     });
-    uint32_t half = 0;
+    uint32_t round_at = 0;
     for (uint32_t first = 0; first < block_count; first += kRoundBlocks) {
-      Terms::Make(block, works,
-                  [&](uint32_t t, uint32_t i, uint32_t tile, uint32_t s, const Term& term) {
-                    if (FirstOf(first, t) >= block_count) return;
-                    terms.Set(t, half + TermAt(t / kWarpLanes, i, (tile * 4 + s) * kWarpLanes) +
-                                     LaneOf(t), term);
-                  });
+      Terms::Make(block, works, terms);
       block.Each([&](uint32_t t) {
+        Leave(terms[t], StripAt<Type>(product.inputs, FirstOf(first, t)), row_count, t, round_at,
+              shared);
         Terms::Load(product.PanelAt(panel), product.x, FirstOf(first + kRoundBlocks, t), t, rows[t],
                     works[t]);
       });
       block.Sync();
       block.Each([&](uint32_t t) {
-        if (t >= kResults) return;
+        if (t / kRowPairs >= row_count) return;
         const uint32_t left = block_count - first;
-        sums[t] = Sum(terms, half, left < kRoundBlocks ? left : kRoundBlocks, t, sums[t]);
+        Add(shared, round_at + t / kRowPairs * kRowStride + t % kRowPairs,
+            (left < kRoundBlocks ? left : kRoundBlocks) * kOfBlock, t, sums[t].of);
       });
       if (kRoundsAtOnce == 1) block.Sync();
-      half = kRoundsAtOnce == 2 && half == 0 ? kRoundTerms : 0;
+      round_at = kRoundsAtOnce == 2 && round_at == 0 ? kRoundPairs : 0;
     }
     block.Each([&](uint32_t t) {
-      if (t >= kResults) return;
-      const uint32_t s = t / kWarpLanes % 4;
-      product.Store(first_row + t / (4 * kWarpLanes) * kTileRows + RowOfSum(t, s),
-                    panel * kTileOutputs + OutputOfSum(t, s), sums[t]);
+      if (t / kRowPairs >= row_count) return;
+      OUTRIDER_UNROLL
+      for (uint32_t o = 0; o < 2; ++o) {
+        product.Store(first_row + t / kRowPairs, panel * kTileOutputs + 2 * (t % kRowPairs) + o,
+                      sums[t].of[o]);
+      }
     });
   }
 
@@ -405,45 +418,50 @@ struct DealtStripsProduct {
   static OUTRIDER_HD uint32_t FirstOf(uint32_t first, uint32_t t) {
     return first + t / kWarpLanes * Type::kStrip;
   }
-  // Of a warp's i-th term for each result.
-  static OUTRIDER_HD uint32_t TermAt(uint32_t warp, uint32_t i, uint32_t result) {
-    return (warp * Type::kStrip * kOfBlock + i) * kResults + result;
-  }
 
   template <typename Shared>
-  static OUTRIDER_HD float Sum(const Shared& terms, uint32_t half, uint32_t block_count, uint32_t t,
-                               float sum) {
+  static OUTRIDER_HD void Leave(const StripTerms<Type, kTiles>& terms, const StripPlace& place,
+                                uint32_t row_count, uint32_t t, uint32_t round_at,
+                                const Shared& shared) {
+    const uint32_t at = round_at + t / kWarpLanes * (Type::kStrip * kOfBlock * kTermStride) +
+                        RowOfSum(t, 0) * kRowStride + GroupOf(t);
+    terms.ForPairs(place, [&](uint32_t i, uint32_t tile, uint32_t r, const TermPair& pair) {
+      if (tile * kTileRows + RowOfSum(t, r) >= row_count) return;
+      shared.Set(t, at + i * kTermStride + (tile * kTileRows + r) * kRowStride, pair);
+    });
+  }
+
+  // A round's terms of two results.
+  template <typename Shared>
+  static OUTRIDER_HD void Add(const Shared& shared, uint32_t at, uint32_t count, uint32_t t,
+                              float (&sums)[2]) {
     constexpr uint32_t kAhead = 8;
-    const uint32_t count = block_count * kOfBlock;
     uint32_t i = 0;
     for (; i + kAhead <= count; i += kAhead) {
-      Term ahead[kAhead];
+      TermPair ahead[kAhead];
       OUTRIDER_UNROLL
-      for (uint32_t j = 0; j < kAhead; ++j) ahead[j] = terms.Get(t, half + (i + j) * kResults + t);
+      for (uint32_t j = 0; j < kAhead; ++j) ahead[j] = shared.Get(t, at + (i + j) * kTermStride);
       OUTRIDER_UNROLL
-      for (uint32_t j = 0; j < kAhead; ++j) sum = Fma(ahead[j].value, ahead[j].factor, sum);
+      for (uint32_t j = 0; j < kAhead; ++j) ahead[j].AddTo(sums);
     }
-    for (; i < count; ++i) {
-      const Term term = terms.Get(t, half + i * kResults + t);
-      sum = Fma(term.value, term.factor, sum);
-    }
-    return sum;
+    for (; i < count; ++i) shared.Get(t, at + i * kTermStride).AddTo(sums);
   }
 };
 
 template <uint32_t kTiles>
 struct LaneSums {
-  float of[kTiles][4];
+  float of[kTiles][2][2];  // by row and output
 };
 
-template <typename Type, uint32_t kTiles>
+template <typename Type, uint32_t kTiles, uint32_t kWarpCount>
 struct OwnRowsQuantProduct {
   using Terms = TermsOf<Type, kTiles>;
-  static constexpr uint32_t kWarps = 4;
-  static constexpr uint32_t kThreads = kWarps * kWarpLanes;
+  using Work = typename Terms::Work;
+  static constexpr uint32_t kThreads = kWarpCount * kWarpLanes;
+  static constexpr uint32_t kBlocksAtOnce = kTiles == 1 ? 12 / kWarpCount : 1;
   static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kWarpRows = kTiles * kTileRows;
-  static constexpr uint32_t kRows = kWarps * kWarpRows;
+  static constexpr uint32_t kRows = kWarpCount * kWarpRows;
 
   Product product;
 
@@ -453,23 +471,17 @@ struct OwnRowsQuantProduct {
   OUTRIDER_HD void operator()(Block& block) const {
     const uint32_t x = block.x(), panel = block.y();
     const uint32_t block_count = product.inputs / Type::kBlock;
-    auto works = block.template Private<typename Terms::Work>();
+    auto even = block.template Private<Work>(), odd = block.template Private<Work>();
     auto rows = block.template Private<LaneRows<kTiles>>();
-    auto terms = block.template Private<StripTerms<Type, kTiles>>();
     auto sums = block.template Private<LaneSums<kTiles>>();
     block.Each([&](uint32_t t) {
       rows[t].Find(product.x, FirstRow(x, t), t);
-      Terms::Load(product.PanelAt(panel), product.x, 0, t, rows[t], works[t]);
+      Load(panel, 0, t, rows[t], even[t]);
+      Load(panel, Type::kStrip, t, rows[t], odd[t]);
     });
-    for (uint32_t first = 0; first < block_count; first += Type::kStrip) {
-      Terms::Make(block, works,
-                  [&](uint32_t t, uint32_t i, uint32_t tile, uint32_t s, const Term& term) {
-                    terms[t].terms[i][tile][s] = term;
-                  });
-      block.Each([&](uint32_t t) {
-        Terms::Load(product.PanelAt(panel), product.x, first + Type::kStrip, t, rows[t], works[t]);
-        terms[t].AddTo(sums[t].of, StripAt<Type>(product.inputs, first));
-      });
+    for (uint32_t first = 0; first < block_count; first += 2 * Type::kStrip) {
+      AddStrip(block, panel, first, rows, even, sums);
+      AddStrip(block, panel, first + Type::kStrip, rows, odd, sums);
     }
     block.Each([&](uint32_t t) { Store(FirstRow(x, t), panel, t, sums[t]); });
   }
@@ -479,6 +491,26 @@ struct OwnRowsQuantProduct {
     return x * kRows + t / kWarpLanes * kWarpRows;
   }
 
+  OUTRIDER_HD void Load(uint32_t panel, uint32_t first, uint32_t t, const LaneRows<kTiles>& rows,
+                        Work& work) const {
+    Terms::Load(product.PanelAt(panel), product.x, first, t, rows, work);
+  }
+
+  // Adds a strip, and asks for the one after the next.
+  template <typename Block, typename Rows, typename Works, typename Sums>
+  OUTRIDER_HD void AddStrip(Block& block, uint32_t panel, uint32_t first, Rows& rows, Works& works,
+                            Sums& sums) const {
+    auto terms = block.template Private<StripTerms<Type, kTiles>>();
+    Terms::Make(block, works, terms);
+    block.Each([&](uint32_t t) {
+      Load(panel, first + 2 * Type::kStrip, t, rows[t], works[t]);
+      terms[t].ForPairs(StripAt<Type>(product.inputs, first),
+                        [&](uint32_t, uint32_t tile, uint32_t r, const TermPair& pair) {
+                          pair.AddTo(sums[t].of[tile][r]);
+                        });
+    });
+  }
+
   OUTRIDER_HD void Store(uint32_t first_row, uint32_t panel, uint32_t t,
                          const LaneSums<kTiles>& sums) const {
     OUTRIDER_UNROLL
@@ -486,7 +518,8 @@ struct OwnRowsQuantProduct {
       OUTRIDER_UNROLL
       for (uint32_t s = 0; s < 4; ++s) {
         product.Store(first_row + tile * kTileRows + RowOfSum(t, s),
-                      panel * kTileOutputs + OutputOfSum(t, s), sums.of[tile][s]);
+                      panel * kTileOutputs + PanelOutput(t, LaneOutputOfSum(s)),
+                      sums.of[tile][s % 2][LaneOutputOfSum(s)]);
       }
     }
   }

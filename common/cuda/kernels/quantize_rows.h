@@ -78,8 +78,7 @@ struct QuantizeRows {
       for (uint32_t i = 0; i < 16; ++i) {
         sum += made.Get(t, t / kWarpLanes * kBlockMax + 16 * LaneOf(t) + i);
       }
-      sums[tiles.Sum(row, b * (block_length / 16) + LaneOf(t))] =
-          static_cast<int16_t>(sum);
+      sums[tiles.Sum(row, b * (block_length / 16) + LaneOf(t))] = static_cast<int16_t>(sum);
     });
   }
 

@@ -98,8 +98,8 @@ OUTRIDER_HD void LoadWeights(const Product& product, uint32_t panel, uint32_t fi
 }
 
 // And of eight rows from `first_row` on; zeros beyond the last row too.
-OUTRIDER_HD void LoadRows(const GpuRows& x, uint32_t first_row, uint32_t first,
-                          uint32_t thread, RowFragment (&terms)[kRowTerms]) {
+OUTRIDER_HD void LoadRows(const GpuRows& x, uint32_t first_row, uint32_t first, uint32_t thread,
+                          RowFragment (&terms)[kRowTerms]) {
   struct alignas(16) Four {
     float at[4];
   };
