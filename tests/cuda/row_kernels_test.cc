@@ -75,7 +75,8 @@ TEST(RowKernels, ExpAndActivationsAreTheContracts) {
 
 TEST(RowKernels, NormsAreTheContractsWithAndWithoutAPart) {
   const ScopedIeeeMode ieee;
-  for (const uint32_t length : {1u, 15u, 64u, 300u, 1024u}) {
+  // The last two are more than a block has on its way at a time.
+  for (const uint32_t length : {1u, 15u, 64u, 300u, 1024u, 4096u, 4099u, 9000u}) {
     const std::vector<float> weight = Outlying(length, 1), bias = Outlying(length, 2);
     for (const bool has_part : {false, true}) {
       for (const bool has_bias : {false, true}) {
