@@ -177,6 +177,49 @@ TEST(RowKernels, QuantsScalesAndSumsAreTheContracts) {
   }
 }
 
+TEST(RowKernels, EmbeddingsAreLookedUpAndPositionsAdded) {
+  constexpr uint32_t kLength = 300, kRows = 3, kTokens = 20;
+  const size_t panel_bytes = kLength * kPanelOutputs * sizeof(float);
+  // Entry e of a table has elements that say which it is, in panels of sixteen entries.
+  const auto element = [](uint32_t table, uint32_t e, uint32_t k) {
+    return static_cast<float>(table * 100000 + e * 1000 + k);
+  };
+  std::vector<float> tables[2];
+  for (uint32_t table = 0; table < 2; ++table) {
+    tables[table].resize(2 * kLength * kPanelOutputs);
+    for (uint32_t e = 0; e < kTokens; ++e) {
+      for (uint32_t k = 0; k < kLength; ++k) {
+        const size_t panel = size_t{e / kPanelOutputs} * kLength * kPanelOutputs;
+        tables[table][panel + k * kPanelOutputs + e % kPanelOutputs] = element(table, e, k);
+      }
+    }
+  }
+  const std::vector<uint32_t> tokens = {19, EmbedRows::kGiven, 3}, positions = {2, 17, 0};
+  for (const bool are_learned : {false, true}) {
+    const std::vector<float> given(kRows * kLength, 0.25f);
+    std::vector<float> actual = given, expected = given;
+    for (uint32_t row = 0; row < kRows; ++row) {
+      for (uint32_t k = 0; k < kLength; ++k) {
+        float& to = expected[row * kLength + k];
+        if (tokens[row] != EmbedRows::kGiven) to = element(0, tokens[row], k);
+        if (are_learned) to = to + element(1, positions[row], k);
+      }
+    }
+    const auto panels = [&](uint32_t table) -> PanelTable {
+      return {reinterpret_cast<const std::byte*>(tables[table].data()), panel_bytes,
+              PanelKind::kF32};
+    };
+    const EmbedRows body = {.tokens = panels(0),
+                            .positions = are_learned ? panels(1) : PanelTable{},
+                            .token = tokens.data(),
+                            .position = positions.data(),
+                            .out = actual.data(),
+                            .length = kLength};
+    Emulate(body, kRows, body.grid_y());
+    ExpectBits(actual, expected, "embeddings");
+  }
+}
+
 // Three rows of two heads over one page of eight slots.
 TEST(RowKernels, HeadsTurnAndAreKept) {
   const ScopedIeeeMode ieee;
