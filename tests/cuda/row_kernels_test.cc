@@ -288,24 +288,31 @@ TEST(RowKernels, SlotsAreCopiedPieceByPiece) {
   EXPECT_EQ(to, expected);
 }
 
+void ExpectMaximum(const std::vector<float>& row) {
+  BestLogit best = {};
+  Emulate(BestOfRows{row.data(), &best, static_cast<uint32_t>(row.size())}, 1, 1);
+  const Maximum expected = FindMaximum(row);
+  EXPECT_EQ(best.sound, expected.sound);
+  if (!expected.sound) return;
+  EXPECT_EQ(best.value, expected.value);
+  EXPECT_EQ(best.token, static_cast<uint32_t>(expected.token));
+}
+
+// Fewer logits than threads, and more than all threads have on their way at a time.
 TEST(RowKernels, TheLargestLogitIsTheChoosers) {
-  constexpr uint32_t kLength = 1003;
-  std::vector<std::vector<float>> rows(7, Outlying(kLength, 29));
-  rows[1][900] = rows[1][17] = 5000.0f;  // the lowest of equal ones
-  rows[2][1002] = 9000.0f;
-  rows[3][500] = std::numeric_limits<float>::quiet_NaN();
-  rows[4][1] = Infinity();
-  std::ranges::fill(rows[5], -Infinity());
-  std::ranges::fill(rows[6], -Infinity());
-  rows[6][700] = -1e30f;
-  for (const std::vector<float>& row : rows) {
-    BestLogit best = {};
-    Emulate(BestOfRows{row.data(), &best, kLength}, 1, 1);
-    const Maximum expected = FindMaximum(row);
-    EXPECT_EQ(best.sound, expected.sound);
-    if (!expected.sound) continue;
-    EXPECT_EQ(best.value, expected.value);
-    EXPECT_EQ(best.token, static_cast<uint32_t>(expected.token));
+  for (const uint32_t length : {3u, 1003u, 40000u}) {
+    std::vector<std::vector<float>> rows(8, Outlying(length, 29));
+    const uint32_t last = length - 1;
+    rows[1][last / 2 + 1] = rows[1][last / 3] = 9000.0f;  // the lowest of equal ones
+    rows[2][last] = 9000.0f;
+    rows[3][last / 2] = std::numeric_limits<float>::quiet_NaN();
+    rows[4][1] = Infinity();
+    std::ranges::fill(rows[5], -Infinity());
+    std::ranges::fill(rows[6], -Infinity());
+    rows[6][last - 1] = -1e30f;
+    // Of equal ones in one thread, and in two warps, whose first has the higher id.
+    if (length > 17 * 1024) rows[7][5 + 17 * 1024] = rows[7][5 + 1024] = rows[7][40] = 9000.0f;
+    for (const std::vector<float>& row : rows) ExpectMaximum(row);
   }
 }
 

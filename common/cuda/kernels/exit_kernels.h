@@ -156,14 +156,14 @@ struct RankCandidates {
   ExitRanking* rankings;  // [rows]; of rows that are not ranked, none
 
   OUTRIDER_HD size_t SharedBytes() const {
-    return kThreads * sizeof(BestLogit) + kSumLanes * sizeof(float);
+    return kThreads / kWarpLanes * sizeof(BestLogit) + kSumLanes * sizeof(float);
   }
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
     const uint32_t row = block.x();
     ExitRanking& ranking = rankings[row];
-    const auto found = block.template Share<BestLogit>(kThreads);
+    const auto of_warps = block.template Share<BestLogit>(kThreads / kWarpLanes);
     const auto lanes = block.template Share<float>(kSumLanes);
     auto mine = block.template Private<BestLogit>();
     auto best = block.template Private<BestLogit>();  // every thread's the same
@@ -171,11 +171,9 @@ struct RankCandidates {
     uint32_t count = 0;
     block.Each([&](uint32_t t) { mine[t] = BestBehind(row, t, nullptr); });
     for (; count < ExitRanking::kMax; ++count) {
-      block.Each([&](uint32_t t) { found.Set(t, t, mine[t]); });
-      FoldBest(block, found, kThreads);
-      block.Sync();
+      block.Each([&](uint32_t t) { best[t] = mine[t]; });
+      FoldBest(block, best, of_warps, kThreads);
       block.Each([&](uint32_t t) {
-        best[t] = found.Get(t, 0);
         if (count == 0) largest[t] = best[t].value;
       });
       if (!best[0].sound || best[0].value == -Infinity()) break;
@@ -186,7 +184,6 @@ struct RankCandidates {
         }
         if (mine[t].token == best[t].token) mine[t] = BestBehind(row, t, &best[t]);
       });
-      block.Sync();
     }
     block.Each([&](uint32_t t) {
       if (t < kSumLanes) lanes.Set(t, t, count == 0 ? 0.0f : SumOfLane(row, t, largest[t]));
