@@ -52,6 +52,12 @@ NormRows NormOf7B() {
   return body;
 }
 
+AdaptRows AdaptOf7B() {
+  AdaptRows body = {};
+  body.length = 4096;
+  return body;
+}
+
 AttendRows AttendOf7B() {
   AttendRows body = {};
   body.key_length = body.value_length = 128;
@@ -84,7 +90,7 @@ void UseAllBodies(const Use& use) {
   use("copy slots", CopySlots{});
   use("best of rows", BestOfRows{});
   use("gather outputs", GatherOutputs{});
-  use("adapt", AdaptRows{});
+  use("adapt, rows of 4096", AdaptOf7B());
   use("rank candidates", RankCandidates{});
   use("F32 product", FloatProduct{});
   use("F16, few rows", FewRowsSplit<F16Weights>{});
