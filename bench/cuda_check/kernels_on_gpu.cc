@@ -607,10 +607,11 @@ TEST(KernelsOnGpu, SumsOfExperts) {
   }
 }
 
-// Rows of several lengths over pages in no order, grouped heads.
+// Rows of several lengths over pages in no order, grouped heads; of 20 elements, which are no whole
+// eights.
 TEST(KernelsOnGpu, Attention) {
   constexpr uint32_t kHeads = 4, kKvHeads = 2, kPages = 12;
-  for (const uint32_t length : {16u, 64u, 128u, 256u}) {
+  for (const uint32_t length : {16u, 20u, 40u, 64u, 128u, 256u}) {
     const size_t page_halves = size_t{2} * kKvHeads * kChunk * length;
     std::mt19937 random(length);
     std::vector<uint16_t> pages(kPages * page_halves);
@@ -637,8 +638,8 @@ TEST(KernelsOnGpu, Attention) {
               runs.push_back({there + page * page_halves, index % kChunk, run});
               index += run;
             }
-            seen.push_back(
-                {first, static_cast<uint32_t>(chunk_runs.size()) - first_chunk, first_chunk});
+            seen.push_back({first, first + count,
+                            static_cast<uint32_t>(chunk_runs.size()) - first_chunk, first_chunk});
           }
           chunk_runs.push_back(static_cast<uint32_t>(runs.size()));
           const size_t row_floats = size_t{kHeads} * length;

@@ -14,8 +14,19 @@ namespace {
 constexpr size_t kSharedBytesUnasked = 48 * 1024;
 constexpr uint32_t kGridYMax = 65535;
 
+// How many of a kernel's blocks a multiprocessor shall hold, which is how many registers a thread
+// may have, and then uses. 0: as the compiler likes.
 template <typename Body>
-__global__ void __launch_bounds__(Body::kThreads) RunBody(const Body body) {
+constexpr uint32_t BlocksAtOnce() {
+  if constexpr (requires { Body::kBlocksAtOnce; }) {
+    return Body::kBlocksAtOnce;
+  } else {
+    return 0;
+  }
+}
+
+template <typename Body>
+__global__ void __launch_bounds__(Body::kThreads, BlocksAtOnce<Body>()) RunBody(const Body body) {
   extern __shared__ __align__(16) std::byte shared[];
   GpuBlock block(shared);
   body(block);

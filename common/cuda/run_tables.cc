@@ -150,7 +150,7 @@ void RunTables::FillKeys(const Batch& batch, uint32_t group) {
       index += run.count;
     }
     // A row's last chunk ends where the next row's first one begins.
-    tables.seen.here[i] = {cells.first_index, chunk_count_ - first_chunk, first_chunk};
+    tables.seen.here[i] = {cells.first_index, index, chunk_count_ - first_chunk, first_chunk};
   }
   Send(tables.places, batch.row_count());
   Send(tables.seen, batch.row_count());

@@ -340,7 +340,8 @@ void ExpectAttention(const AttentionCase& made, const StoredKeys& stored, const 
 
   const std::vector<KeyRun> runs(task.runs, task.runs + task.run_count);
   const std::vector<uint32_t> chunk_runs = ChunkRuns(runs, task.first_position);
-  const SeenRuns seen = {task.first_position, static_cast<uint32_t>(chunk_runs.size() - 1), 0};
+  const SeenRuns seen = {made.first_position, made.first_position + made.count,
+                         static_cast<uint32_t>(chunk_runs.size() - 1), 0};
   Emulate(AttendRows{.query = made.queries.data(),
                      .out = actual.data(),
                      .seen = &seen,
@@ -358,23 +359,27 @@ void ExpectAttention(const AttentionCase& made, const StoredKeys& stored, const 
   ExpectBits(actual, expected, what);
 }
 
-// Whole chunks, part of the first, part of the last, and as many runs as there are positions.
+// Whole chunks, part of the first, part of the last, more than a block takes in a round, and as many
+// runs as there are positions; keys that can be loaded eight elements at a time, and others.
 TEST(RowKernels, AttentionIsAMatterOfPositions) {
   struct Shape {
     uint32_t heads, key_length, value_length, first, count;
   };
   constexpr Shape kShapes[] = {{1, 64, 64, 0, 1},      {2, 128, 128, 0, 32}, {3, 16, 8, 5, 27},
                                {2, 40, 24, 31, 2},     {1, 128, 64, 7, 300}, {2, 8, 200, 64, 161},
-                               {1, 512, 512, 100, 70}, {1, 1, 1, 0, 33}};
+                               {1, 512, 512, 100, 70}, {1, 1, 1, 0, 33},     {1, 80, 100, 9, 600},
+                               {1, 70, 66, 0, 47}};
   for (const Shape& shape : kShapes) {
     AttentionCase made = MakeAttentionCase(shape.heads, shape.key_length, shape.value_length,
                                            shape.first, shape.count, 17);
     // Weights of about the same size: in which order they are added shows.
     for (float& query : made.queries) query *= 0.05f;
     for (const CutInto cut : {CutInto::kWholeChunks, CutInto::kSingles, CutInto::kRandom}) {
-      ExpectAttention(
-          made, StoredKeys(made, cut, 3),
-          std::to_string(shape.count) + " positions, cut " + std::to_string(static_cast<int>(cut)));
+      for (const size_t keys_at : {0u, 3u}) {
+        ExpectAttention(made, StoredKeys(made, cut, 3, keys_at),
+                        std::to_string(shape.count) + " positions, cut " +
+                            std::to_string(static_cast<int>(cut)));
+      }
     }
   }
 }
@@ -397,7 +402,7 @@ TEST(RowKernels, AttentionFindsTheKeyHead) {
   for (uint16_t& half : page) half = FloatToHalf(numbers.Gaussian(1.0f));
   const size_t values_at = kKvHeads * kChunk * kLength;
   const KeyRun run = {page.data(), 4, kCount};
-  const SeenRuns seen = {4, 1, 0};
+  const SeenRuns seen = {4, 4 + kCount, 1, 0};
   const std::vector<uint32_t> chunk_runs = {0, 1};
   std::vector<float> actual(kHeads * kLength), expected(actual.size());
   Emulate(AttendRows{query.data(), actual.data(), &seen, chunk_runs.data(), &run, kHeads, kKvHeads,
