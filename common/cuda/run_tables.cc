@@ -54,6 +54,7 @@ void RunTables::Measure(const MemoryLayout& layout, const SequenceLimits& limits
   }
   groups_.resize(layout.cell_group_count());
   for (uint32_t i = 0; i < groups_.size(); ++i) {
+    OUTRIDER_CHECK(layout.page_bytes(i) % 16 == 0, "attention loads 16 bytes of a page at a time");
     const uint32_t seen = std::min(limits.length_max, layout.group(i).window);
     groups_[i].places.capacity = groups_[i].seen.capacity = rows;
     runs_.capacity += rows * (PagesFor(seen) + 2 + std::min(limits.node_count_max, seen));
