@@ -334,6 +334,50 @@ TEST(KernelsOnGpu, SumsAndCopies) {
   }
 }
 
+TEST(KernelsOnGpu, Embeddings) {
+  constexpr uint32_t kInputs = 2560;
+  const std::vector<uint32_t> tokens = {17, gpu::EmbedRows::kGiven, 0}, positions = {3, 20, 1};
+  for (const Kind& kind : kKinds) {
+    const PanelType& type = TypeNamed(kind.name);
+    Bytes panels = MakePanels(type, 2, kInputs, Weights::kRandom, 5);
+    ExpectSame(
+        [&](Try& t) {
+          const gpu::PanelTable table = {t.Put(panels.data(), panels.size()), type.Size(kInputs),
+                                         kind.kind};
+          const gpu::EmbedRows embed = {.tokens = table,
+                                        .positions = table,
+                                        .token = t.Put(tokens),
+                                        .position = t.Put(positions),
+                                        .out = t.Room(3 * kInputs),
+                                        .length = kInputs};
+          t.queue().Run(embed, 3, embed.grid_y());
+          t.Keep(embed.out, 3 * kInputs);
+        },
+        std::string("embeddings in ") + kind.name);
+  }
+}
+
+TEST(KernelsOnGpu, LargestLogits) {
+  for (const uint32_t length : {100u, 32000u}) {
+    std::vector<float> logits = Outlying(4 * length, 1);
+    logits[length + 11] = logits[length + 99] = 1e6f;
+    logits[2 * length + 50] = std::numeric_limits<float>::quiet_NaN();
+    std::fill_n(logits.begin() + 3 * length, length, -std::numeric_limits<float>::infinity());
+    ExpectSame(
+        [&](Try& t) {
+          gpu::BestLogit* const best = t.Put(std::vector<gpu::BestLogit>(4));
+          t.queue().Run(gpu::BestOfRows{t.Put(logits), best, length}, 4, 1);
+          for (uint32_t row = 0; row < 4; ++row) {
+            t.Keep(&best[row].sound, 1);
+            if (row == 2) continue;  // the rest means nothing
+            t.Keep(&best[row].value, 1);
+            t.Keep(&best[row].token, 1);
+          }
+        },
+        "the largest of " + std::to_string(length));
+  }
+}
+
 TEST(KernelsOnGpu, Quants) {
   constexpr uint32_t kRows = 5, kInputs = 2560;
   for (const uint32_t block : {32u, 256u}) {
@@ -571,10 +615,11 @@ TEST(KernelsOnGpu, SumsOfExperts) {
   }
 }
 
-// Rows of several lengths over pages in no order, grouped heads.
+// Rows of several lengths over pages in no order, grouped heads; of 20 elements, which are no whole
+// eights.
 TEST(KernelsOnGpu, Attention) {
   constexpr uint32_t kHeads = 4, kKvHeads = 2, kPages = 12;
-  for (const uint32_t length : {16u, 64u, 128u, 256u}) {
+  for (const uint32_t length : {16u, 20u, 40u, 64u, 128u, 256u}) {
     const size_t page_halves = size_t{2} * kKvHeads * kChunk * length;
     std::mt19937 random(length);
     std::vector<uint16_t> pages(kPages * page_halves);
@@ -601,8 +646,8 @@ TEST(KernelsOnGpu, Attention) {
               runs.push_back({there + page * page_halves, index % kChunk, run});
               index += run;
             }
-            seen.push_back(
-                {first, static_cast<uint32_t>(chunk_runs.size()) - first_chunk, first_chunk});
+            seen.push_back({first, first + count,
+                            static_cast<uint32_t>(chunk_runs.size()) - first_chunk, first_chunk});
           }
           chunk_runs.push_back(static_cast<uint32_t>(runs.size()));
           const size_t row_floats = size_t{kHeads} * length;

@@ -177,13 +177,13 @@ void GpuTransformer::PutGiven(const Batch& batch) {
 }
 
 void GpuTransformer::Embed() {
-  queue_.Run(gpu::EmbedRows{.tokens = TableOf(weights_.embeddings()),
-                            .positions = TableOf(weights_.positions()),
-                            .token = tables_->tokens(),
-                            .position = tables_->positions(),
-                            .out = hidden_.As<float>(),
-                            .length = spec_.embedding_length},
-             row_count_, 1);
+  const gpu::EmbedRows embed = {.tokens = TableOf(weights_.embeddings()),
+                                .positions = TableOf(weights_.positions()),
+                                .token = tables_->tokens(),
+                                .position = tables_->positions(),
+                                .out = hidden_.As<float>(),
+                                .length = spec_.embedding_length};
+  queue_.Run(embed, row_count_, embed.grid_y());
 }
 
 // What a part of a layer gets: the residual stream, with what the part before gave, normed where

@@ -14,11 +14,15 @@ namespace {
 constexpr size_t kSharedBytesUnasked = 48 * 1024;
 constexpr uint32_t kGridYMax = 65535;
 
-// How many blocks of a body a multiprocessor has to have room for, where the body says so.
+// How many of a kernel's blocks a multiprocessor shall hold, which is how many registers a thread
+// may have, and then uses. 0: as the compiler likes.
 template <typename Body>
 constexpr uint32_t BlocksAtOnce() {
-  if constexpr (requires { Body::kBlocksAtOnce; }) return Body::kBlocksAtOnce;
-  return 1;
+  if constexpr (requires { Body::kBlocksAtOnce; }) {
+    return Body::kBlocksAtOnce;
+  } else {
+    return 0;
+  }
 }
 
 template <typename Body>
@@ -59,6 +63,12 @@ NormRows NormOf7B() {
   return body;
 }
 
+AdaptRows AdaptOf7B() {
+  AdaptRows body = {};
+  body.length = 4096;
+  return body;
+}
+
 AttendRows AttendOf7B() {
   AttendRows body = {};
   body.key_length = body.value_length = 128;
@@ -91,7 +101,7 @@ void UseAllBodies(const Use& use) {
   use("copy slots", CopySlots{});
   use("best of rows", BestOfRows{});
   use("gather outputs", GatherOutputs{});
-  use("adapt", AdaptRows{});
+  use("adapt, rows of 4096", AdaptOf7B());
   use("rank candidates", RankCandidates{});
   use("F32 product", FloatProduct{});
   use("F16, few rows", FewRowsSplit<F16Weights>{});

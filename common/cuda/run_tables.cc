@@ -54,6 +54,7 @@ void RunTables::Measure(const MemoryLayout& layout, const SequenceLimits& limits
   }
   groups_.resize(layout.cell_group_count());
   for (uint32_t i = 0; i < groups_.size(); ++i) {
+    OUTRIDER_CHECK(layout.page_bytes(i) % 16 == 0, "attention loads 16 bytes of a page at a time");
     const uint32_t seen = std::min(limits.length_max, layout.group(i).window);
     groups_[i].places.capacity = groups_[i].seen.capacity = rows;
     runs_.capacity += rows * (PagesFor(seen) + 2 + std::min(limits.node_count_max, seen));
@@ -150,7 +151,7 @@ void RunTables::FillKeys(const Batch& batch, uint32_t group) {
       index += run.count;
     }
     // A row's last chunk ends where the next row's first one begins.
-    tables.seen.here[i] = {cells.first_index, chunk_count_ - first_chunk, first_chunk};
+    tables.seen.here[i] = {cells.first_index, index, chunk_count_ - first_chunk, first_chunk};
   }
   Send(tables.places, batch.row_count());
   Send(tables.seen, batch.row_count());

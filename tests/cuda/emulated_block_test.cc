@@ -68,6 +68,27 @@ TEST(EmulatedBlockDeathTest, ABodySaysHowMuchItShares) {
   EXPECT_DEATH(block.Share<uint32_t>(257), "the shared memory it uses");
 }
 
+TEST(EmulatedBlock, PartnersShareAWarpAndSeeWhatTheOtherHas) {
+  EmulatedBlock block = MakeBlock();
+  auto mine = block.Private<Pair<uint32_t>>();
+  block.Each([&](uint32_t t) { mine[t] = {t, 100 + t}; });
+  for (const uint32_t by : {1u, 5u, 31u}) {
+    auto theirs = block.OfPartners(mine, by);
+    block.Each([&](uint32_t t) {
+      const uint32_t partner = t / kWarpLanes * kWarpLanes + (LaneOf(t) ^ by);
+      EXPECT_EQ(theirs[t].first, partner);
+      EXPECT_EQ(theirs[t].second, 100 + partner);
+      EXPECT_EQ(mine[t].first, t);
+    });
+  }
+}
+
+TEST(EmulatedBlockDeathTest, NobodyHasAPartnerInAnotherWarp) {
+  EmulatedBlock block = MakeBlock();
+  auto mine = block.Private<uint32_t>();
+  EXPECT_DEATH(block.OfPartners(mine, kWarpLanes), "share a warp");
+}
+
 // The drawing in matrix_fragments.h, against the product it stands for.
 TEST(EmulatedBlock, TilesAreMatrices) {
   EmulatedBlock block(0, 0, kWarpLanes, 0);

@@ -77,7 +77,7 @@ float Adapted(const std::vector<float>& h, float change, size_t i, float epsilon
 
 TEST(ExitKernels, AnAdaptersEndIsInUnitsOfItsState) {
   const ScopedIeeeMode ieee;
-  for (const uint32_t length : {4u, 16u, 36u, 300u, 2048u}) {
+  for (const uint32_t length : {4u, 16u, 36u, 300u, 2048u, 5000u}) {
     std::vector<float> states = RandomFloats(3 * length, length);
     for (uint32_t i = 0; i < length; ++i) states[length + i] *= 1e-22f;  // squares below all floats
     const std::vector<float> change = RandomFloats(2 * length, 7);

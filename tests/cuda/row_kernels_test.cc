@@ -75,7 +75,8 @@ TEST(RowKernels, ExpAndActivationsAreTheContracts) {
 
 TEST(RowKernels, NormsAreTheContractsWithAndWithoutAPart) {
   const ScopedIeeeMode ieee;
-  for (const uint32_t length : {1u, 15u, 64u, 300u, 1024u}) {
+  // The last two are more than a block has on its way at a time.
+  for (const uint32_t length : {1u, 15u, 64u, 300u, 1024u, 4096u, 4099u, 9000u}) {
     const std::vector<float> weight = Outlying(length, 1), bias = Outlying(length, 2);
     for (const bool has_part : {false, true}) {
       for (const bool has_bias : {false, true}) {
@@ -183,6 +184,49 @@ TEST(RowKernels, QuantsScalesAndSumsAreTheContracts) {
   }
 }
 
+TEST(RowKernels, EmbeddingsAreLookedUpAndPositionsAdded) {
+  constexpr uint32_t kLength = 300, kRows = 3, kTokens = 20;
+  const size_t panel_bytes = kLength * kPanelOutputs * sizeof(float);
+  // Entry e of a table has elements that say which it is, in panels of sixteen entries.
+  const auto element = [](uint32_t table, uint32_t e, uint32_t k) {
+    return static_cast<float>(table * 100000 + e * 1000 + k);
+  };
+  std::vector<float> tables[2];
+  for (uint32_t table = 0; table < 2; ++table) {
+    tables[table].resize(2 * kLength * kPanelOutputs);
+    for (uint32_t e = 0; e < kTokens; ++e) {
+      for (uint32_t k = 0; k < kLength; ++k) {
+        const size_t panel = size_t{e / kPanelOutputs} * kLength * kPanelOutputs;
+        tables[table][panel + k * kPanelOutputs + e % kPanelOutputs] = element(table, e, k);
+      }
+    }
+  }
+  const std::vector<uint32_t> tokens = {19, EmbedRows::kGiven, 3}, positions = {2, 17, 0};
+  for (const bool are_learned : {false, true}) {
+    const std::vector<float> given(kRows * kLength, 0.25f);
+    std::vector<float> actual = given, expected = given;
+    for (uint32_t row = 0; row < kRows; ++row) {
+      for (uint32_t k = 0; k < kLength; ++k) {
+        float& to = expected[row * kLength + k];
+        if (tokens[row] != EmbedRows::kGiven) to = element(0, tokens[row], k);
+        if (are_learned) to = to + element(1, positions[row], k);
+      }
+    }
+    const auto panels = [&](uint32_t table) -> PanelTable {
+      return {reinterpret_cast<const std::byte*>(tables[table].data()), panel_bytes,
+              PanelKind::kF32};
+    };
+    const EmbedRows body = {.tokens = panels(0),
+                            .positions = are_learned ? panels(1) : PanelTable{},
+                            .token = tokens.data(),
+                            .position = positions.data(),
+                            .out = actual.data(),
+                            .length = kLength};
+    Emulate(body, kRows, body.grid_y());
+    ExpectBits(actual, expected, "embeddings");
+  }
+}
+
 // Three rows of two heads over one page of eight slots.
 TEST(RowKernels, HeadsTurnAndAreKept) {
   const ScopedIeeeMode ieee;
@@ -251,24 +295,31 @@ TEST(RowKernels, SlotsAreCopiedPieceByPiece) {
   EXPECT_EQ(to, expected);
 }
 
+void ExpectMaximum(const std::vector<float>& row) {
+  BestLogit best = {};
+  Emulate(BestOfRows{row.data(), &best, static_cast<uint32_t>(row.size())}, 1, 1);
+  const Maximum expected = FindMaximum(row);
+  EXPECT_EQ(best.sound, expected.sound);
+  if (!expected.sound) return;
+  EXPECT_EQ(best.value, expected.value);
+  EXPECT_EQ(best.token, static_cast<uint32_t>(expected.token));
+}
+
+// Fewer logits than threads, and more than all threads have on their way at a time.
 TEST(RowKernels, TheLargestLogitIsTheChoosers) {
-  constexpr uint32_t kLength = 1003;
-  std::vector<std::vector<float>> rows(7, Outlying(kLength, 29));
-  rows[1][900] = rows[1][17] = 5000.0f;  // the lowest of equal ones
-  rows[2][1002] = 9000.0f;
-  rows[3][500] = std::numeric_limits<float>::quiet_NaN();
-  rows[4][1] = Infinity();
-  std::ranges::fill(rows[5], -Infinity());
-  std::ranges::fill(rows[6], -Infinity());
-  rows[6][700] = -1e30f;
-  for (const std::vector<float>& row : rows) {
-    BestLogit best = {};
-    Emulate(BestOfRows{row.data(), &best, kLength}, 1, 1);
-    const Maximum expected = FindMaximum(row);
-    EXPECT_EQ(best.sound, expected.sound);
-    if (!expected.sound) continue;
-    EXPECT_EQ(best.value, expected.value);
-    EXPECT_EQ(best.token, static_cast<uint32_t>(expected.token));
+  for (const uint32_t length : {3u, 1003u, 40000u}) {
+    std::vector<std::vector<float>> rows(8, Outlying(length, 29));
+    const uint32_t last = length - 1;
+    rows[1][last / 2 + 1] = rows[1][last / 3] = 9000.0f;  // the lowest of equal ones
+    rows[2][last] = 9000.0f;
+    rows[3][last / 2] = std::numeric_limits<float>::quiet_NaN();
+    rows[4][1] = Infinity();
+    std::ranges::fill(rows[5], -Infinity());
+    std::ranges::fill(rows[6], -Infinity());
+    rows[6][last - 1] = -1e30f;
+    // Of equal ones in one thread, and in two warps, whose first has the higher id.
+    if (length > 17 * 1024) rows[7][5 + 17 * 1024] = rows[7][5 + 1024] = rows[7][40] = 9000.0f;
+    for (const std::vector<float>& row : rows) ExpectMaximum(row);
   }
 }
 
@@ -296,7 +347,8 @@ void ExpectAttention(const AttentionCase& made, const StoredKeys& stored, const 
 
   const std::vector<KeyRun> runs(task.runs, task.runs + task.run_count);
   const std::vector<uint32_t> chunk_runs = ChunkRuns(runs, task.first_position);
-  const SeenRuns seen = {task.first_position, static_cast<uint32_t>(chunk_runs.size() - 1), 0};
+  const SeenRuns seen = {made.first_position, made.first_position + made.count,
+                         static_cast<uint32_t>(chunk_runs.size() - 1), 0};
   Emulate(AttendRows{.query = made.queries.data(),
                      .out = actual.data(),
                      .seen = &seen,
@@ -314,23 +366,27 @@ void ExpectAttention(const AttentionCase& made, const StoredKeys& stored, const 
   ExpectBits(actual, expected, what);
 }
 
-// Whole chunks, part of the first, part of the last, and as many runs as there are positions.
+// Whole chunks, part of the first, part of the last, more than a block takes in a round, and as many
+// runs as there are positions; keys that can be loaded eight elements at a time, and others.
 TEST(RowKernels, AttentionIsAMatterOfPositions) {
   struct Shape {
     uint32_t heads, key_length, value_length, first, count;
   };
   constexpr Shape kShapes[] = {{1, 64, 64, 0, 1},      {2, 128, 128, 0, 32}, {3, 16, 8, 5, 27},
                                {2, 40, 24, 31, 2},     {1, 128, 64, 7, 300}, {2, 8, 200, 64, 161},
-                               {1, 512, 512, 100, 70}, {1, 1, 1, 0, 33}};
+                               {1, 512, 512, 100, 70}, {1, 1, 1, 0, 33},     {1, 80, 100, 9, 600},
+                               {1, 70, 66, 0, 47}};
   for (const Shape& shape : kShapes) {
     AttentionCase made = MakeAttentionCase(shape.heads, shape.key_length, shape.value_length,
                                            shape.first, shape.count, 17);
     // Weights of about the same size: in which order they are added shows.
     for (float& query : made.queries) query *= 0.05f;
     for (const CutInto cut : {CutInto::kWholeChunks, CutInto::kSingles, CutInto::kRandom}) {
-      ExpectAttention(
-          made, StoredKeys(made, cut, 3),
-          std::to_string(shape.count) + " positions, cut " + std::to_string(static_cast<int>(cut)));
+      for (const size_t keys_at : {0u, 3u}) {
+        ExpectAttention(made, StoredKeys(made, cut, 3, keys_at),
+                        std::to_string(shape.count) + " positions, cut " +
+                            std::to_string(static_cast<int>(cut)));
+      }
     }
   }
 }
@@ -353,7 +409,7 @@ TEST(RowKernels, AttentionFindsTheKeyHead) {
   for (uint16_t& half : page) half = FloatToHalf(numbers.Gaussian(1.0f));
   const size_t values_at = kKvHeads * kChunk * kLength;
   const KeyRun run = {page.data(), 4, kCount};
-  const SeenRuns seen = {4, 1, 0};
+  const SeenRuns seen = {4, 4 + kCount, 1, 0};
   const std::vector<uint32_t> chunk_runs = {0, 1};
   std::vector<float> actual(kHeads * kLength), expected(actual.size());
   Emulate(AttendRows{query.data(), actual.data(), &seen, chunk_runs.data(), &run, kHeads, kKvHeads,

@@ -125,6 +125,15 @@ class EmulatedBlock {
 
   void Sync() { ++epoch_; }
 
+  // What the threads' partners in their warps have: lane l's is lane l ^ by.
+  template <typename T>
+  PerThread<T> OfPartners(PerThread<T>& values, uint32_t by) const {
+    OUTRIDER_CHECK(thread_count_ % kWarpLanes == 0 && by < kWarpLanes, "partners share a warp");
+    PerThread<T> theirs(thread_count_);
+    for (uint32_t t = 0; t < thread_count_; ++t) theirs[t] = values[t ^ by];
+    return theirs;
+  }
+
   // tile_of(thread) is an IntTile.
   template <typename TileOf>
   void MultiplyTiles(const TileOf& tile_of) const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "common/cuda/block/matrix_fragments.h"
 
@@ -80,6 +81,22 @@ class GpuBlock {
 #ifdef __CUDA_ARCH__
     __syncthreads();
 #endif
+  }
+
+  // What the threads' partners in their warps have: lane l's is lane l ^ by.
+  template <typename T>
+  OUTRIDER_HD PerThread<T> OfPartners([[maybe_unused]] PerThread<T>& values,
+                                      [[maybe_unused]] uint32_t by) const {
+    static_assert(sizeof(T) % sizeof(uint32_t) == 0, "lanes exchange dwords");
+    PerThread<T> theirs;
+#ifdef __CUDA_ARCH__
+    uint32_t dwords[sizeof(T) / sizeof(uint32_t)];
+    memcpy(dwords, &values[0], sizeof(T));
+    OUTRIDER_UNROLL
+    for (uint32_t& dword : dwords) dword = __shfl_xor_sync(UINT32_MAX, dword, by);
+    memcpy(&theirs[0], dwords, sizeof(T));
+#endif
+    return theirs;
   }
 
   // tile_of(thread) is an IntTile.

@@ -105,33 +105,49 @@ struct AdaptRows {
   uint32_t length;
   float epsilon;
 
-  OUTRIDER_HD size_t SharedBytes() const { return kSumLanes * sizeof(double); }
+  OUTRIDER_HD size_t SharedBytes() const {
+    return (length * sizeof(float) + 15) / 16 * 16 + kSumLanes * sizeof(double);
+  }
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
     const size_t row = block.x();
-    const float* const h = states + size_t{which[row]} * length;
+    const float* const from = states + size_t{which[row]} * length;
+    const auto h = block.template Share<float>(length);
     const auto lanes = block.template Share<double>(kSumLanes);
     block.Each([&](uint32_t t) {
+      for (uint32_t first = t; first < length; first += Batch::kStride) {
+        const Batch read = Batch::Read(first, length, from);
+        Batch::ForEach(first, length, [&](uint32_t i, uint32_t j) { h.Set(t, i, read.values[j]); });
+      }
+    });
+    block.Sync();
+    block.Each([&](uint32_t t) {
       if (t >= kSumLanes) return;
-      double sum = 0.0;
-      for (uint32_t i = t; i < Whole(); i += kSumLanes) sum = sum + Square(h[i]);
-      lanes.Set(t, t, sum);
+      lanes.Set(t, t, SumOfLane<double>(h, t, Whole(), [](double sum, float each) {
+                  return sum + Square(each);
+                }));
     });
     block.Sync();
     block.Each([&](uint32_t t) {
       double sum = 0.0;
       for (uint32_t lane = 0; lane < kSumLanes; ++lane) sum = sum + lanes.Get(t, lane);
-      for (uint32_t i = Whole(); i < length; ++i) sum = sum + Square(h[i]);
+      for (uint32_t i = Whole(); i < length; ++i) sum = sum + Square(h.Get(t, i));
       const double mean = sum / static_cast<double>(length);
       const auto r = static_cast<float>(sqrt(mean + static_cast<double>(epsilon)));
-      for (uint32_t i = t; i < length; i += kThreads) {
-        out[row * length + i] = h[i] + r * change[row * length + i];
+      for (uint32_t first = t; first < length; first += Batch::kStride) {
+        const Batch read = Batch::Read(first, length, change + row * length);
+        const Batch here = Batch::Make(first, length, [&](uint32_t i) { return h.Get(t, i); });
+        Batch::ForEach(first, length, [&](uint32_t i, uint32_t j) {
+          out[row * length + i] = here.values[j] + r * read.values[j];
+        });
       }
     });
   }
 
  private:
+  using Batch = RowBatch<kThreads, 16>;
+
   // What lanes add up; the rest comes after them.
   OUTRIDER_HD uint32_t Whole() const { return length / kSumLanes * kSumLanes; }
   static OUTRIDER_HD double Square(float x) {
@@ -156,14 +172,14 @@ struct RankCandidates {
   ExitRanking* rankings;  // [rows]; of rows that are not ranked, none
 
   OUTRIDER_HD size_t SharedBytes() const {
-    return kThreads * sizeof(BestLogit) + kSumLanes * sizeof(float);
+    return kThreads / kWarpLanes * sizeof(BestLogit) + kSumLanes * sizeof(float);
   }
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
     const uint32_t row = block.x();
     ExitRanking& ranking = rankings[row];
-    const auto found = block.template Share<BestLogit>(kThreads);
+    const auto of_warps = block.template Share<BestLogit>(kThreads / kWarpLanes);
     const auto lanes = block.template Share<float>(kSumLanes);
     auto mine = block.template Private<BestLogit>();
     auto best = block.template Private<BestLogit>();  // every thread's the same
@@ -171,11 +187,9 @@ struct RankCandidates {
     uint32_t count = 0;
     block.Each([&](uint32_t t) { mine[t] = BestBehind(row, t, nullptr); });
     for (; count < ExitRanking::kMax; ++count) {
-      block.Each([&](uint32_t t) { found.Set(t, t, mine[t]); });
-      FoldBest(block, found, kThreads);
-      block.Sync();
+      block.Each([&](uint32_t t) { best[t] = mine[t]; });
+      FoldBest(block, best, of_warps, kThreads);
       block.Each([&](uint32_t t) {
-        best[t] = found.Get(t, 0);
         if (count == 0) largest[t] = best[t].value;
       });
       if (!best[0].sound || best[0].value == -Infinity()) break;
@@ -186,7 +200,6 @@ struct RankCandidates {
         }
         if (mine[t].token == best[t].token) mine[t] = BestBehind(row, t, &best[t]);
       });
-      block.Sync();
     }
     block.Each([&](uint32_t t) {
       if (t < kSumLanes) lanes.Set(t, t, count == 0 ? 0.0f : SumOfLane(row, t, largest[t]));

@@ -183,13 +183,23 @@ struct GroupRows {
     return static_cast<uint32_t>(uint64_t{choice_count} * part / parts());
   }
 
-  // use(choice), rising, for those of expert i % expert_count in part i / expert_count.
+  // use(choice), rising, for those of expert i % expert_count in part i / expert_count. What is used
+  // may be stored, which the next load would wait for: several are loaded before.
   template <typename Use>
   OUTRIDER_HD void ForEachChoice(uint32_t i, const Use& use) const {
+    constexpr uint32_t kBatch = 4;
     const uint32_t expert = i % expert_count, part = i / expert_count;
     const uint32_t end = BeginOf(part + 1);
-    for (uint32_t choice = BeginOf(part); choice < end; ++choice) {
-      if (choices[choice].expert == expert) use(choice);
+    for (uint32_t first = BeginOf(part); first < end; first += kBatch) {
+      uint32_t experts[kBatch];
+      OUTRIDER_UNROLL
+      for (uint32_t j = 0; j < kBatch; ++j) {
+        experts[j] = choices[first + j < end ? first + j : end - 1].expert;
+      }
+      OUTRIDER_UNROLL
+      for (uint32_t j = 0; j < kBatch; ++j) {
+        if (first + j < end && experts[j] == expert) use(first + j);
+      }
     }
   }
 

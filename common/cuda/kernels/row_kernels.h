@@ -48,7 +48,7 @@ struct PanelTable {
   }
 };
 
-// What enters the first layer. grid: rows
+// What enters the first layer. grid: rows, length / 256 rounded up
 struct EmbedRows {
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kGiven = UINT32_MAX;  // as a token: the row is in `out` already
@@ -60,17 +60,19 @@ struct EmbedRows {
   float* out;                // [rows, length]
   uint32_t length;
 
+  OUTRIDER_HD uint32_t grid_y() const { return (length + kThreads - 1) / kThreads; }
   OUTRIDER_HD size_t SharedBytes() const { return 0; }
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
     const size_t row = block.x();
     block.Each([&](uint32_t t) {
-      for (uint32_t k = t; k < length; k += kThreads) {
-        float& to = out[row * length + k];
-        if (token[row] != kGiven) to = tokens.At(token[row], length, k);
-        if (positions.panels != nullptr) to = to + positions.At(position[row], length, k);
-      }
+      const uint32_t k = block.y() * kThreads + t;
+      if (k >= length) return;
+      float& to = out[row * length + k];
+      float value = token[row] == kGiven ? to : tokens.At(token[row], length, k);
+      if (positions.panels != nullptr) value = value + positions.At(position[row], length, k);
+      to = value;
     });
   }
 };
