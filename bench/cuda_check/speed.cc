@@ -50,23 +50,6 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Bytes a second of a copy on the device, read and written.
-absl::StatusOr<double> CopyBandwidth(DeviceQueue& queue) {
-  OUTRIDER_ASSIGN_OR_RETURN(const DeviceBuffer from,
-                            DeviceBuffer::Create(queue, kWeightBytes, "a copy"));
-  OUTRIDER_ASSIGN_OR_RETURN(const DeviceBuffer to,
-                            DeviceBuffer::Create(queue, kWeightBytes, "a copy"));
-  std::vector<double> seconds;
-  for (uint32_t round = 0; round < kRounds; ++round) {
-    const Clock::time_point begin = Clock::now();
-    OUTRIDER_RETURN_IF_ERROR(CudaStatus(
-        cudaMemcpy(to.data(), from.data(), kWeightBytes, cudaMemcpyDeviceToDevice), "a copy"));
-    OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaDeviceSynchronize(), "a copy"));
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return 2.0 * static_cast<double>(kWeightBytes) / Median(seconds);
-}
-
 struct Kind {
   const char* name;
   TensorType type;
@@ -138,10 +121,27 @@ absl::Status PrintProduct(DeviceQueue& queue, const Kind& kind, double bandwidth
 
 }  // namespace
 
+absl::StatusOr<double> CopyBandwidth() {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceQueue> queue, OpenCudaQueue(GpuOrdinal()));
+  OUTRIDER_ASSIGN_OR_RETURN(const DeviceBuffer from,
+                            DeviceBuffer::Create(*queue, kWeightBytes, "a copy"));
+  OUTRIDER_ASSIGN_OR_RETURN(const DeviceBuffer to,
+                            DeviceBuffer::Create(*queue, kWeightBytes, "a copy"));
+  std::vector<double> seconds;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const Clock::time_point begin = Clock::now();
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(
+        cudaMemcpy(to.data(), from.data(), kWeightBytes, cudaMemcpyDeviceToDevice), "a copy"));
+    OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaDeviceSynchronize(), "a copy"));
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return 2.0 * static_cast<double>(kWeightBytes) / Median(seconds);
+}
+
 absl::Status PrintSpeed() {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceQueue> queue, OpenCudaQueue(GpuOrdinal()));
   OUTRIDER_RETURN_IF_ERROR(PrintCosts());
-  OUTRIDER_ASSIGN_OR_RETURN(const double bandwidth, CopyBandwidth(*queue));
+  OUTRIDER_ASSIGN_OR_RETURN(const double bandwidth, CopyBandwidth());
   std::printf("\nA copy on the device: %.0f GB/s\n", bandwidth / 1e9);
   std::printf("Products of %u x %u, time over that of reading the weights so fast, by rows:\n",
               kOutputs, kInputs);
