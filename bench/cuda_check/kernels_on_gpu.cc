@@ -616,7 +616,7 @@ TEST(KernelsOnGpu, SumsOfExperts) {
 }
 
 // Rows of several lengths over pages in no order, grouped heads; of 20 elements, which are no whole
-// eights.
+// eights. Few rows have another body than many.
 TEST(KernelsOnGpu, Attention) {
   constexpr uint32_t kHeads = 4, kKvHeads = 2, kPages = 12;
   for (const uint32_t length : {16u, 20u, 40u, 64u, 128u, 256u}) {
@@ -626,49 +626,54 @@ TEST(KernelsOnGpu, Attention) {
     for (uint16_t& half : pages) {
       half = static_cast<uint16_t>((random() & 0x83ff) | (12 + random() % 4) << 10);
     }
-    ExpectSame(
-        [&](Try& t) {
-          const uint16_t* const there = t.Put(pages);
-          std::vector<KeyRun> runs;
-          std::vector<uint32_t> chunk_runs;
-          std::vector<gpu::SeenRuns> seen;
-          for (const uint32_t count : {1u, 32u, 45u, 300u}) {
-            const uint32_t first = count == 45 ? 7 : 0;
-            const auto first_chunk = static_cast<uint32_t>(chunk_runs.size());
-            for (uint32_t index = first; index < first + count;) {
-              const uint32_t end = std::min((index / kChunk + 1) * kChunk, first + count);
-              if (index == first || index % kChunk == 0) {
-                chunk_runs.push_back(static_cast<uint32_t>(runs.size()));
+    const auto attend = [&](size_t row_count) {
+      ExpectSame(
+          [&](Try& t) {
+            const uint16_t* const there = t.Put(pages);
+            std::vector<KeyRun> runs;
+            std::vector<uint32_t> chunk_runs;
+            std::vector<gpu::SeenRuns> seen;
+            for (const uint32_t count : {1u, 32u, 45u, 300u}) {
+              const uint32_t first = count == 45 ? 7 : 0;
+              const auto first_chunk = static_cast<uint32_t>(chunk_runs.size());
+              for (uint32_t index = first; index < first + count;) {
+                const uint32_t end = std::min((index / kChunk + 1) * kChunk, first + count);
+                if (index == first || index % kChunk == 0) {
+                  chunk_runs.push_back(static_cast<uint32_t>(runs.size()));
+                }
+                // The last chunk of each comes in runs of one, as drafted nodes do.
+                const uint32_t run = end == first + count ? 1 : end - index;
+                const size_t page = (index / kChunk * 5 + count) % kPages;
+                runs.push_back({there + page * page_halves, index % kChunk, run});
+                index += run;
               }
-              // The last chunk of each comes in runs of one, as drafted nodes do.
-              const uint32_t run = end == first + count ? 1 : end - index;
-              const size_t page = (index / kChunk * 5 + count) % kPages;
-              runs.push_back({there + page * page_halves, index % kChunk, run});
-              index += run;
+              seen.push_back({first, first + count,
+                              static_cast<uint32_t>(chunk_runs.size()) - first_chunk, first_chunk});
             }
-            seen.push_back({first, first + count,
-                            static_cast<uint32_t>(chunk_runs.size()) - first_chunk, first_chunk});
-          }
-          chunk_runs.push_back(static_cast<uint32_t>(runs.size()));
-          const size_t row_floats = size_t{kHeads} * length;
-          float* const out = t.Room(seen.size() * row_floats);
-          t.queue().Run(gpu::AttendRows{.query = t.Put(Outlying(seen.size() * row_floats, 8)),
-                                        .out = out,
-                                        .seen = t.Put(seen),
-                                        .chunk_runs = t.Put(chunk_runs),
-                                        .runs = t.Put(runs),
-                                        .head_count = kHeads,
-                                        .kv_head_count = kKvHeads,
-                                        .key_length = length,
-                                        .value_length = length,
-                                        .scale = 0.01f,
-                                        .keys_at = 0,
-                                        .values_at = size_t{kKvHeads} * kChunk * length,
-                                        .slot_count = kChunk},
-                        static_cast<uint32_t>(seen.size()), kHeads);
-          t.Keep(out, seen.size() * row_floats);
-        },
-        "heads of " + std::to_string(length));
+            chunk_runs.push_back(static_cast<uint32_t>(runs.size()));
+            for (size_t i = 0; seen.size() < row_count; ++i) seen.push_back(seen[i]);
+            const size_t row_floats = size_t{kHeads} * length;
+            float* const out = t.Room(seen.size() * row_floats);
+            t.queue().Run(gpu::AttendRows{.query = t.Put(Outlying(seen.size() * row_floats, 8)),
+                                          .out = out,
+                                          .seen = t.Put(seen),
+                                          .chunk_runs = t.Put(chunk_runs),
+                                          .runs = t.Put(runs),
+                                          .head_count = kHeads,
+                                          .kv_head_count = kKvHeads,
+                                          .key_length = length,
+                                          .value_length = length,
+                                          .scale = 0.01f,
+                                          .keys_at = 0,
+                                          .values_at = size_t{kKvHeads} * kChunk * length,
+                                          .slot_count = kChunk},
+                          static_cast<uint32_t>(seen.size()), kHeads);
+            t.Keep(out, seen.size() * row_floats);
+          },
+          std::to_string(row_count) + " rows, heads of " + std::to_string(length));
+    };
+    attend(4);
+    attend(gpu::kFewAttending / kHeads + 1);
   }
 }
 

@@ -96,7 +96,8 @@ void UseAllBodies(const Use& use) {
   use("norm, rows of 4096", NormOf7B());
   use("quantize", QuantizeRows{});
   use("place heads", PlaceHeads{});
-  use("attend, heads of 128", AttendOf7B());
+  use("attend, heads of 128", AttendManyRows{AttendOf7B()});
+  use("attend, few rows", AttendFewRows{AttendOf7B()});
   use("gate", GateRows{});
   use("copy slots", CopySlots{});
   use("best of rows", BestOfRows{});
@@ -178,7 +179,9 @@ cudaError_t Launch(const PlaceHeads& kernel, Grid grid, cudaStream_t stream) {
   return LaunchBody(kernel, grid, stream);
 }
 cudaError_t Launch(const AttendRows& kernel, Grid grid, cudaStream_t stream) {
-  return LaunchBody(kernel, grid, stream);
+  cudaError_t error = cudaSuccess;
+  UseAttendBody(kernel, grid.x, [&](const auto& body) { error = LaunchBody(body, grid, stream); });
+  return error;
 }
 cudaError_t Launch(const GateRows& kernel, Grid grid, cudaStream_t stream) {
   return LaunchBody(kernel, grid, stream);

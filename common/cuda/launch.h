@@ -53,7 +53,7 @@ struct KernelShape {
 };
 
 // Of all kernels. No GPU is asked.
-inline constexpr uint32_t kKernelCount = 69;
+inline constexpr uint32_t kKernelCount = 70;
 std::array<KernelShape, kKernelCount> KernelShapes();
 
 // What the driver has made of a kernel.

@@ -349,21 +349,24 @@ void ExpectAttention(const AttentionCase& made, const StoredKeys& stored, const 
   const std::vector<uint32_t> chunk_runs = ChunkRuns(runs, task.first_position);
   const SeenRuns seen = {made.first_position, made.first_position + made.count,
                          static_cast<uint32_t>(chunk_runs.size() - 1), 0};
-  Emulate(AttendRows{.query = made.queries.data(),
-                     .out = actual.data(),
-                     .seen = &seen,
-                     .chunk_runs = chunk_runs.data(),
-                     .runs = runs.data(),
-                     .head_count = made.head_count,
-                     .kv_head_count = 1,
-                     .key_length = made.key_length,
-                     .value_length = made.value_length,
-                     .scale = task.scale,
-                     .keys_at = task.keys_at,
-                     .values_at = task.values_at,
-                     .slot_count = kChunk},
-          1, made.head_count);
-  ExpectBits(actual, expected, what);
+  const AttendRows rows = {.query = made.queries.data(),
+                           .out = actual.data(),
+                           .seen = &seen,
+                           .chunk_runs = chunk_runs.data(),
+                           .runs = runs.data(),
+                           .head_count = made.head_count,
+                           .kv_head_count = 1,
+                           .key_length = made.key_length,
+                           .value_length = made.value_length,
+                           .scale = task.scale,
+                           .keys_at = task.keys_at,
+                           .values_at = task.values_at,
+                           .slot_count = kChunk};
+  Emulate(AttendManyRows{rows}, 1, made.head_count);
+  ExpectBits(actual, expected, what + ", many rows");
+  std::ranges::fill(actual, 0.0f);
+  Emulate(AttendFewRows{rows}, 1, made.head_count);
+  ExpectBits(actual, expected, what + ", few rows");
 }
 
 // Whole chunks, part of the first, part of the last, more than a block takes in a round, and as many
@@ -412,9 +415,10 @@ TEST(RowKernels, AttentionFindsTheKeyHead) {
   const SeenRuns seen = {4, 4 + kCount, 1, 0};
   const std::vector<uint32_t> chunk_runs = {0, 1};
   std::vector<float> actual(kHeads * kLength), expected(actual.size());
-  Emulate(AttendRows{query.data(), actual.data(), &seen, chunk_runs.data(), &run, kHeads, kKvHeads,
-                     kLength, kLength, 0.25f, 0, values_at, kChunk},
-          1, kHeads);
+  const AttendRows rows = {
+      query.data(), actual.data(), &seen, chunk_runs.data(), &run,  kHeads, kKvHeads, kLength,
+      kLength,      0.25f,         0,     values_at,         kChunk};
+  Emulate(AttendFewRows{rows}, 1, kHeads);
   for (uint32_t kv_head = 0; kv_head < kKvHeads; ++kv_head) {
     const size_t first = size_t{2} * kv_head * kLength;
     Reference().attend({.queries = query.data() + first,

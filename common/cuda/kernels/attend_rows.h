@@ -31,12 +31,6 @@ struct alignas(16) SeenRuns {
 };
 
 struct AttendRows {
-  // Eight, since more of them have nothing to do while texts are short. Three blocks leave a thread
-  // 80 registers, which what it has on its way at the same time needs.
-  static constexpr uint32_t kWarps = 8;
-  static constexpr uint32_t kThreads = kWarps * kWarpLanes;
-  static constexpr uint32_t kBlocksAtOnce = 3;
-
   const float* query;          // [rows, head_count, key_length]
   float* out;                  // [rows, head_count, value_length]
   const SeenRuns* seen;        // [rows]
@@ -50,6 +44,13 @@ struct AttendRows {
   size_t keys_at;  // of slot 0 of the first head, in halves from a page's beginning
   size_t values_at;
   uint32_t slot_count;  // of a page
+};
+
+template <uint32_t kWarpCount, uint32_t kBlockCount>
+struct AttendBody : AttendRows {
+  static constexpr uint32_t kWarps = kWarpCount;
+  static constexpr uint32_t kThreads = kWarps * kWarpLanes;
+  static constexpr uint32_t kBlocksAtOnce = kBlockCount;
 
   OUTRIDER_HD size_t SharedBytes() const {
     return query_fours() * sizeof(Four) + kThreads * (sizeof(float) + sizeof(uint64_t)) +
@@ -140,7 +141,7 @@ struct AttendRows {
   // Shared memory.
   template <typename Block>
   struct Room {
-    OUTRIDER_HD Room(Block& block, const AttendRows& body)
+    OUTRIDER_HD Room(Block& block, const AttendBody& body)
         : q(block.template Share<Four>(body.query_fours())),
           weights(block.template Share<float>(kThreads)),
           values(block.template Share<const uint16_t*>(kThreads)),
@@ -418,5 +419,22 @@ struct AttendRows {
     }
   }
 };
+
+// More warps have nothing to do while texts are short: where blocks are many they have eight, and
+// three of them leave a thread 80 registers, which what it has on its way at the same time needs.
+// Where there are no more blocks than multiprocessors, sixteen take as many chunks a round.
+using AttendManyRows = AttendBody<8, 3>;
+using AttendFewRows = AttendBody<16, 1>;
+inline constexpr uint32_t kFewAttending = 128;  // blocks; an H100 has 132 multiprocessors
+
+// use(body) for the body that fits so many rows.
+template <typename Use>
+void UseAttendBody(const AttendRows& rows, uint32_t row_count, const Use& use) {
+  if (row_count * rows.head_count <= kFewAttending) {
+    use(AttendFewRows{rows});
+  } else {
+    use(AttendManyRows{rows});
+  }
+}
 
 }  // namespace outrider::gpu

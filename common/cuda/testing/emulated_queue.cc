@@ -121,7 +121,8 @@ void EmulatedQueue::Run(const gpu::PlaceHeads& kernel, uint32_t grid_x, uint32_t
   AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
 }
 void EmulatedQueue::Run(const gpu::AttendRows& kernel, uint32_t grid_x, uint32_t grid_y) {
-  AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
+  gpu::UseAttendBody(kernel, grid_x,
+                     [&](const auto& body) { AddKernel([=] { RunHere(body, grid_x, grid_y); }); });
 }
 void EmulatedQueue::Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) {
   AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
