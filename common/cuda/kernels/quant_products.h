@@ -348,12 +348,15 @@ requires Type::kIsScaled struct TermsOf<Type, kTiles> : ScaledTerms<Type, kTiles
 template <typename Type, uint32_t kTiles>
 struct DealtStripsProduct {
   using Terms = TermsOf<Type, kTiles>;
+  using Work = typename Terms::Work;
   static constexpr uint32_t kWarps = 8;
   static constexpr uint32_t kThreads = kWarps * kWarpLanes;
   static constexpr uint32_t kBlocksAtOnce = 2;
   static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kRows = kTiles * kTileRows;
   static constexpr uint32_t kRoundBlocks = kWarps * Type::kStrip;
+  // Rounds that are on their way: with two tiles, there are registers for one.
+  static constexpr uint32_t kDepth = kTiles == 1 ? 2 : 1;
   static constexpr uint32_t kOfBlock = Type::kHasMinimum ? 2 : 1;
   static constexpr uint32_t kRowPairs = kTileOutputs / 2;
   // Of a row's pairs in shared memory: with 9, a quarter of a warp writes to all banks.
@@ -369,40 +372,29 @@ struct DealtStripsProduct {
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
-    struct Sums {
-      float of[2];
-    };
     const uint32_t first_row = block.x() * kRows, panel = block.y();
     const uint32_t block_count = product.inputs / Type::kBlock;
     const uint32_t left_rows = product.x.row_count - first_row;
     const uint32_t row_count = left_rows < kRows ? left_rows : kRows;
     const auto shared = block.template Share<TermPair>(kRoundsAtOnce * kRoundPairs);
-    auto works = block.template Private<typename Terms::Work>();
+    auto rounds = block.template Private<Rounds>();
     auto rows = block.template Private<LaneRows<kTiles>>();
-    auto terms = block.template Private<StripTerms<Type, kTiles>>();
     auto sums = block.template Private<Sums>();
     block.Each([&](uint32_t t) {
       rows[t].Find(product.x, first_row, t);
-      Terms::Load(product.PanelAt(panel), product.x, FirstOf(0, t), t, rows[t], works[t]);
+      OUTRIDER_UNROLL
+      for (uint32_t d = 0; d < kDepth; ++d) {
+        Load(panel, FirstOf(d * kRoundBlocks, t), t, rows[t], rounds[t].of[d]);
+      }
     });
-    uint32_t round_at = 0;
-    for (uint32_t first = 0; first < block_count; first += kRoundBlocks) {
-      Terms::Make(block, works, terms);
-      block.Each([&](uint32_t t) {
-        Leave(terms[t], StripAt<Type>(product.inputs, FirstOf(first, t)), row_count, t, round_at,
-              shared);
-        Terms::Load(product.PanelAt(panel), product.x, FirstOf(first + kRoundBlocks, t), t, rows[t],
-                    works[t]);
-      });
-      block.Sync();
-      block.Each([&](uint32_t t) {
-        if (t / kRowPairs >= row_count) return;
-        const uint32_t left = block_count - first;
-        Add(shared, round_at + t / kRowPairs * kRowStride + t % kRowPairs,
-            (left < kRoundBlocks ? left : kRoundBlocks) * kOfBlock, t, sums[t].of);
-      });
-      if (kRoundsAtOnce == 1) block.Sync();
-      round_at = kRoundsAtOnce == 2 && round_at == 0 ? kRoundPairs : 0;
+    for (uint32_t first = 0; first < block_count;) {
+      OUTRIDER_UNROLL
+      for (uint32_t d = 0; d < kDepth; ++d) {
+        if (first >= block_count) break;
+        auto works = WorksOf(rounds, d);
+        AddRound(block, panel, first, row_count, rows, works, shared, sums);
+        first += kRoundBlocks;
+      }
     }
     block.Each([&](uint32_t t) {
       if (t / kRowPairs >= row_count) return;
@@ -415,8 +407,54 @@ struct DealtStripsProduct {
   }
 
  private:
+  // Of a row and two outputs.
+  struct Sums {
+    float of[2];
+  };
+  // What is on its way of as many rounds.
+  struct Rounds {
+    Work of[kDepth];
+  };
+  // One of these, of each thread.
+  template <typename RoundsOf>
+  struct WorksOf {
+    OUTRIDER_HD WorksOf(RoundsOf& rounds, uint32_t which) : rounds_(rounds), which_(which) {}
+    OUTRIDER_HD Work& operator[](uint32_t t) { return rounds_[t].of[which_]; }
+
+   private:
+    RoundsOf& rounds_;
+    uint32_t which_;
+  };
+
   static OUTRIDER_HD uint32_t FirstOf(uint32_t first, uint32_t t) {
     return first + t / kWarpLanes * Type::kStrip;
+  }
+
+  OUTRIDER_HD void Load(uint32_t panel, uint32_t first, uint32_t t, const LaneRows<kTiles>& rows,
+                        Work& work) const {
+    Terms::Load(product.PanelAt(panel), product.x, first, t, rows, work);
+  }
+
+  // Adds a round, and asks for a later one.
+  template <typename Block, typename Rows, typename Works, typename Shared, typename SumsOf>
+  OUTRIDER_HD void AddRound(Block& block, uint32_t panel, uint32_t first, uint32_t row_count,
+                            Rows& rows, Works& works, const Shared& shared, SumsOf& sums) const {
+    const uint32_t round_at = first / kRoundBlocks % kRoundsAtOnce * kRoundPairs;
+    const uint32_t left = product.inputs / Type::kBlock - first;
+    auto terms = block.template Private<StripTerms<Type, kTiles>>();
+    Terms::Make(block, works, terms);
+    block.Each([&](uint32_t t) {
+      Leave(terms[t], StripAt<Type>(product.inputs, FirstOf(first, t)), row_count, t, round_at,
+            shared);
+      Load(panel, FirstOf(first + kDepth * kRoundBlocks, t), t, rows[t], works[t]);
+    });
+    block.Sync();
+    block.Each([&](uint32_t t) {
+      if (t / kRowPairs >= row_count) return;
+      Add(shared, round_at + t / kRowPairs * kRowStride + t % kRowPairs,
+          (left < kRoundBlocks ? left : kRoundBlocks) * kOfBlock, t, sums[t].of);
+    });
+    if (kRoundsAtOnce == 1) block.Sync();
   }
 
   template <typename Shared>
