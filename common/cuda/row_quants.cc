@@ -1,14 +1,17 @@
 #include "common/cuda/row_quants.h"
 
+#include <array>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/cuda/kernels/product_choice.h"
 
 namespace outrider {
 
 absl::StatusOr<RowQuants> RowQuants::Create(DeviceQueue& queue, size_t row_count_max,
-                                            size_t inputs_max, std::string_view what) {
+                                            size_t inputs_max, size_t outputs_max,
+                                            std::string_view what) {
   RowQuants made;
   made.queue_ = &queue;
   const size_t rows = row_count_max;
@@ -18,10 +21,16 @@ absl::StatusOr<RowQuants> RowQuants::Create(DeviceQueue& queue, size_t row_count
       {made.per_32_.sums, rows * (inputs_max / 16 + 1) * sizeof(int16_t)},
       {made.per_256_.quants, rows * inputs_max},
       {made.per_256_.scales, rows * (inputs_max / 256 + 1) * sizeof(float)},
-      {made.per_256_.sums, rows * (inputs_max / 16 + 1) * sizeof(int16_t)}};
+      {made.per_256_.sums, rows * (inputs_max / 16 + 1) * sizeof(int16_t)},
+      {made.terms_, rows * inputs_max * sizeof(uint32_t)},
+      {made.sums_, gpu::RoomFor(rows, outputs_max) * sizeof(float)},
+      {made.counters_, gpu::kSharedBlocks * sizeof(uint32_t)}};
   for (const auto& [buffer, bytes] : buffers) {
+    if (bytes == 0) continue;
     OUTRIDER_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Create(queue, bytes, what));
   }
+  const std::array<uint32_t, gpu::kSharedBlocks> zeros = {};
+  queue.Upload(made.counters_.data(), zeros.data(), sizeof(zeros));
   return made;
 }
 
@@ -52,6 +61,12 @@ ActivationRows RowQuants::Take(const float* x, uint32_t row_count, uint32_t inpu
   rows.sums = quantize.sums;
   rows.sum_stride = inputs / 16;
   return rows;
+}
+
+void RowQuants::Split(ActivationRows& rows) {
+  const gpu::SplitRows split = {rows.values, terms_.As<uint32_t>(), rows.inputs};
+  queue_->Run(split, rows.row_count, split.grid_y());
+  rows.terms = split.terms;
 }
 
 }  // namespace outrider

@@ -17,7 +17,9 @@ struct ActivationRows {
   uint32_t inputs = 0;            // elements of a row
   const float* values = nullptr;  // [row_count, inputs], for kFloat
   size_t value_stride = 0;
-  const int8_t* quants = nullptr;  // [row_count, inputs], 64-byte aligned rows, for the others
+  // Of values, for a GPU's tensor cores (cuda/kernels/split_products.h); null: they are not there.
+  const uint32_t* terms = nullptr;  // [row_count, inputs], of the same stride
+  const int8_t* quants = nullptr;   // [row_count, inputs], 64-byte aligned rows, for the others
   size_t quant_stride = 0;
   // [inputs / block, row_count]: those that meet a block of weights lie side by side, one broadcast
   // with a constant offset each. (Rows of them took an address register per row: 16 % at 16 rows.)
@@ -34,6 +36,7 @@ static constexpr ActivationRows SomeRows(const ActivationRows& x, uint32_t first
   rows.row_count = count;
   // A kind that these are not of has neither a pointer nor a stride of zero to be multiplied with.
   if (x.values != nullptr) rows.values += first * x.value_stride;
+  if (x.terms != nullptr) rows.terms += first * x.value_stride;
   if (x.quants != nullptr) rows.quants += first * x.quant_stride;
   if (x.scales != nullptr) rows.scales += first;
   if (x.sums != nullptr) rows.sums += first * x.sum_stride;

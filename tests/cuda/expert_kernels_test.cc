@@ -251,6 +251,13 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
   const uint32_t place_count = std::accumulate(counts.begin(), counts.end(), 0u);
   Bytes panels = MakePanels(type, kPanels * expert_count, inputs, weights, 5);
   RowsOf rows(place_count, inputs, type.block(), contents, 7);
+  ActivationRows x = rows.First(place_count);
+  std::vector<uint32_t> terms(size_t{place_count} * inputs);
+  if (HasOwnBits(kind.kind)) {
+    const SplitRows split = {x.values, terms.data(), inputs};
+    Emulate(split, place_count, split.grid_y());
+    x.terms = terms.data();
+  }
   const std::vector<float> bias = Floats(size_t{expert_count} * kOutputs, 9);
 
   std::vector<float> expected(place_count * kStride, -1.0f), actual = expected;
@@ -264,7 +271,7 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
                          .outputs = kOutputs,
                          .inputs = inputs,
                          .bias = &bias[expert * kOutputs],
-                         .x = SomeRows(rows.First(place_count), first, counts[expert]),
+                         .x = SomeRows(x, first, counts[expert]),
                          .out = &expected[first * kStride],
                          .out_stride = kStride});
     first += counts[expert];
@@ -275,7 +282,7 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
                                               .outputs = kOutputs,
                                               .inputs = inputs,
                                               .bias = bias.data(),
-                                              .x = rows.First(place_count),
+                                              .x = x,
                                               .out = actual.data(),
                                               .out_stride = kStride},
                                   .groups = groups.data(),
