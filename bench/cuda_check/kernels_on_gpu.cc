@@ -254,8 +254,8 @@ TEST_P(FloatTiles, AFloatIsMultipliedToSixteenBits) {
 // Sixteen products and a sum are added up in some order by one instruction. Each of the seventeen
 // is taken to be cut off at 2^-23 of the largest or further down; so one instruction is off by 17 *
 // 2^-23 of all magnitudes of the result at the most, where the emulation's rounding is by 16 *
-// 2^-24. There are 20 instructions in a segment, or 40; sums of four segments, and of four quarters,
-// are rounded by either.
+// 2^-24. There are 20 instructions in a segment, or 40; sums of four segments, and of four
+// quarters, are rounded by either.
 TEST_P(FloatTiles, AreAsNearToTheModelAsTheseSumsAllow) {
   const double instructions = GetParam().kind == gpu::PanelKind::kF16 ? 40 : 20;
   const double tolerance = instructions * (17 * 0x1p-23 + 16 * 0x1p-24) + 2 * 8 * 0x1p-24;

@@ -1,6 +1,6 @@
-// Rows in the form that a product takes them in: as they are, in terms of bfloat16 too, or quantised
-// to int8; into memory of the device that the next rows of that form overwrite. And room for what
-// blocks of one product have to tell one another.
+// Rows in the form that a product takes them in: as they are, split into terms besides, or
+// quantised to int8; in memory of the device that the next rows of that form overwrite. And room
+// for what blocks of one product have to tell one another.
 #pragma once
 
 #include <cstddef>

@@ -134,8 +134,8 @@ TEST(PassCosts, OfLlama2AreTheFormulas) {
   EXPECT_EQ(floats.kernel_count, one.kernel_count - 4 * 32 - 1);  // nothing is quantised
 }
 
-// A float of a row is two terms, a weight in F16 two. Few rows are split again for every 32 outputs,
-// many once for all products of theirs; weights for every 16 rows, or 32.
+// A float of a row is two terms, a weight in F16 two. Few rows are split again for every 32
+// outputs, many once for all products of theirs; weights for every 8 rows, or 32.
 TEST(PassCosts, OfSplitFloatsAreTheFormulas) {
   const PassCosts floats = CountPass(kLlama2_7B, gpu::PanelKind::kF32, {64, 1024});
   const PassCosts many = CountPass(kLlama2_7B, gpu::PanelKind::kBf16, {64, 1024});

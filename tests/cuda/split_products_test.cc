@@ -317,8 +317,8 @@ TYPED_TEST(SplitProducts, AFloatIsMultipliedToSixteenBits) {
   }
 }
 
-// A weight is multiplied whole: all those that are finite, times a number of 13 bits, which leaves a product
-// of no more than 24.
+// A weight is multiplied whole: all those that are finite, times a number of 13 bits, which leaves
+// a product of no more than 24.
 TYPED_TEST(SplitProducts, AWeightIsMultipliedWhole) {
   constexpr uint32_t kOutputs = 4096;
   for (uint32_t first = 0; first < 65536; first += kOutputs) {

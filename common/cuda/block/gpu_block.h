@@ -130,7 +130,8 @@ class GpuBlock {
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
   }
-  // A thread's batches are there, but for so many of the newest; others see them after that and a Sync().
+  // A thread's batches are there, but for so many of the newest; others see them after that and a
+  // Sync().
   template <uint32_t kStillOnTheirWay>
   OUTRIDER_HD void AwaitBatches() const {
 #ifdef __CUDA_ARCH__

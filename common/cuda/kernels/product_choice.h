@@ -43,7 +43,7 @@ inline bool HasOwnBits(PanelKind kind) {
 }
 
 // Of F16 and BF16. A few rows' block of two panels is one for each multiprocessor of an H100 with
-// 4096 outputs, of one panel with half as many. It is as soon as the block of 64 rows up to 32 rows,
+// 4096 outputs, of one panel with half as many. Up to 32 rows these are sooner than blocks of 64,
 // and with few outputs up to 64.
 inline constexpr uint32_t kFewOutputs = 2048;
 // So few are fetched and, of weights of one term, multiplied for nothing: then blocks of one panel
