@@ -69,6 +69,11 @@ class Count {
       costs_.row_bytes += rows_ * (input_bytes + quantised);
       input_bytes = quantised;
     }
+    if (std::ranges::any_of(outputs, [&](uint32_t each) { return TakesTerms(each); })) {
+      ++costs_.kernel_count;
+      costs_.row_bytes += rows_ * 2 * input_bytes;
+      costs_.split_operations += rows_ * inputs * kSplitOperations;
+    }
     for (const uint32_t each : outputs) Product(inputs, each, input_bytes);
   }
 
@@ -82,20 +87,34 @@ class Count {
   }
 
  private:
-  // The terms of two floats of a row are four differences, of each the upper half before and three
-  // permutations; so often for every warp that has other outputs. Those of two weights in BF16 are
-  // a permutation; of two in F16 they are a conversion, an upper half and a difference each, and
-  // two permutations; so often for every warp that has other rows.
+  bool TakesTerms(uint32_t outputs) const {
+    return gpu::TakesTerms(kind_, outputs, static_cast<uint32_t>(rows_));
+  }
+
+  // The terms of two floats of a row are an upper half and a difference each, a permutation and a
+  // conversion of both.
+  static constexpr uint64_t kSplitOperations = 3;
+
+  // So often for every warp that has other outputs, where rows have not been split before. A weight
+  // in BF16 is its own term; those of two in F16 are a conversion, an upper half and a difference
+  // each, and two permutations; so often for every warp that has other rows.
   template <typename Body>
   void AddSplit(uint64_t inputs, uint64_t outputs) {
     constexpr uint64_t kWarpOutputs = Body::kWarpPanels * gpu::kTileOutputs;
     constexpr uint64_t kTerms = Body::WeightsType::kTerms;
-    const uint64_t tile_rows = RoundUp(rows_, gpu::kTileRows);
+    const uint64_t tile_rows = RoundUp(rows_, Body::kRows);
     costs_.tile_multiplications += kTerms * gpu::kRowTerms * tile_rows * inputs * outputs;
-    costs_.split_operations +=
-        tile_rows * inputs / 2 * (RoundUp(outputs, kWarpOutputs) / kWarpOutputs) * 11;
+    if (!TakesTerms(static_cast<uint32_t>(outputs))) {
+      costs_.split_operations +=
+          tile_rows * inputs * (RoundUp(outputs, kWarpOutputs) / kWarpOutputs) * kSplitOperations;
+    }
     costs_.split_operations += RoundUp(rows_, Body::kWarpRows) / Body::kWarpRows * inputs *
-                               outputs / 2 * (kTerms == 1 ? 1 : 8);
+                               outputs / 2 * (kTerms == 1 ? 0 : 8);
+  }
+
+  // Blocks that share out the inputs leave their sums, and one reads them.
+  void AddShares(uint64_t shares, uint64_t outputs) {
+    if (shares > 1) costs_.row_bytes += rows_ * outputs * 2 * shares * kFloat;
   }
 
   static uint64_t RoundUp(uint64_t count, uint64_t unit) {
@@ -114,14 +133,18 @@ class Count {
     product.outputs = outputs;
     product.inputs = inputs;
     product.x.row_count = static_cast<uint32_t>(rows_);
-    gpu::UseProduct(product, kind_, [&]<typename Body>(const Body&, uint32_t reads, uint32_t) {
-      costs_.weight_reads = reads;
+    float sums;
+    product.room.sums = &sums;  // nobody looks
+    gpu::UseProduct(product, kind_, [&]<typename Body>(const Body&, uint32_t, uint32_t) {
+      const uint64_t reads = RoundUp(rows_, Body::kRows) / Body::kRows;
+      costs_.weight_reads = static_cast<uint32_t>(reads);
       if constexpr (requires { typename Body::WeightsType; }) {
         AddSplit<Body>(inputs, outputs);
+        if constexpr (requires { Body::kShares; }) AddShares(Body::kShares, outputs);
       } else if constexpr (std::is_same_v<Body, gpu::FloatProduct>) {
         costs_.float_multiplications += rows_ * weight_count;
       } else {
-        costs_.tile_multiplications += uint64_t{reads} * Body::kRows * weight_count;
+        costs_.tile_multiplications += reads * Body::kRows * weight_count;
       }
     });
   }

@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/cuda/cuda_queue.h"
 #include "common/cuda/cuda_status.h"
+#include "common/cuda/kernels/product_choice.h"
 #include "common/cuda/launch.h"
 #include "common/kernels/panel_layout.h"
 #include "common/kernels/weight_matrix.h"
@@ -81,6 +82,13 @@ absl::Status PrintProduct(DeviceQueue& queue, const Kind& kind, double bandwidth
   OUTRIDER_ASSIGN_OR_RETURN(
       const DeviceBuffer out,
       DeviceBuffer::Create(queue, kRowsMax * kOutputs * sizeof(float), "results"));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      const DeviceBuffer sums,
+      DeviceBuffer::Create(queue, gpu::RoomFor(kRowsMax, kOutputs) * sizeof(float), "sums"));
+  constexpr size_t kCounterBytes = gpu::kSharedBlocks * sizeof(uint32_t);
+  OUTRIDER_ASSIGN_OR_RETURN(const DeviceBuffer counters,
+                            DeviceBuffer::Create(queue, kCounterBytes, "counters"));
+  OUTRIDER_RETURN_IF_ERROR(CudaStatus(cudaMemset(counters.data(), 0, kCounterBytes), "counters"));
   // What is multiplied does not matter to how long it takes, as long as it is no subnormal number.
   OUTRIDER_RETURN_IF_ERROR(
       CudaStatus(cudaMemset(weights.data(), 0, matrix_count * matrix_bytes), "weights"));
@@ -91,6 +99,7 @@ absl::Status PrintProduct(DeviceQueue& queue, const Kind& kind, double bandwidth
     gpu::GpuRows taken = {.row_count = rows, .inputs = kInputs};
     taken.values = x.As<float>();
     taken.value_stride = kInputs;
+    taken.terms = x.As<uint32_t>();
     taken.quants = x.As<int8_t>();
     taken.scales = x.As<float>();
     taken.sums = x.As<int16_t>();
@@ -99,6 +108,10 @@ absl::Status PrintProduct(DeviceQueue& queue, const Kind& kind, double bandwidth
     for (uint32_t round = 0; round < kRounds; ++round) {
       const Clock::time_point begin = Clock::now();
       for (size_t i = 0; i < matrix_count; ++i) {
+        if (gpu::TakesTerms(kind.kind, kOutputs, rows)) {
+          const gpu::SplitRows split = {x.As<float>(), x.As<uint32_t>(), kInputs};
+          queue.Run(split, rows, split.grid_y());
+        }
         queue.Multiply({.panels = weights.data() + i * matrix_bytes,
                         .panel_bytes = panel_bytes,
                         .outputs = kOutputs,
@@ -106,7 +119,8 @@ absl::Status PrintProduct(DeviceQueue& queue, const Kind& kind, double bandwidth
                         .bias = nullptr,
                         .x = taken,
                         .out = out.As<float>(),
-                        .out_stride = kOutputs},
+                        .out_stride = kOutputs,
+                        .room = {sums.As<float>(), counters.As<uint32_t>()}},
                        kind.kind);
       }
       OUTRIDER_RETURN_IF_ERROR(queue.Wait());

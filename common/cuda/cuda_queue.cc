@@ -125,6 +125,7 @@ class CudaQueue final : public DeviceQueue {
   void Run(const gpu::QuantizeRows& k, uint32_t x, uint32_t y) override {
     Start(k, x, y, "quantize");
   }
+  void Run(const gpu::SplitRows& k, uint32_t x, uint32_t y) override { Start(k, x, y, "split"); }
   void Run(const gpu::PlaceHeads& k, uint32_t x, uint32_t y) override {
     Start(k, x, y, "place heads");
   }

@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/cuda/kernels/product_choice.h"
 #include "common/model/exits/exit_scorer.h"
 
 namespace outrider {
@@ -71,7 +72,7 @@ absl::Status DeviceExits::TakeMemory(uint32_t rank_max, uint32_t slot_count) {
     if (bytes == 0) continue;
     OUTRIDER_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Create(queue_, bytes, what));
   }
-  OUTRIDER_ASSIGN_OR_RETURN(quants_, RowQuants::Create(queue_, kBand, width, what));
+  OUTRIDER_ASSIGN_OR_RETURN(quants_, RowQuants::Create(queue_, kBand, width, column_count_, what));
   OUTRIDER_ASSIGN_OR_RETURN(tables_here_, HostBuffer::Create(queue_, TableBytes(), what));
   for (uint32_t i = 0; i < slot_count; ++i) {
     Slot& slot = slots_.emplace_back();
@@ -230,10 +231,11 @@ void DeviceExits::Adapt(const Adapter& adapter, const uint32_t* which, uint32_t 
 }
 
 void DeviceExits::Project(uint32_t row_count) {
-  const gpu::GpuRows x =
-      quants_.Take(normed_.As<float>(), row_count, spec_.embedding_length, weights_.head().form);
+  const DeviceMatrix& head = weights_.head();
+  gpu::GpuRows x = quants_.Take(normed_.As<float>(), row_count, spec_.embedding_length, head.form);
+  if (gpu::TakesTerms(head.kind, column_count_, row_count)) quants_.Split(x);
   float* const logits = logits_.As<float>();
-  if (is_full_) return Multiply(x, weights_.head(), logits, column_count_);
+  if (is_full_) return Multiply(x, head, logits, column_count_);
   if (frequent_count_ > 0) {
     Multiply(x, Gathered(frequent_, frequent_count_), logits, column_count_);
   }
@@ -276,7 +278,8 @@ void DeviceExits::Multiply(const gpu::GpuRows& x, const DeviceMatrix& matrix, fl
                    .bias = nullptr,
                    .x = x,
                    .out = out,
-                   .out_stride = stride},
+                   .out_stride = stride,
+                   .room = quants_.room()},
                   matrix.kind);
 }
 

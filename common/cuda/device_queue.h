@@ -45,6 +45,7 @@
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quantize_rows.h"
 #include "common/cuda/kernels/row_kernels.h"
+#include "common/cuda/kernels/split_products.h"
 
 namespace outrider {
 
@@ -86,6 +87,7 @@ class DeviceQueue {
   virtual void Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   virtual void Run(const gpu::NormRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   virtual void Run(const gpu::QuantizeRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
+  virtual void Run(const gpu::SplitRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   virtual void Run(const gpu::PlaceHeads& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   virtual void Run(const gpu::AttendRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   virtual void Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) = 0;

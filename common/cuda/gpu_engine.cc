@@ -71,7 +71,7 @@ namespace {
 // Of the numerics id. Tensor cores of one generation may add up floats as those of another do not.
 std::string BackendClass(const DeviceWeights& weights, const DeviceQueue& queue) {
   if (!weights.HaveOwnBits()) return "cuda";
-  return Concat("cuda, float tiles of ", queue.compute_capability());
+  return Concat("cuda, float tiles by two terms of ", queue.compute_capability());
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ absl::Status GpuExperts::TakeMemory(uint32_t row_count_max) {
     OUTRIDER_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Create(queue_, bytes, what));
   }
   const size_t inputs = std::max(size_t{spec_.embedding_length}, maxima.length);
-  OUTRIDER_ASSIGN_OR_RETURN(quants_, RowQuants::Create(queue_, places, inputs, what));
+  OUTRIDER_ASSIGN_OR_RETURN(quants_, RowQuants::Create(queue_, places, inputs, 0, what));
   return absl::OkStatus();
 }
 

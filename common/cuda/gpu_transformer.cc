@@ -6,13 +6,14 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/cuda/kernels/product_choice.h"
 
 namespace outrider {
 namespace {
 
-// Floats of a row, and elements of the longest that is quantised.
+// Floats of a row, and elements of the longest that is multiplied, and that comes of it.
 struct RowLengths {
-  size_t query = 0, key = 0, value = 0, attended = 0, fed = 0, beside = 0, inputs = 0;
+  size_t query = 0, key = 0, value = 0, attended = 0, fed = 0, beside = 0, inputs = 0, outputs = 0;
 };
 
 RowLengths LengthsOf(const ModelSpec& spec) {
@@ -29,6 +30,7 @@ RowLengths LengthsOf(const ModelSpec& spec) {
     if (fed.shared_length) lengths.beside = spec.embedding_length;
   }
   lengths.inputs = std::max({size_t{spec.embedding_length}, lengths.attended, lengths.fed});
+  lengths.outputs = std::max({lengths.inputs, lengths.query, size_t{spec.vocabulary_size}});
   return lengths;
 }
 
@@ -90,7 +92,9 @@ absl::Status GpuTransformer::TakeMemory() {
     if (bytes == 0) continue;  // what no layer has
     OUTRIDER_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Create(queue_, bytes, what));
   }
-  OUTRIDER_ASSIGN_OR_RETURN(quants_, RowQuants::Create(queue_, rows, lengths.inputs, what));
+  const size_t shared_outputs = weights_.HaveOwnBits() ? lengths.outputs : 0;
+  OUTRIDER_ASSIGN_OR_RETURN(quants_,
+                            RowQuants::Create(queue_, rows, lengths.inputs, shared_outputs, what));
   OUTRIDER_ASSIGN_OR_RETURN(experts_, GpuExperts::Create(spec_, row_count_max_, queue_));
   logits_here_.resize(logits);
   largest_here_.resize(logit_row_count_max_);
@@ -342,7 +346,12 @@ void GpuTransformer::Multiply(const float* x, uint32_t row_count, uint32_t input
        {ActivationForm::kFloat, ActivationForm::kInt8Per32, ActivationForm::kInt8Per256}) {
     const auto takes = [&](const Output& output) { return output.linear.matrix.form == form; };
     if (std::ranges::none_of(outputs, takes)) continue;
-    const gpu::GpuRows rows = quants_.Take(x, row_count, inputs, form);
+    const auto takes_terms = [&](const Output& output) {
+      const DeviceMatrix& matrix = output.linear.matrix;
+      return takes(output) && gpu::TakesTerms(matrix.kind, matrix.outputs, row_count);
+    };
+    gpu::GpuRows rows = quants_.Take(x, row_count, inputs, form);
+    if (std::ranges::any_of(outputs, takes_terms)) quants_.Split(rows);
     for (const Output& output : outputs) {
       if (!takes(output)) continue;
       const DeviceMatrix& matrix = output.linear.matrix;
@@ -354,7 +363,8 @@ void GpuTransformer::Multiply(const float* x, uint32_t row_count, uint32_t input
                        .bias = output.linear.bias,
                        .x = rows,
                        .out = output.out,
-                       .out_stride = matrix.outputs},
+                       .out_stride = matrix.outputs,
+                       .room = quants_.room()},
                       matrix.kind);
     }
   }

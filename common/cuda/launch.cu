@@ -95,6 +95,7 @@ void UseAllBodies(const Use& use) {
   use("embed", EmbedRows{});
   use("norm, rows of 4096", NormOf7B());
   use("quantize", QuantizeRows{});
+  use("split", SplitRows{});
   use("place heads", PlaceHeads{});
   use("attend, heads of 128", AttendManyRows{AttendOf7B()});
   use("attend, few rows", AttendFewRows{AttendOf7B()});
@@ -105,12 +106,18 @@ void UseAllBodies(const Use& use) {
   use("adapt, rows of 4096", AdaptOf7B());
   use("rank candidates", RankCandidates{});
   use("F32 product", FloatProduct{});
-  use("F16, few rows", FewRowsSplit<F16Weights>{});
-  use("F16, some rows", SomeRowsSplit<F16Weights>{});
-  use("F16, many rows", OwnRowsProduct<F16Weights>{});
-  use("BF16, few rows", FewRowsSplit<Bf16Weights>{});
-  use("BF16, some rows", SomeRowsSplit<Bf16Weights>{});
-  use("BF16, many rows", OwnRowsProduct<Bf16Weights>{});
+  use("F16, 8 rows, few outputs", FewRowsSplit<F16Weights, 1, 1>{});
+  use("F16, 8 rows", FewRowsSplit<F16Weights, 2, 1>{});
+  use("F16, 16 rows, few outputs", FewRowsSplit<F16Weights, 1, 2>{});
+  use("F16, 16 rows", FewRowsSplit<F16Weights, 2, 2>{});
+  use("F16, 64 rows, quarters", SomeRowsSplit<F16Weights, kQuarters>{});
+  use("F16, 64 rows", SomeRowsSplit<F16Weights, 1>{});
+  use("BF16, 8 rows, few outputs", FewRowsSplit<Bf16Weights, 1, 1>{});
+  use("BF16, 8 rows", FewRowsSplit<Bf16Weights, 2, 1>{});
+  use("BF16, 16 rows, few outputs", FewRowsSplit<Bf16Weights, 1, 2>{});
+  use("BF16, 16 rows", FewRowsSplit<Bf16Weights, 2, 2>{});
+  use("BF16, 64 rows, quarters", SomeRowsSplit<Bf16Weights, kQuarters>{});
+  use("BF16, 64 rows", SomeRowsSplit<Bf16Weights, 1>{});
   use("choose experts of 64", ChooseOf64());
   use("group rows by 64 experts", GroupOf64());
   use("gather rows", GatherRows{});
@@ -136,12 +143,14 @@ void UseAllBodies(const Use& use) {
   use("Q6_K, a tile owned", OneTileOwned<Q6_KBlock>{});
   use("Q6_K, two tiles owned", TwoTilesOwned<Q6_KBlock>{});
   use("F32 product, by expert", ProductOfGroups<FloatProduct>{});
-  use("F16, few rows, by expert", ProductOfGroups<FewRowsSplit<F16Weights>>{});
-  use("F16, some rows, by expert", ProductOfGroups<SomeRowsSplit<F16Weights>>{});
-  use("F16, many rows, by expert", ProductOfGroups<OwnRowsProduct<F16Weights>>{});
-  use("BF16, few rows, by expert", ProductOfGroups<FewRowsSplit<Bf16Weights>>{});
-  use("BF16, some rows, by expert", ProductOfGroups<SomeRowsSplit<Bf16Weights>>{});
-  use("BF16, many rows, by expert", ProductOfGroups<OwnRowsProduct<Bf16Weights>>{});
+  use("F16, 8 rows, few outputs, by expert", ProductOfGroups<FewRowsSplit<F16Weights, 1, 1>>{});
+  use("F16, 8 rows, by expert", ProductOfGroups<FewRowsSplit<F16Weights, 2, 1>>{});
+  use("F16, 16 rows, few outputs, by expert", ProductOfGroups<FewRowsSplit<F16Weights, 1, 2>>{});
+  use("F16, 16 rows, by expert", ProductOfGroups<FewRowsSplit<F16Weights, 2, 2>>{});
+  use("BF16, 8 rows, few outputs, by expert", ProductOfGroups<FewRowsSplit<Bf16Weights, 1, 1>>{});
+  use("BF16, 8 rows, by expert", ProductOfGroups<FewRowsSplit<Bf16Weights, 2, 1>>{});
+  use("BF16, 16 rows, few outputs, by expert", ProductOfGroups<FewRowsSplit<Bf16Weights, 1, 2>>{});
+  use("BF16, 16 rows, by expert", ProductOfGroups<FewRowsSplit<Bf16Weights, 2, 2>>{});
   use("Q8_0, a tile dealt, by expert", ProductOfGroups<OneTileDealt<Q8_0Block>>{});
   use("Q8_0, two tiles dealt, by expert", ProductOfGroups<TwoTilesDealt<Q8_0Block>>{});
   use("Q8_0, a tile owned, by expert", ProductOfGroups<OneTileOwned<Q8_0Block>>{});
@@ -173,6 +182,9 @@ cudaError_t Launch(const NormRows& kernel, Grid grid, cudaStream_t stream) {
   return LaunchBody(kernel, grid, stream);
 }
 cudaError_t Launch(const QuantizeRows& kernel, Grid grid, cudaStream_t stream) {
+  return LaunchBody(kernel, grid, stream);
+}
+cudaError_t Launch(const SplitRows& kernel, Grid grid, cudaStream_t stream) {
   return LaunchBody(kernel, grid, stream);
 }
 cudaError_t Launch(const PlaceHeads& kernel, Grid grid, cudaStream_t stream) {

@@ -17,6 +17,7 @@
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quantize_rows.h"
 #include "common/cuda/kernels/row_kernels.h"
+#include "common/cuda/kernels/split_products.h"
 
 namespace outrider::gpu {
 
@@ -28,6 +29,7 @@ struct Grid {
 cudaError_t Launch(const EmbedRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const NormRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const QuantizeRows& kernel, Grid grid, cudaStream_t stream);
+cudaError_t Launch(const SplitRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const PlaceHeads& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const AttendRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const GateRows& kernel, Grid grid, cudaStream_t stream);
@@ -53,7 +55,7 @@ struct KernelShape {
 };
 
 // Of all kernels. No GPU is asked.
-inline constexpr uint32_t kKernelCount = 70;
+inline constexpr uint32_t kKernelCount = 79;
 std::array<KernelShape, kKernelCount> KernelShapes();
 
 // What the driver has made of a kernel.

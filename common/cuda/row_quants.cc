@@ -1,14 +1,17 @@
 #include "common/cuda/row_quants.h"
 
+#include <array>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/cuda/kernels/product_choice.h"
 
 namespace outrider {
 
 absl::StatusOr<RowQuants> RowQuants::Create(DeviceQueue& queue, size_t row_count_max,
-                                            size_t inputs_max, std::string_view what) {
+                                            size_t inputs_max, size_t outputs_max,
+                                            std::string_view what) {
   RowQuants made;
   made.queue_ = &queue;
   const auto inputs = static_cast<uint32_t>(inputs_max);
@@ -25,6 +28,16 @@ absl::StatusOr<RowQuants> RowQuants::Create(DeviceQueue& queue, size_t row_count
       OUTRIDER_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Create(queue, bytes, what));
     }
   }
+  const std::pair<DeviceBuffer&, size_t> others[] = {
+      {made.terms_, row_count_max * inputs_max * sizeof(uint32_t)},
+      {made.sums_, gpu::RoomFor(row_count_max, outputs_max) * sizeof(float)},
+      {made.counters_, gpu::kSharedBlocks * sizeof(uint32_t)}};
+  for (const auto& [buffer, bytes] : others) {
+    if (bytes == 0) continue;
+    OUTRIDER_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Create(queue, bytes, what));
+  }
+  const std::array<uint32_t, gpu::kSharedBlocks> zeros = {};
+  queue.Upload(made.counters_.data(), zeros.data(), sizeof(zeros));
   return made;
 }
 
@@ -52,6 +65,12 @@ gpu::GpuRows RowQuants::Take(const float* x, uint32_t row_count, uint32_t inputs
   rows.sums = quantize.sums;
   rows.block = quantize.block_length;
   return rows;
+}
+
+void RowQuants::Split(gpu::GpuRows& rows) {
+  const gpu::SplitRows split = {rows.values, terms_.As<uint32_t>(), rows.inputs};
+  queue_->Run(split, rows.row_count, split.grid_y());
+  rows.terms = split.terms;
 }
 
 }  // namespace outrider

@@ -89,6 +89,86 @@ TEST(EmulatedBlockDeathTest, NobodyHasAPartnerInAnotherWarp) {
   EXPECT_DEATH(block.OfPartners(mine, kWarpLanes), "share a warp");
 }
 
+// Groups of 32, of which there are two.
+TEST(EmulatedBlock, WhatAGroupHasWrittenItReadsWhenItHasWaited) {
+  EmulatedBlock block = MakeBlock();
+  const auto shared = block.Share<uint32_t>(kThreads);
+  for (uint32_t round = 0; round < 2; ++round) {
+    block.Each([&](uint32_t t) { shared.Set(t, t, t + round); });
+    block.SyncGroups<32>();
+    block.Each([&](uint32_t t) { EXPECT_EQ(shared.Get(t, t ^ 31), (t ^ 31) + round); });
+    block.SyncGroups<32>();
+  }
+}
+
+TEST(EmulatedBlockDeathTest, GroupsDoNotWaitForOneAnother) {
+  EmulatedBlock block = MakeBlock();
+  const auto shared = block.Share<uint32_t>(kThreads);
+  block.Each([&](uint32_t t) { shared.Set(t, t, t); });
+  EXPECT_DEATH(block.Each([&](uint32_t t) { shared.Get(t, t ^ 1); }), "after a Sync");
+  block.SyncGroups<32>();
+  EXPECT_DEATH(block.Each([&](uint32_t t) { shared.Get(t, t ^ 32); }), "after a Sync");
+  block.Each([&](uint32_t t) { shared.Get(t, t ^ 1); });
+  EXPECT_DEATH(block.Each([&](uint32_t t) { shared.Set(t, t, 0); }), "after a Sync");
+  EXPECT_DEATH(block.SyncGroups<64>(), "groups remain");
+}
+
+// Two batches of a quad each, by every lane of a block of one warp.
+TEST(EmulatedBlockDeathTest, CopiesAreThereWhenTheyHaveBeenAwaited) {
+  EmulatedBlock block(0, 0, kWarpLanes, 1024);
+  const auto shared = block.Share<uint32_t>(256);
+  alignas(16) uint32_t values[128];
+  for (uint32_t i = 0; i < 128; ++i) values[i] = 7 * i;
+  for (uint32_t batch = 0; batch < 2; ++batch) {
+    block.Each([&](uint32_t t) {
+      shared.CopyFour(t, 128 * batch + 4 * t, values + 4 * t, batch == 0 || t % 2 == 0);
+    });
+    block.CloseBatch();
+  }
+  EXPECT_DEATH(shared.Get(0, 0), "when it is there");
+  EXPECT_DEATH(shared.Set(0, 0, 1), "a copy is on its way");
+  block.AwaitBatches<1>();
+  EXPECT_EQ(shared.Get(1, 5), 35u);
+  EXPECT_DEATH(shared.Get(0, 5), "after a Sync");
+  EXPECT_DEATH(shared.Get(0, 128), "when it is there");
+  block.AwaitBatches<0>();
+  block.Sync();
+  EXPECT_EQ(shared.GetFour(5, 128).at[3], 21u);
+  EXPECT_EQ(shared.Get(5, 128 + 7), 0u);  // where nothing was to be copied
+}
+
+TEST(EmulatedBlock, TheLastBlockToComeIsToldSo) {
+  uint32_t counter = 0;
+  for (uint32_t round = 0; round < 2; ++round) {
+    for (uint32_t x = 0; x < 4; ++x) {
+      EmulatedBlock block(x, 0, kThreads, 0);
+      EXPECT_EQ(block.IsLastToCome(&counter, 4), x == 3);
+    }
+    EXPECT_EQ(counter, 0u);
+  }
+}
+
+// Sixteen inputs of sixteen outputs, a line each; and who gets what, by the drawing.
+TEST(EmulatedBlock, TransposedHalvesAreFragments) {
+  EmulatedBlock block(0, 0, kWarpLanes, 512);
+  const auto shared = block.Share<uint32_t>(128);
+  auto weights = block.Private<WeightFragment>();
+  block.Each([&](uint32_t t) {
+    for (uint32_t i = 4 * t; i < 4 * t + 4; ++i) shared.Set(t, i, 2 * i | (2 * i + 1) << 16);
+  });
+  block.Sync();
+  const auto line = [](uint32_t lane) { return lane / 16 * 8 + lane % 8; };
+  block.ReadTransposed(
+      shared, [&](uint32_t t) { return 8 * line(t) + 4 * (t / 8 % 2); },
+      [&](uint32_t t) { return &weights[t]; });
+  block.Each([&](uint32_t t) {
+    for (uint32_t d = 0; d < 4; ++d) {
+      const uint32_t output = GroupOf(t) + 8 * (d % 2), input = 8 * (d / 2) + 2 * PlaceOf(t);
+      EXPECT_EQ(weights[t].dwords[d], (16 * input + output) | (16 * (input + 1) + output) << 16);
+    }
+  });
+}
+
 // The drawing in matrix_fragments.h, against the product it stands for.
 TEST(EmulatedBlock, TilesAreMatrices) {
   EmulatedBlock block(0, 0, kWarpLanes, 0);

@@ -253,6 +253,13 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
   Bytes panels = MakePanels(type, kPanels * expert_count, inputs, weights, 5);
   RowsOf rows(place_count, inputs, type.block(), contents, 7);
   const RowsOnGpu rows_on_gpu(rows.First(place_count), type.block());
+  GpuRows x = rows_on_gpu.View();
+  std::vector<uint32_t> terms(size_t{place_count} * inputs);
+  if (HasOwnBits(kind.kind)) {
+    const SplitRows split = {x.values, terms.data(), inputs};
+    Emulate(split, place_count, split.grid_y());
+    x.terms = terms.data();
+  }
   const std::vector<float> bias = Floats(size_t{expert_count} * kOutputs, 9);
 
   std::vector<float> expected(place_count * kStride, -1.0f), actual = expected;
@@ -267,7 +274,7 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
                    .outputs = kOutputs,
                    .inputs = inputs,
                    .bias = &bias[expert * kOutputs],
-                   .x = rows_on_gpu.View().Some(first, counts[expert]),
+                   .x = x.Some(first, counts[expert]),
                    .out = &expected[first * kStride],
                    .out_stride = kStride},
                   SomeRows(rows.First(place_count), first, counts[expert]));
@@ -279,7 +286,7 @@ void ExpectProducts(const Kind& kind, uint32_t inputs, const std::vector<uint32_
                                               .outputs = kOutputs,
                                               .inputs = inputs,
                                               .bias = bias.data(),
-                                              .x = rows_on_gpu.View(),
+                                              .x = x,
                                               .out = actual.data(),
                                               .out_stride = kStride},
                                   .groups = groups.data(),

@@ -102,14 +102,14 @@ double Distance(const Logits& a, const Logits& b) {
   return std::sqrt(squares);
 }
 
-// Of all rows together. Additions are off by half a unit in the last place at most, this way or
-// that: 768 of them, of a segment in BF16, by some sqrt(768) * 2^-24 of a result, and twice as many
-// in F16. What that does to a key or value is little; but those are kept as halves, and so large a
-// part of 2^-11 as it is, so many of them become the next half: by a mean square of 2^-11 times the
-// above for every layer's keys, and values. Twice the root of that is let pass, for what layers make
-// of it.
+// Of all rows together. A float's second term is rounded by half a unit in its last place at most,
+// this way or that: by 2^-17 of the float as the root of the mean square, and so is a result, beside
+// which the roundings of its additions are little. What that does to a key or value is little too;
+// but those are kept as halves, and so large a part of 2^-11 as it is, so many of them become the
+// next half: by a mean square of 2^-11 times the above for every layer's keys, and values. Twice the
+// root of that is let pass, for what layers make of it.
 double ToleranceFor(uint32_t layer_count) {
-  const double of_product = std::sqrt(2 * 768.0) * 0x1p-24;
+  const double of_product = 0x1p-17;
   return 2 * std::sqrt(2 * layer_count * 0x1p-11 * of_product);
 }
 

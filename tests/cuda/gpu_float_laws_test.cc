@@ -8,8 +8,7 @@
 namespace outrider {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Floats, EngineContract,
-                         testing::Values("llama_BF16", "mistral_F16"),
+INSTANTIATE_TEST_SUITE_P(Floats, EngineContract, testing::Values("llama_BF16", "mistral_F16"),
                          [](const auto& model) { return std::string(model.param); });
 
 }  // namespace

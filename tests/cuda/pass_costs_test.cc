@@ -95,7 +95,7 @@ TEST(PassCosts, OfAnExitAreTheFormulas) {
   const PassCosts many = CountExit(kLlama2_7B, gpu::PanelKind::kBf16, kUsualExit, 64);
   EXPECT_EQ(many.weight_bytes, 4096 * (2 * kCandidates + 4 * 2 * 64));
   EXPECT_EQ(many.float_multiplications, 64u * 4096 * 2 * 64);
-  EXPECT_EQ(many.tile_multiplications, 3 * 64 * kCandidates * 4096);
+  EXPECT_EQ(many.tile_multiplications, 2 * 64 * kCandidates * 4096);
   EXPECT_EQ(many.kernel_count, 9u);
   // Four lines of nibbles and one of halves a block, a sector of each.
   EXPECT_EQ(GatheredBytesOfRound(kLlama2_7B, gpu::PanelKind::kQ4_0, kUsualExit),
@@ -134,23 +134,23 @@ TEST(PassCosts, OfLlama2AreTheFormulas) {
   EXPECT_EQ(floats.kernel_count, one.kernel_count - 4 * 32 - 1);  // nothing is quantised
 }
 
-// A float of a row is three terms, a weight in F16 two. Rows are split again for every 64 outputs,
-// weights for every 32 rows.
+// A float of a row is two terms, a weight in F16 two. Few rows are split again for every 32
+// outputs, many once for all products of theirs; weights for every 8 rows, or 32.
 TEST(PassCosts, OfSplitFloatsAreTheFormulas) {
   const PassCosts floats = CountPass(kLlama2_7B, gpu::PanelKind::kF32, {64, 1024});
   const PassCosts many = CountPass(kLlama2_7B, gpu::PanelKind::kBf16, {64, 1024});
   EXPECT_EQ(many.weight_bytes, 2 * kWeights);
-  EXPECT_EQ(many.weight_reads, 2u);
-  EXPECT_EQ(many.tile_multiplications, 3 * 64 * kWeights);
+  EXPECT_EQ(many.weight_reads, 1u);
+  EXPECT_EQ(many.tile_multiplications, 2 * 64 * kWeights);
   EXPECT_EQ(many.float_multiplications, floats.float_multiplications - 64 * kWeights);
-  EXPECT_EQ(many.split_operations, kWeights / 64 * 64 * 11 / 2 + 2 * kWeights / 2);
-  EXPECT_EQ(many.kernel_count, floats.kernel_count);
+  EXPECT_EQ(many.split_operations, 64 * (32 * (3 * 4096 + 11008) + 4096) * 3);
+  EXPECT_EQ(many.kernel_count, floats.kernel_count + 4 * 32 + 1);
 
   const PassCosts few = CountPass(kLlama2_7B, gpu::PanelKind::kF16, {3, 1024});
   EXPECT_EQ(few.weight_bytes, many.weight_bytes);
   EXPECT_EQ(few.weight_reads, 1u);
-  EXPECT_EQ(few.tile_multiplications, 6 * 8 * kWeights);  // five rows of each tile are nobody's
-  EXPECT_EQ(few.split_operations, kWeights / 32 * 8 * 11 / 2 + 4 * kWeights);
+  EXPECT_EQ(few.tile_multiplications, 4 * 8 * kWeights);  // five rows of each tile are nobody's
+  EXPECT_EQ(few.split_operations, kWeights / 32 * 8 * 3 + 4 * kWeights);
 }
 
 // Two heads share a key and a value: there are half as many, and they are asked for as often.

@@ -62,6 +62,22 @@ OUTRIDER_HD uint32_t UpperHalves(uint32_t first, uint32_t second) {
 #endif
 }
 
+// Two floats as bfloat16s, to nearest, ties to even; the first lies lower.
+OUTRIDER_HD uint32_t NarrowToBfloat16s(float first, float second) {
+#ifdef __CUDA_ARCH__
+  uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+#else
+  const auto narrow = [](float value) {
+    const uint32_t bits = BitsOf(value);
+    if (value != value) return bits | 0x00400000u;  // a NaN, whatever is cut off
+    return bits + 0x7fffu + (bits >> 16 & 1);
+  };
+  return UpperHalves(narrow(first), narrow(second));
+#endif
+}
+
 OUTRIDER_HD float Infinity() {
   return FloatOf(0x7f800000u);
 }

@@ -23,6 +23,17 @@
 namespace outrider::gpu {
 
 class EmulatedBlock {
+  // How often all threads have waited for one another, and those of each group.
+  struct Epochs {
+    uint64_t block, group;
+  };
+  struct Clock {
+    uint32_t group_size = kWarpLanes;
+    Epochs now = {1, 1};
+    uint64_t closed_batches = 0;
+    std::vector<Epochs> arrivals;  // of batches that are there
+  };
+
  public:
   template <typename T>
   class PerThread {
@@ -42,43 +53,97 @@ class EmulatedBlock {
    public:
     T Get(uint32_t thread, size_t i) const {
       Cell& cell = At(i);
-      OUTRIDER_CHECK(cell.written_in != kNever, "shared memory is written before it is read");
-      OUTRIDER_CHECK(cell.written_in != *epoch_ || cell.writer == thread,
+      OUTRIDER_CHECK(cell.written.in.block != kNever, "shared memory is written before it is read");
+      OUTRIDER_CHECK(!IsOnItsWay(cell), "what is copied is read when it is there");
+      OUTRIDER_CHECK(IsOver(WrittenTo(cell), thread),
                      "a thread reads what another has written after a Sync()");
-      cell.reader = cell.read_in == *epoch_ && cell.reader != thread ? kSeveral : thread;
-      cell.read_in = *epoch_;
+      NoteRead(cell.read, thread);
       return cell.value;
     }
-    void Set(uint32_t thread, size_t i, T value) const {
-      Cell& cell = At(i);
-      OUTRIDER_CHECK(cell.written_in != *epoch_ || cell.writer == thread,
-                     "two threads write to the same place with a Sync() between them");
-      OUTRIDER_CHECK(cell.read_in != *epoch_ || cell.reader == thread,
-                     "a thread writes where another has read after a Sync()");
-      cell.value = value;
-      cell.writer = thread;
-      cell.written_in = *epoch_;
+    void Set(uint32_t thread, size_t i, T value) const { Claim(thread, i).value = value; }
+
+    Four<T> GetFour(uint32_t thread, size_t i) const {
+      OUTRIDER_CHECK(i % 4 == 0, "four begin on 16 bytes");
+      return {{Get(thread, i), Get(thread, i + 1), Get(thread, i + 2), Get(thread, i + 3)}};
+    }
+    void CopyFour(uint32_t thread, size_t i, const void* from, bool is_there) const {
+      static_assert(sizeof(T) == 4);
+      OUTRIDER_CHECK(i % 4 == 0, "four begin on 16 bytes");
+      OUTRIDER_CHECK(!is_there || reinterpret_cast<uintptr_t>(from) % 16 == 0,
+                     "what is copied begins on 16 bytes");
+      Four<T> values = {};
+      if (is_there) std::memcpy(&values, from, sizeof(values));
+      for (size_t d = 0; d < 4; ++d) {
+        Cell& cell = Claim(thread, i + d);
+        cell.value = values.at[d];
+        cell.batch = clock_->closed_batches;
+      }
     }
 
    private:
     friend class EmulatedBlock;
     static constexpr uint64_t kNever = 0;
-    static constexpr uint32_t kSeveral = UINT32_MAX;
+    static constexpr uint64_t kNoBatch = UINT64_MAX;
+    struct Touch {
+      uint32_t thread = 0;     // the first
+      bool by_group = false;   // by others of its group too
+      bool by_others = false;  // by those of other groups
+      Epochs in = {kNever, kNever};
+    };
     struct Cell {
       T value;
-      uint32_t writer, reader;
-      uint64_t written_in = kNever, read_in = kNever;
+      uint64_t batch = kNoBatch;  // of copies: which it came with
+      Touch written, read;
     };
 
-    Shared(size_t count, const uint64_t* epoch)
-        : cells_(std::make_shared<std::vector<Cell>>(count)), epoch_(epoch) {}
+    Shared(size_t count, const Clock* clock)
+        : cells_(std::make_shared<std::vector<Cell>>(count)), clock_(clock) {}
     Cell& At(size_t i) const {
       OUTRIDER_CHECK(i < cells_->size(), "shared memory is used as far as it goes");
       return (*cells_)[i];
     }
+    bool IsOnItsWay(const Cell& cell) const {
+      return cell.batch != kNoBatch && cell.batch >= clock_->arrivals.size();
+    }
+    Touch WrittenTo(const Cell& cell) const {
+      Touch written = cell.written;
+      if (cell.batch != kNoBatch) written.in = clock_->arrivals[cell.batch];
+      return written;
+    }
+    uint32_t GroupOf(uint32_t thread) const { return thread / clock_->group_size; }
+    // Whether what was done there is behind a thread: it did that itself, or has waited since.
+    bool IsOver(const Touch& touch, uint32_t thread) const {
+      if (touch.in.block != clock_->now.block) return true;
+      if (touch.by_others || GroupOf(touch.thread) != GroupOf(thread)) return false;
+      return touch.in.group != clock_->now.group || (touch.thread == thread && !touch.by_group);
+    }
+    void NoteRead(Touch& read, uint32_t thread) const {
+      if (read.in.block != clock_->now.block) {
+        read = {.thread = thread};
+      } else if (GroupOf(read.thread) != GroupOf(thread)) {
+        read.by_others = true;
+      } else if (read.in.group != clock_->now.group) {
+        read = {.thread = thread, .by_others = read.by_others};
+      } else if (read.thread != thread) {
+        read.by_group = true;
+      }
+      read.in = clock_->now;
+    }
+    // For a thread that writes there.
+    Cell& Claim(uint32_t thread, size_t i) const {
+      Cell& cell = At(i);
+      OUTRIDER_CHECK(!IsOnItsWay(cell), "nobody writes where a copy is on its way to");
+      OUTRIDER_CHECK(IsOver(WrittenTo(cell), thread),
+                     "two threads write to the same place with a Sync() between them");
+      OUTRIDER_CHECK(IsOver(cell.read, thread),
+                     "a thread writes where another has read after a Sync()");
+      cell.batch = kNoBatch;
+      cell.written = {.thread = thread, .in = clock_->now};
+      return cell;
+    }
 
     std::shared_ptr<std::vector<Cell>> cells_;
-    const uint64_t* epoch_;
+    const Clock* clock_;
   };
 
   EmulatedBlock(uint32_t x, uint32_t y, uint32_t thread_count, size_t shared_bytes)
@@ -112,7 +177,7 @@ class EmulatedBlock {
     const size_t bytes = (count * sizeof(T) + 15) / 16 * 16;
     OUTRIDER_CHECK(bytes <= shared_bytes_left_, "a body asks for the shared memory it uses");
     shared_bytes_left_ -= bytes;
-    return Shared<T>(count, &epoch_);
+    return Shared<T>(count, &clock_);
   }
 
   template <typename Phase>
@@ -123,7 +188,36 @@ class EmulatedBlock {
     }
   }
 
-  void Sync() { ++epoch_; }
+  void Sync() {
+    ++clock_.now.block;
+    ++clock_.now.group;
+  }
+  // Every kCount threads that follow one another have waited for one another: always so many.
+  template <uint32_t kCount>
+  void SyncGroups() {
+    OUTRIDER_CHECK(clock_.now.group == clock_.now.block || clock_.group_size == kCount,
+                   "groups remain as they are");
+    clock_.group_size = kCount;
+    ++clock_.now.group;
+  }
+
+  // Copies that all threads have asked for since the last time are a batch, none too.
+  void CloseBatch() { ++clock_.closed_batches; }
+  // Each thread's batches are there, but for so many of the newest.
+  template <uint32_t kStillOnTheirWay>
+  void AwaitBatches() {
+    while (clock_.arrivals.size() + kStillOnTheirWay < clock_.closed_batches) {
+      clock_.arrivals.push_back(clock_.now);
+    }
+  }
+
+  // Of so many blocks that come to a counter, which begins and ends at zero, the last is told so.
+  bool IsLastToCome(uint32_t* counter, uint32_t count) {
+    Sync();
+    OUTRIDER_CHECK(*counter < count, "a counter begins at zero");
+    *counter = (*counter + 1) % count;
+    return *counter == 0;
+  }
 
   // What the threads' partners in their warps have: lane l's is lane l ^ by.
   template <typename T>
@@ -142,6 +236,25 @@ class EmulatedBlock {
       IntTile tiles[kWarpLanes];
       for (uint32_t lane = 0; lane < kWarpLanes; ++lane) tiles[lane] = tile_of(warp + lane);
       MultiplyTile(tiles);
+    }
+  }
+
+  template <typename Shared, typename PlaceOf, typename FragmentOf>
+  void ReadTransposed(const Shared& halves, const PlaceOf& place_of,
+                      const FragmentOf& fragment_of) const {
+    OUTRIDER_CHECK(thread_count_ % kWarpLanes == 0, "whole warps read");
+    for (uint32_t t = 0; t < thread_count_; ++t) {
+      const uint32_t warp = t / kWarpLanes * kWarpLanes, column = GroupOf(t);
+      for (uint32_t d = 0; d < 4; ++d) {
+        uint32_t both = 0;
+        for (uint32_t i = 0; i < 2; ++i) {
+          const size_t place = place_of(warp + 8 * d + 2 * gpu::PlaceOf(t) + i);
+          OUTRIDER_CHECK(place % 4 == 0, "eight halves begin on 16 bytes");
+          const uint32_t dword = halves.Get(t, place + column / 2);
+          both |= (dword >> 16 * (column % 2) & 0xffffu) << 16 * i;
+        }
+        fragment_of(t)->dwords[d] = both;
+      }
     }
   }
 
@@ -258,7 +371,7 @@ class EmulatedBlock {
   const uint32_t thread_count_;
   const size_t shared_bytes_;
   size_t shared_bytes_left_;
-  uint64_t epoch_ = 1;
+  Clock clock_;
   bool backwards_ = true;
 };
 

@@ -27,12 +27,41 @@ class GpuBlock {
   template <typename T>
   class Shared {
    public:
-    OUTRIDER_HD explicit Shared(T* values) : values_(values) {}
-    OUTRIDER_HD T Get(uint32_t, size_t i) const { return values_[i]; }
-    OUTRIDER_HD void Set(uint32_t, size_t i, T value) const { values_[i] = value; }
+    OUTRIDER_HD explicit Shared(T* values) : values_(values) {
+#ifdef __CUDA_ARCH__
+      address_ = static_cast<uint32_t>(__cvta_generic_to_shared(values));
+#endif
+    }
+    OUTRIDER_HD T Get(uint32_t, size_t i) const {
+      return values_[i];
+    }
+    OUTRIDER_HD void Set(uint32_t, size_t i, T value) const {
+      values_[i] = value;
+    }
+
+    // Four of four bytes each at once, which begin on 16 bytes.
+    OUTRIDER_HD Four<T> GetFour(uint32_t, size_t i) const {
+      return *reinterpret_cast<const Four<T>*>(values_ + i);
+    }
+    OUTRIDER_HD uint32_t AddressOf(size_t i) const {
+      return address_ + static_cast<uint32_t>(i * sizeof(T));
+    }
+    // From global memory, on their way from now on (AwaitBatches() below); zeros where nothing is
+    // there, whose address is not looked at.
+    OUTRIDER_HD void CopyFour([[maybe_unused]] uint32_t thread, [[maybe_unused]] size_t i,
+                              [[maybe_unused]] const void* from,
+                              [[maybe_unused]] bool is_there) const {
+#ifdef __CUDA_ARCH__
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                   :
+                   : "r"(AddressOf(i)), "l"(from), "r"(is_there ? 16 : 0)
+                   : "memory");
+#endif
+    }
 
    private:
     T* values_;
+    uint32_t address_ = 0;  // of these, as copies want it
   };
 
   OUTRIDER_HD explicit GpuBlock(std::byte* shared) : shared_(Kept(shared)), all_shared_(shared_) {
@@ -83,6 +112,51 @@ class GpuBlock {
 #endif
   }
 
+  // Every kCount threads that follow one another, whole warps, have waited for one another. One
+  // count in a kernel, of which a block has up to fifteen.
+  template <uint32_t kCount>
+  OUTRIDER_HD void SyncGroups() const {
+#ifdef __CUDA_ARCH__
+    if constexpr (kCount == kWarpLanes) {
+      __syncwarp();
+    } else {
+      asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / kCount), "n"(kCount) : "memory");
+    }
+#endif
+  }
+
+  // Copies that a thread has asked for since the last time are a batch, none too.
+  OUTRIDER_HD void CloseBatch() const {
+#ifdef __CUDA_ARCH__
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+  }
+  // A thread's batches are there, but for so many of the newest; others see them after that and a
+  // Sync().
+  template <uint32_t kStillOnTheirWay>
+  OUTRIDER_HD void AwaitBatches() const {
+#ifdef __CUDA_ARCH__
+    asm volatile("cp.async.wait_group %0;" ::"n"(kStillOnTheirWay) : "memory");
+#endif
+  }
+
+  // Of so many blocks that come to a counter, which begins and ends at zero, the last is told so,
+  // and sees what all of them have written before.
+  OUTRIDER_HD bool IsLastToCome([[maybe_unused]] uint32_t* counter,
+                                [[maybe_unused]] uint32_t count) const {
+#ifdef __CUDA_ARCH__
+    __shared__ uint32_t come_before;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) come_before = atomicInc(counter, count - 1);
+    __syncthreads();
+    __threadfence();
+    return come_before == count - 1;
+#else
+    return false;
+#endif
+  }
+
   // What the threads' partners in their warps have: lane l's is lane l ^ by.
   template <typename T>
   OUTRIDER_HD PerThread<T> OfPartners([[maybe_unused]] PerThread<T>& values,
@@ -111,6 +185,21 @@ class GpuBlock {
         "{%8, %9}, {%0, %1, %2, %3};"
         : "+r"(s[0]), "+r"(s[1]), "+r"(s[2]), "+r"(s[3])
         : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x[0]), "r"(x[1]));
+#endif
+  }
+
+  // Halves into fragments (matrix_fragments.h): place_of(thread) is where a lane's eight begin, and
+  // fragment_of(thread) a WeightFragment.
+  template <typename Shared, typename PlaceOf, typename FragmentOf>
+  OUTRIDER_HD void ReadTransposed([[maybe_unused]] const Shared& halves,
+                                  [[maybe_unused]] const PlaceOf& place_of,
+                                  [[maybe_unused]] const FragmentOf& fragment_of) const {
+#ifdef __CUDA_ARCH__
+    uint32_t(&d)[4] = fragment_of(threadIdx.x)->dwords;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                 : "r"(halves.AddressOf(place_of(threadIdx.x)))
+                 : "memory");
 #endif
   }
 

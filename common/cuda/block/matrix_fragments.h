@@ -15,6 +15,13 @@
 //   rows     dword 0: row group, inputs 2 * place, + 1       dword 1: 8 inputs on
 //   sums     as above
 //
+// The weights' dwords above can come from shared memory where outputs lie side by side and inputs
+// do not (ldmatrix with .trans): each lane says where eight halves begin, those of outputs 8 * half
+// ..+7 of one input, and gets two inputs of one output in a dword:
+//
+//   says     lane l: half l / 8 % 2 of the input that is (l % 8)-th of l / 16
+//   gets     dword d: output group + 8 * (d % 2), of the inputs (2 * place)-th and next of d / 2
+//
 // Products of bfloat16s are exact there; in which order they are added to the sum, and where that
 // is rounded or cut off, NVIDIA does not say, nor what becomes of subnormal numbers. It is taken to
 // be the same for every row of a tile, and to depend on nothing but the row, the output and the
@@ -32,6 +39,12 @@ inline constexpr uint32_t kTileOutputs = 16;
 inline constexpr uint32_t kTileRows = 8;
 inline constexpr uint32_t kTileInputs = 32;
 inline constexpr uint32_t kFloatTileInputs = 16;
+
+// What one load or copy of a thread can be.
+template <typename T>
+struct alignas(16) Four {
+  T at[4];
+};
 
 struct WeightFragment {
   uint32_t dwords[4];

@@ -21,6 +21,8 @@ struct GpuRows {
   uint32_t inputs = 0;            // elements of a row
   const float* values = nullptr;  // of row 0; null where there are quants
   size_t value_stride = 0;
+  // Of values, for tensor cores (split_products.h), of the same stride; null: they are not there.
+  const uint32_t* terms = nullptr;
   const int8_t* quants = nullptr;  // of the tile that row 0 is in, as are the others; on 16 bytes
   const float* scales = nullptr;
   const int16_t* sums = nullptr;
@@ -67,6 +69,7 @@ OUTRIDER_HD GpuRows GpuRows::Some(uint32_t first, uint32_t count) const {
   rows.row_count = count;
   if (quants == nullptr) {
     rows.values += first * value_stride;
+    if (terms != nullptr) rows.terms += first * value_stride;
     return rows;
   }
   const RowTiles tiles = {inputs, block};

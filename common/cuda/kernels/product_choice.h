@@ -2,20 +2,26 @@
 // bits are the same whatever is chosen.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
+#include "common/cuda/kernels/few_rows_split.h"
 #include "common/cuda/kernels/grouped_products.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quant_products.h"
 #include "common/cuda/kernels/row_kernels.h"
-#include "common/cuda/kernels/split_products.h"
+#include "common/cuda/kernels/some_rows_split.h"
 
 namespace outrider::gpu {
 
 // use(body, grid_x, grid_y)
 template <typename Body, typename Use>
 void UseBody(const Product& product, const Use& use) {
-  use(Body{product}, (product.x.row_count + Body::kRows - 1) / Body::kRows,
+  const Body body = {product};
+  uint32_t x = (product.x.row_count + Body::kRows - 1) / Body::kRows;
+  if constexpr (requires { Body::kShares; }) x *= Body::kShares;
+  use(body, x,
       (product.outputs + Body::kPanels * kTileOutputs - 1) / (Body::kPanels * kTileOutputs));
 }
 
@@ -52,42 +58,86 @@ void UseQuantProduct(const Product& product, uint32_t copies, const Use& use) {
   }
 }
 
-// Of F16 and BF16: with 4096 outputs, few rows are 128 blocks of 16 warps and 64 rows are as many
-// of 8, about one for each multiprocessor of an H100. Rows of their own are as many blocks from 512
-// rows on, and ask the cache for half as many rows and a quarter of the weights.
-inline constexpr uint32_t kSomeRows = 256;
-
-template <typename Weights>
-using FewRowsSplit = DealtSegmentsProduct<Weights, 2, 2, 16>;
-template <typename Weights>
-using SomeRowsSplit = DealtSegmentsProduct<Weights, 4, 4, 8>;
-
-template <typename Weights, typename Use>
-void UseSplitProduct(const Product& product, const Use& use) {
-  static_assert(FewRowsSplit<Weights>::kRows == kFewRows);
-  if (product.x.row_count <= kFewRows) {
-    UseBody<FewRowsSplit<Weights>>(product, use);
-  } else if (product.x.row_count <= kSomeRows) {
-    UseBody<SomeRowsSplit<Weights>>(product, use);
-  } else {
-    UseBody<OwnRowsProduct<Weights>>(product, use);
-  }
-}
-
 // Whether products with these weights have bits of a GPU's own, and not the processor's.
 inline bool HasOwnBits(PanelKind kind) {
   return kind == PanelKind::kF16 || kind == PanelKind::kBf16;
 }
 
+// Of F16 and BF16. A few rows' block of two panels is one for each multiprocessor of an H100 with
+// 4096 outputs, of one panel with half as many. Up to 32 rows these are sooner than blocks of 64,
+// and with few outputs up to 64.
+inline constexpr uint32_t kFewOutputs = 2048;
+// So few are fetched and, of weights of one term, multiplied for nothing: then blocks of one panel
+// go round better.
+inline constexpr uint32_t kFewestRows = 4;
+
+inline uint32_t FewSplitRows(uint32_t outputs) {
+  return outputs <= kFewOutputs ? 64 : 32;
+}
+
+// Whether so many rows are split (SplitRows) before they meet such weights.
+inline bool TakesTerms(PanelKind kind, uint32_t outputs, uint32_t row_count) {
+  return HasOwnBits(kind) && row_count > FewSplitRows(outputs);
+}
+
+// Up to so many blocks of 64 rows share out the inputs: with more, a multiprocessor has its own.
+inline constexpr uint32_t kSharedBlocks = 96;
+
+// Floats that products with so many rows and outputs at the most leave in their room (SumsRoom),
+// beside kSharedBlocks counters.
+inline size_t RoomFor(size_t row_count, size_t outputs) {
+  using Body = SomeRowsSplit<Bf16Weights, kQuarters>;
+  const size_t blocks = (row_count + Body::kRows - 1) / Body::kRows *
+                        ((outputs + Body::kOutputs - 1) / Body::kOutputs);
+  return std::min<size_t>(blocks, kSharedBlocks) * Body::kRows * Body::kOutputs * kQuarters;
+}
+
+template <typename Weights, uint32_t kPanels, typename Use>
+void UseFewRowsOf(const Product& product, const Use& use) {
+  if (product.x.row_count <= kTileRows) {
+    UseBody<FewRowsSplit<Weights, kPanels, 1>>(product, use);
+  } else {
+    UseBody<FewRowsSplit<Weights, kPanels, 2>>(product, use);
+  }
+}
+
+template <typename Weights, typename Use>
+void UseFewRowsSplit(const Product& product, const Use& use) {
+  const uint32_t rows = product.x.row_count;
+  const bool are_fewest = Weights::kTerms == 1 && rows <= kFewestRows;
+  if (are_fewest || (product.outputs <= kFewOutputs && rows <= kFewRows)) {
+    UseFewRowsOf<Weights, 1>(product, use);
+  } else {
+    UseFewRowsOf<Weights, 2>(product, use);
+  }
+}
+
+template <typename Weights, typename Use>
+void UseSomeRowsSplit(const Product& product, const Use& use) {
+  UseBody<SomeRowsSplit<Weights, 1>>(product, [&](const auto& body, uint32_t x, uint32_t y) {
+    if (product.room.sums != nullptr && size_t{x} * y <= kSharedBlocks) {
+      UseBody<SomeRowsSplit<Weights, kQuarters>>(product, use);
+    } else {
+      use(body, x, y);
+    }
+  });
+}
+
+template <typename Weights, typename Use>
+void UseSplitProduct(const Product& product, const Use& use) {
+  if (product.x.row_count <= FewSplitRows(product.outputs)) {
+    UseFewRowsSplit<Weights>(product, use);
+  } else {
+    UseSomeRowsSplit<Weights>(product, use);
+  }
+}
+
+// Those with the processor's bits.
 template <typename Use>
-void UseProduct(const Product& product, PanelKind kind, const Use& use, uint32_t copies = 1) {
+void UseExactProduct(const Product& product, PanelKind kind, uint32_t copies, const Use& use) {
   switch (kind) {
     case PanelKind::kF32:
       return UseBody<FloatProduct>(product, use);
-    case PanelKind::kF16:
-      return UseSplitProduct<F16Weights>(product, use);
-    case PanelKind::kBf16:
-      return UseSplitProduct<Bf16Weights>(product, use);
     case PanelKind::kQ8_0:
       return UseQuantProduct<Q8_0Block>(product, copies, use);
     case PanelKind::kQ4_0:
@@ -98,18 +148,31 @@ void UseProduct(const Product& product, PanelKind kind, const Use& use, uint32_t
       return UseQuantProduct<Q5_KBlock>(product, copies, use);
     case PanelKind::kQ6_K:
       return UseQuantProduct<Q6_KBlock>(product, copies, use);
+    case PanelKind::kF16:
+    case PanelKind::kBf16:
+      return;  // have bits of their own
   }
 }
 
-// By how many rows an expert has on average: how many it has is not known here.
+template <typename Use>
+void UseProduct(const Product& product, PanelKind kind, const Use& use) {
+  if (kind == PanelKind::kF16) return UseSplitProduct<F16Weights>(product, use);
+  if (kind == PanelKind::kBf16) return UseSplitProduct<Bf16Weights>(product, use);
+  UseExactProduct(product, kind, 1, use);
+}
+
+// By how many rows an expert has on average: how many it has is not known here. With F16 and BF16
+// always a few, tile after tile: the body for more has no registers left for a matrix's place.
 template <typename Use>
 void UseGroupedProduct(const GroupedProduct& groups, PanelKind kind, const Use& use) {
   Product of_one = groups.product;
   of_one.x.row_count = (of_one.x.row_count + groups.group_count - 1) / groups.group_count;
-  const auto use_body = [&]<typename Body>(const Body&, uint32_t, uint32_t panels) {
+  const auto use_groups = [&]<typename Body>(const Body&, uint32_t, uint32_t panels) {
     use(ProductOfGroups<Body>{groups}, panels, groups.group_count);
   };
-  UseProduct(of_one, kind, use_body, groups.group_count);
+  if (kind == PanelKind::kF16) return UseFewRowsSplit<F16Weights>(of_one, use_groups);
+  if (kind == PanelKind::kBf16) return UseFewRowsSplit<Bf16Weights>(of_one, use_groups);
+  UseExactProduct(of_one, kind, groups.group_count, use_groups);
 }
 
 }  // namespace outrider::gpu

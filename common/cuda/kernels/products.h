@@ -18,6 +18,12 @@
 
 namespace outrider::gpu {
 
+// Where blocks that share out the inputs of a product leave their sums (some_rows_split.h).
+struct SumsRoom {
+  float* sums = nullptr;
+  uint32_t* counters = nullptr;  // all zero before a product, and after it
+};
+
 // out[r, n] = sum over k of weights[n, k] * x[r, k], + bias[n]
 struct Product {
   const std::byte* panels;
@@ -28,6 +34,7 @@ struct Product {
   GpuRows x;          // in the form the weights' type asks for; floats on 16 bytes
   float* out;         // [rows, out_stride]
   size_t out_stride;
+  SumsRoom room = {};  // null: blocks share nothing out
 
   OUTRIDER_HD const std::byte* PanelAt(uint32_t panel) const {
     return panels + panel * panel_bytes;
@@ -35,6 +42,13 @@ struct Product {
   OUTRIDER_HD void Store(uint32_t row, uint32_t output, float y) const {
     if (row >= x.row_count || output >= outputs) return;
     out[row * out_stride + output] = bias == nullptr ? y : y + bias[output];
+  }
+  // A result that is not complete, and what a thread has kept of it.
+  OUTRIDER_HD void Keep(uint32_t row, uint32_t output, float sum) const {
+    if (row < x.row_count && output < outputs) out[row * out_stride + output] = sum;
+  }
+  OUTRIDER_HD float Kept(uint32_t row, uint32_t output) const {
+    return row < x.row_count && output < outputs ? out[row * out_stride + output] : 0;
   }
 };
 

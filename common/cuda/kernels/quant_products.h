@@ -340,14 +340,14 @@ struct ScaledTerms {
 };
 
 template <typename Type, uint32_t kTiles>
-struct TermsOf : PlainTerms<Type, kTiles> {};
+struct TermsMaker : PlainTerms<Type, kTiles> {};
 template <typename Type, uint32_t kTiles>
-requires Type::kIsScaled struct TermsOf<Type, kTiles> : ScaledTerms<Type, kTiles> {
+requires Type::kIsScaled struct TermsMaker<Type, kTiles> : ScaledTerms<Type, kTiles> {
 };
 
 template <typename Type, uint32_t kTiles>
 struct DealtStripsProduct {
-  using Terms = TermsOf<Type, kTiles>;
+  using Terms = TermsMaker<Type, kTiles>;
   using Work = typename Terms::Work;
   static constexpr uint32_t kWarps = 8;
   static constexpr uint32_t kThreads = kWarps * kWarpLanes;
@@ -493,7 +493,7 @@ struct LaneSums {
 
 template <typename Type, uint32_t kTiles, uint32_t kWarpCount>
 struct OwnRowsQuantProduct {
-  using Terms = TermsOf<Type, kTiles>;
+  using Terms = TermsMaker<Type, kTiles>;
   using Work = typename Terms::Work;
   static constexpr uint32_t kThreads = kWarpCount * kWarpLanes;
   static constexpr uint32_t kBlocksAtOnce = kTiles == 1 ? 12 / kWarpCount : 1;

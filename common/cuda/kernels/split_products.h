@@ -2,36 +2,33 @@
 // are a GPU's own and not the processor's (common/kernels/NUMERICS.md has an order of additions
 // that tensor cores do not keep).
 //
-// Tensor cores multiply bfloat16s. A float is three of them, exactly: the upper half of its bits,
-// the upper half of what is left, and what is left then, eight bits of its mantissa each; an F16 is
-// two. So a tile is multiplied three times, or six, the least terms first. All that is lost is lost
-// in sums:
+// Tensor cores multiply bfloat16s. A float is taken for two of them: the upper half of its bits,
+// and what is left, rounded to nearest, which is off by 2^-16 of the float at the most. An F16 is
+// two exactly, and a BF16 is one. So a tile is multiplied twice, or four times, the least terms
+// first. (A third term of a float would cost half as much again, for less than what weights in
+// these types are off by themselves.) Sums are cut by the weights' inputs alone:
 //
-//   segment    256 inputs, 16 tiles; its sum begins at zero and goes through the tiles in order
-//   result     0 + the first segment + the second ...
+//   segment    a sixteenth of the tiles of 16 inputs, rounded up; its sum begins at zero and goes
+//              through them in order
+//   quarter    0 + its first segment + ... its fourth
+//   result     0 + the first quarter + ... the fourth
 //
 // The instructions that give a segment, and the order in which segments are added, are the same
-// for every number of rows and for both kernels below, so a row's bits depend neither on how many
-// rows there are, nor on which kernel ran. F32 weights would be nine products, and keep the
-// processor's bits instead (products.h).
+// for every number of rows and for both kernels, so a row's bits depend neither on how many rows
+// there are, nor on which kernel ran:
 //
-// TF32 would take F16 weights whole, and a float in three terms as well: three products at half the
-// speed, for the same time, and a second instruction whose habits nobody knows.
+//   few_rows_split.h     8 or 16 rows a block, whose warps have a segment each
+//   some_rows_split.h    64 rows: four segments at a time, and quarters for blocks to share out
 //
-// What hurts. Terms are cut off and not rounded, so they are never larger than the float: no
-// outlier overflows. Below 2^-110 the last term would be smaller than bfloat16s go: of a float,
-// less than 2^-133 is lost, and less than 2^-125 where tensor cores take subnormal numbers for
-// zero. An infinity leaves infinity less infinity for the second term: like NaN, it gives NaN. So
-// do, mostly, weights that are not finite.
+// F32 weights would be nine products, and keep the processor's bits instead (products.h). TF32
+// would take F16 weights whole, and a float in two terms that leave less than these: for the time
+// of the four products here, by an instruction whose habits nobody knows.
 //
-//   dealt segments    up to 256 rows: the segments of two or four panels are dealt to the warps of
-//                     a block, and their sums meet in shared memory. Up to 16 rows a block has two,
-//                     so that every multiprocessor has a block and is reading; with more rows it
-//                     has four: floats are fetched from the cache, and split, once for 64 outputs.
-//   own rows          more: each warp has four panels and 32 rows of its own, and adds up their
-//                     segments in registers
-//
-//   grid: rows / kRows rounded up, panels / kPanels rounded up
+// What hurts. The first term is cut off and not rounded, so it is never larger than the float: an
+// outlier overflows only where it is within 2^-17 of the largest float. Below 2^-110 the second
+// would be smaller than bfloat16s go: of a float, no more than 2^-134 is lost, and less than 2^-125
+// where tensor cores take subnormal numbers for zero. An infinity leaves infinity less infinity for
+// the second term: like NaN, it gives NaN. So do, mostly, weights that are not finite.
 #pragma once
 
 #include <cstddef>
@@ -41,84 +38,144 @@
 
 namespace outrider::gpu {
 
-inline constexpr uint32_t kRowTerms = 3;
-inline constexpr uint32_t kSplitSegment = 256;
-inline constexpr uint32_t kSplitSteps = kSplitSegment / kFloatTileInputs;
+inline constexpr uint32_t kRowTerms = 2;
+inline constexpr uint32_t kSegments = 16;
+inline constexpr uint32_t kQuarters = 4;
+inline constexpr uint32_t kQuarterSegments = kSegments / kQuarters;
+
+// Tiles of a segment; the last segments of few inputs have none.
+OUTRIDER_HD uint32_t SegmentSteps(uint32_t inputs) {
+  constexpr uint32_t kUnit = kSegments * kFloatTileInputs;
+  return (inputs + kUnit - 1) / kUnit;
+}
 
 // In a tile, a lane has inputs 4 * place ..+3 (as its inputs 2 * place, + 1, + 8 and + 9), so that
-// a row's are one load; and outputs 2 * group and + 1 (as group and group + 8), which lie side by
-// side in a panel's line. Dword i of these has the i-th input.
-OUTRIDER_HD uint32_t OutputOfLine(uint32_t line) {
-  return 2 * (line % 8) + line / 8;
+// a row's are one copy.
+OUTRIDER_HD uint32_t InputOfTile(uint32_t i) {
+  return i % 8 / 2 * 4 + i / 8 * 2 + i % 2;
 }
 
-OUTRIDER_HD float LessUpperHalf(float x) {
-  return x - FloatOf(BitsOf(x) & 0xffff0000u);
+OUTRIDER_HD float UpperHalf(float x) {
+  return FloatOf(BitsOf(x) & 0xffff0000u);
 }
+
+// --- terms ---
 
 struct Bf16Weights {
   static constexpr uint32_t kTerms = 1;
 
-  static OUTRIDER_HD void Split(const uint32_t (&w)[4], WeightFragment (&terms)[kTerms]) {
-    terms[0] = {{LowerHalves(w[0], w[1]), UpperHalves(w[0], w[1]), LowerHalves(w[2], w[3]),
-                 UpperHalves(w[2], w[3])}};
+  static OUTRIDER_HD void Split(const WeightFragment& weights, WeightFragment (&terms)[kTerms]) {
+    terms[0] = weights;
   }
 };
 
 struct F16Weights {
   static constexpr uint32_t kTerms = 2;
 
-  static OUTRIDER_HD void Split(const uint32_t (&w)[4], WeightFragment (&terms)[kTerms]) {
+  static OUTRIDER_HD void Split(const WeightFragment& weights, WeightFragment (&terms)[kTerms]) {
     OUTRIDER_UNROLL
     for (uint32_t d = 0; d < 4; ++d) {
-      const uint32_t shift = 16 * (d % 2);
-      const float first = WidenHalf(static_cast<uint16_t>(w[d / 2 * 2] >> shift));
-      const float second = WidenHalf(static_cast<uint16_t>(w[d / 2 * 2 + 1] >> shift));
-      terms[0].dwords[d] = UpperHalves(BitsOf(LessUpperHalf(first)), BitsOf(LessUpperHalf(second)));
+      const float first = WidenHalf(static_cast<uint16_t>(weights.dwords[d]));
+      const float second = WidenHalf(static_cast<uint16_t>(weights.dwords[d] >> 16));
+      terms[0].dwords[d] =
+          UpperHalves(BitsOf(first - UpperHalf(first)), BitsOf(second - UpperHalf(second)));
       terms[1].dwords[d] = UpperHalves(BitsOf(first), BitsOf(second));
     }
   }
 };
 
-// A lane's part of a panel's tile that begins with input `first`; zeros beyond the last input.
-template <typename Weights>
-OUTRIDER_HD void LoadWeights(const Product& product, uint32_t panel, uint32_t first,
-                             uint32_t thread, WeightFragment (&terms)[Weights::kTerms]) {
-  uint32_t dwords[4] = {};
-  const uint32_t k = first + 4 * PlaceOf(thread);
-  if (panel * kTileOutputs < product.outputs && k < product.inputs) {
-    const std::byte* const line = product.PanelAt(panel) + size_t{k} * (2 * kTileOutputs);
-    OUTRIDER_UNROLL
-    for (uint32_t i = 0; i < 4; ++i) {
-      dwords[i] =
-          *reinterpret_cast<const uint32_t*>(line + i * (2 * kTileOutputs) + 4 * GroupOf(thread));
-    }
-  }
-  Weights::Split(dwords, terms);
+// Of four inputs of a row: both terms, the least first, as a lane has them of a tile.
+OUTRIDER_HD Four<uint32_t> SplitFour(const Four<float>& x) {
+  const float left[4] = {x.at[0] - UpperHalf(x.at[0]), x.at[1] - UpperHalf(x.at[1]),
+                         x.at[2] - UpperHalf(x.at[2]), x.at[3] - UpperHalf(x.at[3])};
+  return {{NarrowToBfloat16s(left[0], left[1]), NarrowToBfloat16s(left[2], left[3]),
+           UpperHalves(BitsOf(x.at[0]), BitsOf(x.at[1])),
+           UpperHalves(BitsOf(x.at[2]), BitsOf(x.at[3]))}};
 }
 
-// And of eight rows from `first_row` on; zeros beyond the last row too.
-OUTRIDER_HD void LoadRows(const GpuRows& x, uint32_t first_row, uint32_t first, uint32_t thread,
-                          RowFragment (&terms)[kRowTerms]) {
-  struct alignas(16) Four {
-    float at[4];
-  };
-  Four left = {};
-  const uint32_t row = first_row + GroupOf(thread), k = first + 4 * PlaceOf(thread);
-  if (row < x.row_count && k < x.inputs) {
-    left = *reinterpret_cast<const Four*>(x.values + row * x.value_stride + k);
+// Rows of floats to rows of terms, which take as much room: the terms of inputs 4 * i ..+3 lie
+// where these would. grid: rows, (inputs / 4 + kThreads - 1) / kThreads
+struct SplitRows {
+  static constexpr uint32_t kThreads = 256;
+
+  const float* x;   // [rows, inputs], on 16 bytes
+  uint32_t* terms;  // [rows, inputs], likewise
+  uint32_t inputs;  // a multiple of four
+
+  OUTRIDER_HD uint32_t grid_y() const { return (inputs / 4 + kThreads - 1) / kThreads; }
+  OUTRIDER_HD size_t SharedBytes() const { return 0; }
+
+  template <typename Block>
+  OUTRIDER_HD void operator()(Block& block) const {
+    block.Each([&](uint32_t t) {
+      const uint32_t i = block.y() * kThreads + t;
+      if (i >= inputs / 4) return;
+      const size_t at = size_t{block.x()} * inputs + 4 * i;
+      *reinterpret_cast<Four<uint32_t>*>(terms + at) =
+          SplitFour(*reinterpret_cast<const Four<float>*>(x + at));
+    });
   }
-  OUTRIDER_UNROLL
-  for (uint32_t term = 0; term < kRowTerms; ++term) {
-    OUTRIDER_UNROLL
-    for (uint32_t d = 0; d < 2; ++d) {
-      terms[kRowTerms - 1 - term].dwords[d] =
-          UpperHalves(BitsOf(left.at[2 * d]), BitsOf(left.at[2 * d + 1]));
-    }
-    OUTRIDER_UNROLL
-    for (uint32_t i = 0; i < 4; ++i) left.at[i] = LessUpperHalf(left.at[i]);
-  }
+};
+
+// --- tiles in shared memory, 512 bytes each, which a warp copies by 16 bytes a lane ---
+
+inline constexpr uint32_t kTileDwords = 128;
+
+// A panel's tile is 16 lines of two halves, 16 bytes each, one line for each input. Both those that
+// eight lanes copy side by side and those that they read together lie on banks of their own.
+OUTRIDER_HD uint32_t DwordOfLine(uint32_t line, uint32_t half) {
+  const uint32_t place = line % 4 * 2 + half, turned = line / 4 % 2 + line / 8 * 4;
+  return (line / 4 * 8 + (place ^ turned)) * 4;
 }
+
+// Whence a lane copies its 16 bytes of a tile, in any step; zeros beyond the last input.
+struct TileSource {
+  const std::byte* from;  // those of input k are k * input_bytes on
+  uint32_t input_bytes;
+  uint32_t input_count;  // 0: a panel or row that is not there
+  uint32_t input;        // of a tile, the lane's first
+  uint32_t to;           // in the tile
+};
+
+OUTRIDER_HD TileSource SourceOfWeights(const Product& product, uint32_t panel, uint32_t thread) {
+  const uint32_t line = LaneOf(thread) / 2, half = thread % 2;
+  return {.from = product.PanelAt(panel) + half * 16,
+          .input_bytes = 2 * kTileOutputs,
+          .input_count = panel * kTileOutputs < product.outputs ? product.inputs : 0,
+          .input = line,
+          .to = DwordOfLine(line, half)};
+}
+
+// Of eight rows of floats, or of their terms, from `first_row` on.
+template <typename T>
+OUTRIDER_HD TileSource SourceOfRows(const Product& product, const T* rows, size_t stride,
+                                    uint32_t first_row, uint32_t thread) {
+  const uint32_t row = first_row + GroupOf(thread);
+  return {.from = reinterpret_cast<const std::byte*>(rows + row * stride),
+          .input_bytes = sizeof(T),
+          .input_count = row < product.x.row_count ? product.inputs : 0,
+          .input = 4 * PlaceOf(thread),
+          .to = 4 * LaneOf(thread)};
+}
+
+// The tile that begins with input `first`.
+template <typename Shared>
+OUTRIDER_HD void CopyTile(const TileSource& source, uint32_t first, uint32_t thread,
+                          const Shared& tiles, uint32_t at) {
+  const uint32_t k = first + source.input;
+  tiles.CopyFour(thread, at + source.to, source.from + size_t{k} * source.input_bytes,
+                 k < source.input_count);
+}
+
+struct RowTerms {
+  RowFragment terms[kRowTerms];
+};
+
+OUTRIDER_HD RowTerms TermsOf(const Four<uint32_t>& split) {
+  return {{{{split.at[0], split.at[1]}}, {{split.at[2], split.at[3]}}}};
+}
+
+// --- sums ---
 
 // Of the panels and tiles of rows that a warp multiplies.
 template <uint32_t kPanels, uint32_t kTiles>
@@ -126,218 +183,39 @@ struct TileSums {
   FloatSumFragment of[kPanels][kTiles];
 };
 
-// Which those are, and of which segment.
-struct TilePlace {
-  uint32_t panel, row;  // the first
-  uint32_t segment;     // past the last: nothing is multiplied
+// What a lane holds of one panel, and of all row tiles that a warp multiplies it with.
+template <typename Weights, uint32_t kTiles>
+struct SplitLane {
+  WeightFragment weights[Weights::kTerms];
+  RowTerms rows[kTiles];
 };
 
-// What a segment comes to. place_of(thread) is a TilePlace, alike in a warp; row tiles from
-// `tile_count` on are nobody's, in any warp.
-template <typename Weights, uint32_t kPanels, uint32_t kTiles, typename Block, typename Where,
-          typename Sums>
-OUTRIDER_HD void MultiplySegment(Block& block, const Product& product, const Where& place_of,
-                                 uint32_t tile_count, Sums& sums) {
-  struct Lane {
-    WeightFragment weights[kPanels][Weights::kTerms];
-    RowFragment rows[kRowTerms];
-  };
-  auto lanes = block.template Private<Lane>();
-  block.Each([&](uint32_t t) { sums[t] = {}; });
-  for (uint32_t step = 0; step < kSplitSteps; ++step) {
-    block.Each([&](uint32_t t) {
-      const TilePlace place = place_of(t);
-      OUTRIDER_UNROLL
-      for (uint32_t p = 0; p < kPanels; ++p) {
-        LoadWeights<Weights>(product, place.panel + p,
-                             place.segment * kSplitSegment + step * kFloatTileInputs, t,
-                             lanes[t].weights[p]);
-      }
-    });
+// Of a panel whose tile begins at tile_at(thread), alike in a warp.
+template <typename Weights, typename Block, typename Shared, typename At, typename Lanes>
+OUTRIDER_HD void ReadPanel(Block& block, const Shared& tiles, const At& tile_at, Lanes& lanes) {
+  auto weights = block.template Private<WeightFragment>();
+  block.ReadTransposed(
+      tiles,
+      [&](uint32_t t) {
+        const uint32_t lane = LaneOf(t), input = InputOfTile(lane / 16 * 8 + lane % 8);
+        return tile_at(t) + DwordOfLine(input, lane / 8 % 2);
+      },
+      [&](uint32_t t) { return &weights[t]; });
+  block.Each([&](uint32_t t) { Weights::Split(weights[t], lanes[t].weights); });
+}
+
+template <typename Weights, uint32_t kTiles, typename Block, typename Lanes, typename Sums>
+OUTRIDER_HD void MultiplyPanel(Block& block, Lanes& lanes, uint32_t panel, Sums& sums) {
+  OUTRIDER_UNROLL
+  for (uint32_t term = 0; term < Weights::kTerms * kRowTerms; ++term) {
     OUTRIDER_UNROLL
     for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      if (tile >= tile_count) continue;
-      block.Each([&](uint32_t t) {
-        const TilePlace place = place_of(t);
-        LoadRows(product.x, place.row + tile * kTileRows,
-                 place.segment * kSplitSegment + step * kFloatTileInputs, t, lanes[t].rows);
+      block.MultiplyFloatTiles([&](uint32_t t) {
+        return FloatTile{&lanes[t].weights[term / kRowTerms],
+                         &lanes[t].rows[tile].terms[term % kRowTerms], &sums[t].of[panel][tile]};
       });
-      OUTRIDER_UNROLL
-      for (uint32_t term = 0; term < Weights::kTerms * kRowTerms; ++term) {
-        OUTRIDER_UNROLL
-        for (uint32_t p = 0; p < kPanels; ++p) {
-          block.MultiplyFloatTiles([&](uint32_t t) {
-            return FloatTile{&lanes[t].weights[p][term / kRowTerms],
-                             &lanes[t].rows[term % kRowTerms], &sums[t].of[p][tile]};
-          });
-        }
-      }
     }
   }
 }
-
-OUTRIDER_HD uint32_t SegmentCount(uint32_t inputs) {
-  return (inputs + kSplitSegment - 1) / kSplitSegment;
-}
-
-// Row tiles of a block that have rows.
-OUTRIDER_HD uint32_t TilesWithRows(uint32_t row_count, uint32_t first_row) {
-  return first_row >= row_count ? 0 : (row_count - first_row + kTileRows - 1) / kTileRows;
-}
-
-// Requires inputs % 4 == 0 and rows of x that begin on 16 bytes.
-template <typename Weights, uint32_t kPanelCount, uint32_t kTiles, uint32_t kWarps>
-struct DealtSegmentsProduct {
-  using WeightsType = Weights;
-  static constexpr uint32_t kThreads = kWarps * kWarpLanes;
-  static constexpr uint32_t kPanels = kPanelCount;  // of a block, and of each of its warps
-  static constexpr uint32_t kRows = kTiles * kTileRows;
-  static constexpr uint32_t kWarpRows = kRows;
-  static constexpr uint32_t kWarpPanels = kPanels;
-  static constexpr uint32_t kOutputs = kPanels * kTileOutputs;
-  // Of a row's outputs in shared memory: no two lanes of a warp write to the same bank.
-  static constexpr uint32_t kRowStride = kOutputs + 4;
-  static constexpr uint32_t kPartStride = kRows * kRowStride;
-  static constexpr uint32_t kResults = kRows * kOutputs / kThreads;  // of a thread
-  static_assert(kRows * kOutputs % kThreads == 0);
-
-  Product product;
-
-  OUTRIDER_HD size_t SharedBytes() const { return kWarps * kPartStride * sizeof(float); }
-
-  template <typename Block>
-  OUTRIDER_HD void operator()(Block& block) const {
-    struct Results {
-      float y[kResults];
-    };
-    const uint32_t first_row = block.x() * kRows, first_panel = block.y() * kPanels;
-    const uint32_t segment_count = SegmentCount(product.inputs);
-    const auto parts = block.template Share<float>(kWarps * kPartStride);
-    auto sums = block.template Private<TileSums<kPanels, kTiles>>();
-    auto results = block.template Private<Results>();
-    for (uint32_t first = 0; first < segment_count; first += kWarps) {
-      MultiplySegment<Weights, kPanels, kTiles>(
-          block, product,
-          [=](uint32_t t) {
-            return TilePlace{first_panel, first_row, first + t / kWarpLanes};
-          },
-          TilesWithRows(product.x.row_count, first_row), sums);
-      block.Each([&](uint32_t t) { Leave(t, sums[t], parts); });
-      block.Sync();
-      block.Each([&](uint32_t t) {
-        for (uint32_t i = 0; i < kWarps && first + i < segment_count; ++i) {
-          OUTRIDER_UNROLL
-          for (uint32_t j = 0; j < kResults; ++j) {
-            const uint32_t result = j * kThreads + t;
-            const uint32_t at = result / kOutputs * kRowStride + result % kOutputs;
-            results[t].y[j] = results[t].y[j] + parts.Get(t, i * kPartStride + at);
-          }
-        }
-      });
-      block.Sync();
-    }
-    block.Each([&](uint32_t t) {
-      OUTRIDER_UNROLL
-      for (uint32_t j = 0; j < kResults; ++j) {
-        const uint32_t result = j * kThreads + t, column = result % kOutputs;
-        product.Store(first_row + result / kOutputs,
-                      (first_panel + column / kTileOutputs) * kTileOutputs +
-                          OutputOfLine(column % kTileOutputs),
-                      results[t].y[j]);
-      }
-    });
-  }
-
- private:
-  template <typename Shared>
-  static OUTRIDER_HD void Leave(uint32_t t, const TileSums<kPanels, kTiles>& sums,
-                                const Shared& parts) {
-    OUTRIDER_UNROLL
-    for (uint32_t p = 0; p < kPanels; ++p) {
-      OUTRIDER_UNROLL
-      for (uint32_t tile = 0; tile < kTiles; ++tile) {
-        OUTRIDER_UNROLL
-        for (uint32_t i = 0; i < 4; ++i) {
-          const uint32_t row = tile * kTileRows + RowOfSum(t, i);
-          parts.Set(t,
-                    t / kWarpLanes * kPartStride + row * kRowStride + p * kTileOutputs +
-                        OutputOfSum(t, i),
-                    sums.of[p][tile].sums[i]);
-        }
-      }
-    }
-  }
-};
-
-// Warps of a block that have the same panels, and those that have the same rows, go through the
-// segments together: what one has fetched the others find in their multiprocessor's cache.
-template <typename Weights>
-struct OwnRowsProduct {
-  using WeightsType = Weights;
-  static constexpr uint32_t kThreads = 256;
-  static constexpr uint32_t kTiles = 4;  // of a warp
-  static constexpr uint32_t kWarpRows = kTiles * kTileRows;
-  static constexpr uint32_t kWarpPanels = 4;
-  static constexpr uint32_t kRows = 4 * kWarpRows;
-  static constexpr uint32_t kPanels = 2 * kWarpPanels;
-  static_assert(kThreads / kWarpLanes == kRows / kWarpRows * (kPanels / kWarpPanels));
-
-  Product product;
-
-  OUTRIDER_HD size_t SharedBytes() const { return 0; }
-
-  template <typename Block>
-  OUTRIDER_HD void operator()(Block& block) const {
-    const uint32_t x = block.x(), y = block.y();
-    auto sums = block.template Private<TileSums<kWarpPanels, kTiles>>();
-    auto results = block.template Private<TileSums<kWarpPanels, kTiles>>();
-    const uint32_t tile_count = TilesWithRows(product.x.row_count, x * kRows);
-    for (uint32_t segment = 0; segment < SegmentCount(product.inputs); ++segment) {
-      MultiplySegment<Weights, kWarpPanels, kTiles>(
-          block, product,
-          [=](uint32_t t) {
-            return TilePlace{FirstPanel(y, t), FirstRow(x, t), segment};
-          },
-          tile_count, sums);
-      block.Each([&](uint32_t t) { Add(sums[t], results[t]); });
-      block.Sync();
-    }
-    block.Each([&](uint32_t t) {
-      ForEach([&](uint32_t p, uint32_t tile, uint32_t i) {
-        product.Store(FirstRow(x, t) + tile * kTileRows + RowOfSum(t, i),
-                      (FirstPanel(y, t) + p) * kTileOutputs + OutputOfLine(OutputOfSum(t, i)),
-                      results[t].of[p][tile].sums[i]);
-      });
-    });
-  }
-
- private:
-  static OUTRIDER_HD uint32_t FirstRow(uint32_t x, uint32_t t) {
-    return x * kRows + t / kWarpLanes % 4 * kWarpRows;
-  }
-  static OUTRIDER_HD uint32_t FirstPanel(uint32_t y, uint32_t t) {
-    return y * kPanels + t / kWarpLanes / 4 * kWarpPanels;
-  }
-
-  template <typename Use>
-  static OUTRIDER_HD void ForEach(const Use& use) {
-    OUTRIDER_UNROLL
-    for (uint32_t p = 0; p < kWarpPanels; ++p) {
-      OUTRIDER_UNROLL
-      for (uint32_t tile = 0; tile < kTiles; ++tile) {
-        OUTRIDER_UNROLL
-        for (uint32_t i = 0; i < 4; ++i) use(p, tile, i);
-      }
-    }
-  }
-
-  static OUTRIDER_HD void Add(const TileSums<kWarpPanels, kTiles>& sums,
-                              TileSums<kWarpPanels, kTiles>& results) {
-    ForEach([&](uint32_t p, uint32_t tile, uint32_t i) {
-      float& result = results.of[p][tile].sums[i];
-      result = result + sums.of[p][tile].sums[i];
-    });
-  }
-};
 
 }  // namespace outrider::gpu

@@ -117,6 +117,9 @@ void EmulatedQueue::Run(const gpu::NormRows& kernel, uint32_t grid_x, uint32_t g
 void EmulatedQueue::Run(const gpu::QuantizeRows& kernel, uint32_t grid_x, uint32_t grid_y) {
   AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
 }
+void EmulatedQueue::Run(const gpu::SplitRows& kernel, uint32_t grid_x, uint32_t grid_y) {
+  AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
+}
 void EmulatedQueue::Run(const gpu::PlaceHeads& kernel, uint32_t grid_x, uint32_t grid_y) {
   AddKernel([=] { RunHere(kernel, grid_x, grid_y); });
 }

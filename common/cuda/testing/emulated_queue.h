@@ -42,6 +42,7 @@ class EmulatedQueue final : public DeviceQueue {
   void Run(const gpu::EmbedRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::NormRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::QuantizeRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
+  void Run(const gpu::SplitRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::PlaceHeads& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::AttendRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::GateRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
