@@ -75,6 +75,7 @@ class Count {
       costs_.split_operations += rows_ * inputs * kSplitOperations;
     }
     for (const uint32_t each : outputs) Product(inputs, each, input_bytes);
+    costs_.kernel_count += KernelsOf(inputs, outputs);
   }
 
   // Every query head of a row goes over the keys and values of its own.
@@ -121,8 +122,21 @@ class Count {
     return (count + unit - 1) / unit * unit;
   }
 
+  // Products of so many outputs, of the same rows.
+  uint32_t KernelsOf(uint32_t inputs, std::initializer_list<uint32_t> outputs) const {
+    gpu::JointProducts joint = {};
+    for (const uint32_t each : outputs) {
+      gpu::Product& product = joint.each[joint.count++];
+      product.outputs = each;
+      product.inputs = inputs;
+      product.x.row_count = static_cast<uint32_t>(rows_);
+    }
+    uint32_t kernels = 0;
+    gpu::UseJointProducts(joint, kind_, [&](const auto&, uint32_t, uint32_t) { ++kernels; });
+    return kernels;
+  }
+
   void Product(uint32_t inputs, uint32_t outputs, uint64_t input_bytes) {
-    ++costs_.kernel_count;
     costs_.weight_bytes += PackedBytes(type_, outputs, inputs);
     costs_.row_bytes += rows_ * (input_bytes + outputs * kFloat);
     const uint64_t weight_count = uint64_t{inputs} * outputs;

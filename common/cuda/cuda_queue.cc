@@ -158,6 +158,10 @@ class CudaQueue final : public DeviceQueue {
     if (!BelongsHere()) return;
     Note(gpu::Launch(product, weights, now_), "product");
   }
+  void Multiply(const gpu::JointProducts& products, gpu::PanelKind weights) override {
+    if (!BelongsHere()) return;
+    Note(gpu::Launch(products, weights, now_), "products");
+  }
   void Multiply(const gpu::GroupedProduct& product, gpu::PanelKind weights) override {
     if (!BelongsHere()) return;
     Note(gpu::Launch(product, weights, now_), "products of experts");

@@ -41,6 +41,7 @@
 #include "common/cuda/kernels/exit_kernels.h"
 #include "common/cuda/kernels/expert_rows.h"
 #include "common/cuda/kernels/grouped_products.h"
+#include "common/cuda/kernels/joint_products.h"
 #include "common/cuda/kernels/norm_rows.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quantize_rows.h"
@@ -102,6 +103,7 @@ class DeviceQueue {
   virtual void Run(const gpu::SumExperts& kernel, uint32_t grid_x, uint32_t grid_y) = 0;
   // By the kernel that fits the weights and the number of rows (kernels/product_choice.h).
   virtual void Multiply(const gpu::Product& product, gpu::PanelKind weights) = 0;
+  virtual void Multiply(const gpu::JointProducts& products, gpu::PanelKind weights) = 0;
   virtual void Multiply(const gpu::GroupedProduct& product, gpu::PanelKind weights) = 0;
 
   // What is asked for between these two, kernels alone, is kept by `key`, and then done; false when

@@ -339,7 +339,8 @@ void GpuTransformer::Feed(gpu::Gate gate, uint32_t length, const DeviceFeedForwa
   Multiply(ups, row_count_, length, {{weights.down, out}});
 }
 
-// Rows are quantised once into whatever forms the matrices ask for.
+// Rows are quantised once into whatever forms the matrices ask for; matrices of one type that follow
+// one another are multiplied together.
 void GpuTransformer::Multiply(const float* x, uint32_t row_count, uint32_t inputs,
                               std::initializer_list<Output> outputs) {
   for (const ActivationForm form :
@@ -352,21 +353,30 @@ void GpuTransformer::Multiply(const float* x, uint32_t row_count, uint32_t input
     };
     gpu::GpuRows rows = quants_.Take(x, row_count, inputs, form);
     if (std::ranges::any_of(outputs, takes_terms)) quants_.Split(rows);
+    gpu::JointProducts joint = {};
+    gpu::PanelKind kind = {};
+    const auto multiply = [&] {
+      if (joint.count == 1) queue_.Multiply(joint.each[0], kind);
+      if (joint.count > 1) queue_.Multiply(joint, kind);
+      joint.count = 0;
+    };
     for (const Output& output : outputs) {
       if (!takes(output)) continue;
       const DeviceMatrix& matrix = output.linear.matrix;
       OUTRIDER_CHECK(matrix.inputs == inputs, "rows are as long as the matrix has inputs");
-      queue_.Multiply({.panels = matrix.panels,
-                       .panel_bytes = matrix.panel_bytes,
-                       .outputs = matrix.outputs,
-                       .inputs = inputs,
-                       .bias = output.linear.bias,
-                       .x = rows,
-                       .out = output.out,
-                       .out_stride = matrix.outputs,
-                       .room = quants_.room()},
-                      matrix.kind);
+      if (matrix.kind != kind || joint.count == gpu::JointProducts::kMax) multiply();
+      kind = matrix.kind;
+      joint.each[joint.count++] = {.panels = matrix.panels,
+                                   .panel_bytes = matrix.panel_bytes,
+                                   .outputs = matrix.outputs,
+                                   .inputs = inputs,
+                                   .bias = output.linear.bias,
+                                   .x = rows,
+                                   .out = output.out,
+                                   .out_stride = matrix.outputs,
+                                   .room = quants_.room()};
     }
+    multiply();
   }
 }
 

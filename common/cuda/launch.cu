@@ -14,19 +14,9 @@ namespace {
 constexpr size_t kSharedBytesUnasked = 48 * 1024;
 constexpr uint32_t kGridYMax = 65535;
 
-// How many of a kernel's blocks a multiprocessor shall hold, which is how many registers a thread
-// may have, and then uses. 0: as the compiler likes.
 template <typename Body>
-constexpr uint32_t BlocksAtOnce() {
-  if constexpr (requires { Body::kBlocksAtOnce; }) {
-    return Body::kBlocksAtOnce;
-  } else {
-    return 0;
-  }
-}
-
-template <typename Body>
-__global__ void __launch_bounds__(Body::kThreads, BlocksAtOnce<Body>()) RunBody(const Body body) {
+__global__ void __launch_bounds__(Body::kThreads, BlocksAtOnce<Body>())
+    RunBody(const __grid_constant__ Body body) {
   extern __shared__ __align__(16) std::byte shared[];
   GpuBlock block(shared);
   body(block);
@@ -142,6 +132,29 @@ void UseAllBodies(const Use& use) {
   use("Q6_K, two tiles dealt", TwoTilesDealt<Q6_KBlock>{});
   use("Q6_K, a tile owned", OneTileOwned<Q6_KBlock>{});
   use("Q6_K, two tiles owned", TwoTilesOwned<Q6_KBlock>{});
+  use("F16, 8 rows, few outputs, jointly", Jointly<FewRowsSplit<F16Weights, 1, 1>>{});
+  use("F16, 8 rows, jointly", Jointly<FewRowsSplit<F16Weights, 2, 1>>{});
+  use("F16, 16 rows, few outputs, jointly", Jointly<FewRowsSplit<F16Weights, 1, 2>>{});
+  use("F16, 16 rows, jointly", Jointly<FewRowsSplit<F16Weights, 2, 2>>{});
+  use("BF16, 8 rows, few outputs, jointly", Jointly<FewRowsSplit<Bf16Weights, 1, 1>>{});
+  use("BF16, 8 rows, jointly", Jointly<FewRowsSplit<Bf16Weights, 2, 1>>{});
+  use("BF16, 16 rows, few outputs, jointly", Jointly<FewRowsSplit<Bf16Weights, 1, 2>>{});
+  use("BF16, 16 rows, jointly", Jointly<FewRowsSplit<Bf16Weights, 2, 2>>{});
+  use("Q8_0, a tile dealt, jointly", Jointly<OneTileDealt<Q8_0Block>>{});
+  use("Q8_0, two tiles dealt, jointly", Jointly<TwoTilesDealt<Q8_0Block>>{});
+  use("Q4_0, a tile dealt, jointly", Jointly<OneTileDealt<Q4_0Block>>{});
+  use("Q4_0, two tiles dealt, jointly", Jointly<TwoTilesDealt<Q4_0Block>>{});
+  use("Q4_K, a tile dealt, jointly", Jointly<OneTileDealt<Q4_KBlock>>{});
+  use("Q4_K, two tiles dealt, jointly", Jointly<TwoTilesDealt<Q4_KBlock>>{});
+  use("Q5_K, a tile dealt, jointly", Jointly<OneTileDealt<Q5_KBlock>>{});
+  use("Q5_K, two tiles dealt, jointly", Jointly<TwoTilesDealt<Q5_KBlock>>{});
+  use("Q6_K, a tile dealt, jointly", Jointly<OneTileDealt<Q6_KBlock>>{});
+  use("Q6_K, two tiles dealt, jointly", Jointly<TwoTilesDealt<Q6_KBlock>>{});
+  use("Q8_0, a tile owned, jointly", Jointly<OneTileOwned<Q8_0Block>>{});
+  use("Q4_0, a tile owned, jointly", Jointly<OneTileOwned<Q4_0Block>>{});
+  use("Q4_K, a tile owned, jointly", Jointly<OneTileOwned<Q4_KBlock>>{});
+  use("Q5_K, a tile owned, jointly", Jointly<OneTileOwned<Q5_KBlock>>{});
+  use("Q6_K, a tile owned, jointly", Jointly<OneTileOwned<Q6_KBlock>>{});
   use("F32 product, by expert", ProductOfGroups<FloatProduct>{});
   use("F16, 8 rows, few outputs, by expert", ProductOfGroups<FewRowsSplit<F16Weights, 1, 1>>{});
   use("F16, 8 rows, by expert", ProductOfGroups<FewRowsSplit<F16Weights, 2, 1>>{});
@@ -232,6 +245,15 @@ cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t strea
     error = LaunchBody(body, {x, y}, stream);
   });
   return error;
+}
+
+cudaError_t Launch(const JointProducts& products, PanelKind weights, cudaStream_t stream) {
+  cudaError_t first = cudaSuccess;
+  UseJointProducts(products, weights, [&](const auto& body, uint32_t x, uint32_t y) {
+    const cudaError_t error = LaunchBody(body, {x, y}, stream);
+    if (first == cudaSuccess) first = error;
+  });
+  return first;
 }
 
 cudaError_t Launch(const GroupedProduct& product, PanelKind weights, cudaStream_t stream) {

@@ -13,6 +13,7 @@
 #include "common/cuda/kernels/exit_kernels.h"
 #include "common/cuda/kernels/expert_rows.h"
 #include "common/cuda/kernels/grouped_products.h"
+#include "common/cuda/kernels/joint_products.h"
 #include "common/cuda/kernels/norm_rows.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quantize_rows.h"
@@ -44,6 +45,7 @@ cudaError_t Launch(const GatherRows& kernel, Grid grid, cudaStream_t stream);
 cudaError_t Launch(const SumExperts& kernel, Grid grid, cudaStream_t stream);
 // By the kernel that fits (kernels/product_choice.h).
 cudaError_t Launch(const Product& product, PanelKind weights, cudaStream_t stream);
+cudaError_t Launch(const JointProducts& products, PanelKind weights, cudaStream_t stream);
 cudaError_t Launch(const GroupedProduct& product, PanelKind weights, cudaStream_t stream);
 
 // What a kernel's launch says it takes.
@@ -55,7 +57,7 @@ struct KernelShape {
 };
 
 // Of all kernels. No GPU is asked.
-inline constexpr uint32_t kKernelCount = 79;
+inline constexpr uint32_t kKernelCount = 102;
 std::array<KernelShape, kKernelCount> KernelShapes();
 
 // What the driver has made of a kernel.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/ieee_mode.h"
@@ -144,6 +145,45 @@ TEST(ProductKernels, ABiasIsAddedAfterwards) {
   product.bias = bias.data();
   EXPECT_EQ(Emulated<OneTileDealt<Q8_0Block>>(product, 15), expected);
   EXPECT_EQ(Emulated<TwoTilesOwned<Q8_0Block>>(product, 15), expected);
+}
+
+// One grid for three matrices, or one for each where there is no kernel for them jointly: as each by
+// itself.
+TEST(ProductKernels, MatricesOfTheSameRowsGoJointly) {
+  const ScopedIeeeMode ieee;
+  constexpr std::pair<const char*, PanelKind> kTypes[] = {{"Q4_0", PanelKind::kQ4_0},
+                                                          {"Q4_K", PanelKind::kQ4_K},
+                                                          {"BF16", PanelKind::kBf16},
+                                                          {"F32", PanelKind::kF32}};
+  constexpr uint32_t kInputs = 512, kOutputs[] = {27, 48, 3};
+  const auto emulate = [](const auto& body, uint32_t x, uint32_t y) { Emulate(body, x, y); };
+  for (const auto& [name, kind] : kTypes) {
+    const PanelType& type = TypeNamed(name);
+    for (const uint32_t row_count : {1u, 9u, 17u}) {
+      RowsOf rows(row_count, kInputs, type.block(), Rows::kRandom, 2);
+      const RowsOnGpu here(rows.First(row_count), type.block());
+      std::vector<Bytes> panels;
+      std::vector<float> expected[3], actual[3];
+      JointProducts joint = {{}, 3};
+      for (uint32_t i = 0; i < 3; ++i) {
+        panels.push_back(MakePanels(type, PanelCount(kOutputs[i]), kInputs, Weights::kRandom, i));
+        expected[i].assign(size_t{row_count} * kOutputs[i], -1.0f);
+        actual[i] = expected[i];
+        joint.each[i] = {.panels = panels[i].data(),
+                         .panel_bytes = type.Size(kInputs),
+                         .outputs = kOutputs[i],
+                         .inputs = kInputs,
+                         .bias = nullptr,
+                         .x = here.View(),
+                         .out = expected[i].data(),
+                         .out_stride = kOutputs[i]};
+        UseProduct(joint.each[i], kind, emulate);
+        joint.each[i].out = actual[i].data();
+      }
+      UseJointProducts(joint, kind, emulate);
+      for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(actual[i], expected[i]) << name << ", " << i;
+    }
+  }
 }
 
 TEST(PanelElements, AreWhatFilesDecodeTo) {

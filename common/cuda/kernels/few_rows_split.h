@@ -18,6 +18,7 @@ template <typename Weights, uint32_t kPanelCount, uint32_t kTileCount>
 struct FewRowsSplit {
   using WeightsType = Weights;
   static constexpr uint32_t kThreads = kSegments * kWarpLanes;
+  static constexpr bool kGoesJointly = true;
   // Of a block, and of each of its warps.
   static constexpr uint32_t kPanels = kPanelCount;
   static constexpr uint32_t kTiles = kTileCount;

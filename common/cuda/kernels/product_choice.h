@@ -8,6 +8,7 @@
 
 #include "common/cuda/kernels/few_rows_split.h"
 #include "common/cuda/kernels/grouped_products.h"
+#include "common/cuda/kernels/joint_products.h"
 #include "common/cuda/kernels/products.h"
 #include "common/cuda/kernels/quant_products.h"
 #include "common/cuda/kernels/row_kernels.h"
@@ -159,6 +160,22 @@ void UseProduct(const Product& product, PanelKind kind, const Use& use) {
   if (kind == PanelKind::kF16) return UseSplitProduct<F16Weights>(product, use);
   if (kind == PanelKind::kBf16) return UseSplitProduct<Bf16Weights>(product, use);
   UseExactProduct(product, kind, 1, use);
+}
+
+// Chosen as for one matrix that has the outputs of all; asked for one by one where what is chosen is
+// not for several.
+template <typename Use>
+void UseJointProducts(const JointProducts& products, PanelKind kind, const Use& use) {
+  Product whole = products.each[0];
+  for (uint32_t i = 1; i < products.count; ++i) whole.outputs += products.each[i].outputs;
+  UseProduct(whole, kind, [&]<typename Body>(const Body&, uint32_t grid_x, uint32_t) {
+    if constexpr (GoesJointly<Body>()) {
+      const auto joint = Jointly<Body>::Of(products);
+      use(joint, grid_x, joint.grid_y());
+    } else {
+      for (uint32_t i = 0; i < products.count; ++i) UseProduct(products.each[i], kind, use);
+    }
+  });
 }
 
 // By how many rows an expert has on average: how many it has is not known here. With F16 and BF16

@@ -18,6 +18,17 @@
 
 namespace outrider::gpu {
 
+// How many of a kernel's blocks a multiprocessor shall hold, which is how many registers a thread
+// may have, and then uses. 0: as the compiler likes.
+template <typename Body>
+constexpr uint32_t BlocksAtOnce() {
+  if constexpr (requires { Body::kBlocksAtOnce; }) {
+    return Body::kBlocksAtOnce;
+  } else {
+    return 0;
+  }
+}
+
 // Where blocks that share out the inputs of a product leave their sums (some_rows_split.h).
 struct SumsRoom {
   float* sums = nullptr;

@@ -352,6 +352,7 @@ struct DealtStripsProduct {
   static constexpr uint32_t kWarps = 8;
   static constexpr uint32_t kThreads = kWarps * kWarpLanes;
   static constexpr uint32_t kBlocksAtOnce = 2;
+  static constexpr bool kGoesJointly = true;
   static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kRows = kTiles * kTileRows;
   static constexpr uint32_t kRoundBlocks = kWarps * Type::kStrip;
@@ -497,6 +498,7 @@ struct OwnRowsQuantProduct {
   using Work = typename Terms::Work;
   static constexpr uint32_t kThreads = kWarpCount * kWarpLanes;
   static constexpr uint32_t kBlocksAtOnce = kTiles == 1 ? 12 / kWarpCount : 1;
+  static constexpr bool kGoesJointly = kTiles == 1;
   static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kWarpRows = kTiles * kTileRows;
   static constexpr uint32_t kRows = kWarpCount * kWarpRows;

@@ -165,6 +165,13 @@ void EmulatedQueue::Multiply(const gpu::Product& product, gpu::PanelKind weights
   });
 }
 
+void EmulatedQueue::Multiply(const gpu::JointProducts& products, gpu::PanelKind weights) {
+  gpu::UseJointProducts(products, weights,
+                        [this](const auto& body, uint32_t grid_x, uint32_t grid_y) {
+                          AddKernel([=] { RunHere(body, grid_x, grid_y); });
+                        });
+}
+
 void EmulatedQueue::Multiply(const gpu::GroupedProduct& product, gpu::PanelKind weights) {
   gpu::UseGroupedProduct(product, weights,
                          [this](const auto& body, uint32_t grid_x, uint32_t grid_y) {

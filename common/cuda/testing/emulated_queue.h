@@ -56,6 +56,7 @@ class EmulatedQueue final : public DeviceQueue {
   void Run(const gpu::GatherRows& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Run(const gpu::SumExperts& kernel, uint32_t grid_x, uint32_t grid_y) override;
   void Multiply(const gpu::Product& product, gpu::PanelKind weights) override;
+  void Multiply(const gpu::JointProducts& products, gpu::PanelKind weights) override;
   void Multiply(const gpu::GroupedProduct& product, gpu::PanelKind weights) override;
 
   void BeginRecording() override;
