@@ -94,6 +94,9 @@ absl::Status RunTokens(const ModelFile& model, const std::string& path) {
       {.vocabulary_size = static_cast<int32_t>(vocabulary), .capacity = size_t{4} * kTokens});
   for (uint32_t i = 0; i < kTokens; ++i) {
     const auto count = static_cast<uint32_t>(given.size());
+    if (history.size() + count > engine->info().context_length) {
+      return ResourceExhausted("the context of ", engine->info().context_length, " tokens is full");
+    }
     OUTRIDER_RETURN_IF_ERROR(engine->Reserve(sequence, count, 0));
     OUTRIDER_RETURN_IF_ERROR(history.Append(given));
     const RunPart part = {.sequence = sequence, .chain = given};

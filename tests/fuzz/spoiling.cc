@@ -122,8 +122,8 @@ void MakeGgufExtreme(size_t at, size_t end, uint64_t with, std::string& bytes) {
   const size_t value = named + 4;
   // Half of the time the value, which all else hangs on.
   const size_t places[] = {at,       named,   value + 4, value + 8, value + 12, end - 20,
-                           end - 12, end - 8, value,     value,     value,      value,
-                           value,    value,   value,     value};
+                           end - 12, end - 8, end - 4,   value,     value,      value,
+                           value,    value,   value,     value,     value};
   const uint64_t extreme = kExtremes[(with >> 8) % kExtremes.size()];
   Overwrite(bytes, places[with % std::size(places)], &extreme, (with >> 16) % 4 == 0 ? 8 : 4);
 }
