@@ -99,17 +99,18 @@ void SpoilBytes(const Edit& edit, size_t end, std::string& bytes) {
   }
 }
 
-// The first number from `at` on, or what stands behind the next colon.
+// The first number behind a key, or else what stands there.
 void MakeJsonExtreme(size_t at, size_t end, uint64_t with, std::string& text) {
   const auto is_number = [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; };
-  const auto begin = text.begin() + static_cast<ptrdiff_t>(at);
+  const auto ends_value = [](char c) { return c == ',' || c == '}'; };
   const auto last = text.begin() + static_cast<ptrdiff_t>(end);
-  auto from = std::find_if(begin, last, is_number);
-  if (from == last) from = std::find(begin, last, ':');
-  if (from == last) return;
-  if (*from == ':') ++from;
-  text.replace(from, std::find_if_not(from, text.end(), is_number),
-               kJsonExtremes[with % kJsonExtremes.size()]);
+  const auto colon = std::find(text.begin() + static_cast<ptrdiff_t>(at), last, ':');
+  if (colon == last) return;
+  const auto number = std::find_if(colon, last, is_number);
+  const auto from = number == last ? colon + 1 : number;
+  const auto to = number == last ? std::find_if(from, text.end(), ends_value)
+                                 : std::find_if_not(from, text.end(), is_number);
+  text.replace(from, to, kJsonExtremes[with % kJsonExtremes.size()]);
 }
 
 // A length, a type, a value, a dimension or an offset: what GGUF has at the beginning of a record,
