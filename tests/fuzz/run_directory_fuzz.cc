@@ -1,6 +1,6 @@
-// A model as a folder has it, of which one file was spoilt: config.json, tokenizer.json, weights, the
-// exits beside them, or a GGUF file with its tokenizer. It is refused with a sentence, or opens, and
-// is then inspected and runs three tokens, or says why not.
+// A model as a folder has it, of which one file was spoilt: config.json, tokenizer.json, weights,
+// the exits beside them, or a GGUF file with its tokenizer. It is refused with a sentence, or
+// opens, and is then inspected and runs three tokens, or says why not.
 //
 // The first byte chooses the model, the second which part of it is spoilt; then come edits
 // (spoiling.h). tests/fuzz/campaign --runs 20000 run_directory

@@ -1,8 +1,8 @@
 // A model of any family and any type whose file was spoilt somewhere is refused with a sentence, or
 // opens, and is then inspected as `outrider inspect` does and runs three tokens, or says why not.
 //
-// The first byte chooses the family, the second the type; then come edits of a small random model of
-// these (spoiling.h). tests/fuzz/campaign --runs 20000 run_model spoils so many files, of every
+// The first byte chooses the family, the second the type; then come edits of a small random model
+// of these (spoiling.h). tests/fuzz/campaign --runs 20000 run_model spoils so many files, of every
 // family and type alike.
 #include <array>
 #include <cstddef>
