@@ -69,16 +69,24 @@ double MemorySpeed() {
   return sum == 0 ? 0 : static_cast<double>(kBytes) / seconds;
 }
 
-// Other .gguf files beside the model, in the order of their names.
+// A file whose name says so, or what Hugging Face keeps a model in.
+bool MayBeModel(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return path.extension() == ".gguf" || std::filesystem::exists(path / "config.json", ignored);
+}
+
+// Other models beside this one, and exits in the directory that it is, in the order of their names.
 std::vector<std::string> Neighbours(const std::string& path) {
   std::error_code ignored;
-  const std::filesystem::path folder =
-      std::filesystem::absolute(path, ignored).lexically_normal().parent_path();
+  std::filesystem::path own = std::filesystem::absolute(path, ignored).lexically_normal();
+  if (!own.has_filename()) own = own.parent_path();  // "folder/"
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() != ".gguf") continue;
-    if (std::filesystem::equivalent(entry.path(), path, ignored)) continue;
-    files.push_back(entry.path().string());
+  for (const auto& folder : {own, own.parent_path()}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+      if (!MayBeModel(entry.path())) continue;
+      if (std::filesystem::equivalent(entry.path(), own, ignored)) continue;
+      files.push_back(entry.path().string());
+    }
   }
   std::ranges::sort(files);
   if (files.size() > kNeighboursMax) files.resize(kNeighboursMax);

@@ -38,6 +38,15 @@ cp stories.gguf folder/target.gguf
 "$TOOLS/identity_exits" folder/target.gguf folder/target.exits.gguf 200
 contains "$(outrider inspect folder/target.gguf)" 'drafts          draft.gguf'
 contains "$(outrider inspect folder/target.gguf)" 'exits           target.exits.gguf'
+# The same of a directory: what is in it and what is beside it, other directories too.
+cp -r "$DATA/models/llama" "$DATA/models/mistral" folder
+cp "$DATA"/models/llama/tokenizer*.json folder/mistral
+outrider convert folder/llama --out folder/small.gguf --type q4_0 >/dev/null
+"$TOOLS/identity_exits" folder/llama folder/llama/exits.gguf 20
+for name in folder/llama folder/llama/ ./folder/llama; do
+  contains "$(outrider inspect "$name")" 'drafts          mistral, small.gguf'
+  contains "$(outrider inspect "$name")" 'exits           exits.gguf'
+done
 contains "$(outrider inspect folder/target.exits.gguf)" 'of the model    stories260k'
 outrider inspect folder/target.exits.gguf --json | python3 -c 'import json, sys; assert json.load(sys.stdin)["target"]["layer_count"] == 5'
 fails 1 'target.exits.gguf: holds exits of a model' outrider inspect folder/target.exits.gguf --weights
