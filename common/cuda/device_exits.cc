@@ -236,12 +236,17 @@ void DeviceExits::Project(uint32_t row_count) {
   if (gpu::TakesTerms(head.kind, column_count_, row_count)) quants_.Split(x);
   float* const logits = logits_.As<float>();
   if (is_full_) return Multiply(x, head, logits, column_count_);
+  gpu::JointProducts joint = {};
   if (frequent_count_ > 0) {
-    Multiply(x, Gathered(frequent_, frequent_count_), logits, column_count_);
+    joint.each[joint.count++] =
+        ProductOf(x, Gathered(frequent_, frequent_count_), logits, column_count_);
   }
   if (round_count_ > 0) {
-    Multiply(x, Gathered(round_, round_count_), logits + frequent_count_, column_count_);
+    joint.each[joint.count++] =
+        ProductOf(x, Gathered(round_, round_count_), logits + frequent_count_, column_count_);
   }
+  if (joint.count == 1) queue_.Multiply(joint.each[0], head.kind);
+  if (joint.count > 1) queue_.Multiply(joint, head.kind);
 }
 
 void DeviceExits::Rank(uint32_t first, uint32_t row_count) {
@@ -269,18 +274,22 @@ void DeviceExits::Norm(float* states, const uint32_t* which, const DeviceNorm& n
              row_count, 1);
 }
 
+gpu::Product DeviceExits::ProductOf(const gpu::GpuRows& x, const DeviceMatrix& matrix, float* out,
+                                    size_t stride) const {
+  return {.panels = matrix.panels,
+          .panel_bytes = matrix.panel_bytes,
+          .outputs = matrix.outputs,
+          .inputs = matrix.inputs,
+          .bias = nullptr,
+          .x = x,
+          .out = out,
+          .out_stride = stride,
+          .room = quants_.room()};
+}
+
 void DeviceExits::Multiply(const gpu::GpuRows& x, const DeviceMatrix& matrix, float* out,
                            size_t stride) {
-  queue_.Multiply({.panels = matrix.panels,
-                   .panel_bytes = matrix.panel_bytes,
-                   .outputs = matrix.outputs,
-                   .inputs = matrix.inputs,
-                   .bias = nullptr,
-                   .x = x,
-                   .out = out,
-                   .out_stride = stride,
-                   .room = quants_.room()},
-                  matrix.kind);
+  queue_.Multiply(ProductOf(x, matrix, out, stride), matrix.kind);
 }
 
 // --- what comes of it ---

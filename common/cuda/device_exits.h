@@ -122,6 +122,8 @@ class DeviceExits {
   void Project(uint32_t row_count);
   void Rank(uint32_t first, uint32_t row_count);
   void Norm(float* states, const uint32_t* which, const DeviceNorm& norm, uint32_t row_count);
+  gpu::Product ProductOf(const gpu::GpuRows& x, const DeviceMatrix& matrix, float* out,
+                         size_t stride) const;
   void Multiply(const gpu::GpuRows& x, const DeviceMatrix& matrix, float* out, size_t stride);
 
   const ModelSpec& spec_;

@@ -294,9 +294,9 @@ TEST_F(GpuExits, AreHeardWhileLaterLayersAreComputed) {
 }
 
 // Beside: two norms, the adapter's products and what is between and behind them, the frequent
-// tokens' logits and the round's, quants for these, and the ranking. The first gathers the round.
+// tokens' logits together with the round's, quants for these, and the ranking. The first gathers the round.
 TEST_F(GpuExits, TakeACopyOfTheDevicesTimeEachAndItsGraphs) {
-  constexpr int kKernelsBeside = 10;
+  constexpr int kKernelsBeside = 9;
   Make();
   GuessKeeper keeper;
   Attach(*gpu_, keeper);
