@@ -7,7 +7,7 @@
 //   kIsScaled    whether a tile's sums are multiplied by an integer before they are added
 //   kHasMinimum  whether there is a second, negative term for the quants' sums
 //   Load(b, t, to)       what the lane needs of a block, as it lies there
-//   Prepare(block)       once it is there
+//   Prepare(block)       once it is there, where it is scaled
 //   Tile(block, step)    the lane's weights of the step-th tile, perhaps times a power of two
 //   Scale(block, o, step)        of the lane's o-th output, what that tile's sums are multiplied by
 //   MinimumPair(block, o, step)  and, twice in the lower bytes, what the rows' sums are
@@ -139,7 +139,6 @@ struct Q8_0Block {
     LaneLines(b, 2 * PlaceOf(t), t).LoadTwo(0, to.dwords);
     to.LoadHalves(b, t);
   }
-  static OUTRIDER_HD void Prepare(LaneBlock<Q8_0Block>&) {}
   static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q8_0Block>& b, uint32_t) {
     return {{b.dwords[0], b.dwords[1], b.dwords[2], b.dwords[3]}};
   }
@@ -161,7 +160,6 @@ struct Q4_0Block {
     LaneLines(b, PlaceOf(t), t).Load(0, to.dwords);
     to.LoadHalves(b, t);
   }
-  static OUTRIDER_HD void Prepare(LaneBlock<Q4_0Block>&) {}
   static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q4_0Block>& b, uint32_t) {
     return {{SixteenTimes(b.dwords[0] << 4), SixteenTimes(b.dwords[1] << 4),
              SixteenTimes(b.dwords[0]), SixteenTimes(b.dwords[1])}};
@@ -347,7 +345,10 @@ struct Q6_KBlock {
   static OUTRIDER_HD int32_t Scale(const LaneBlock<Q6_KBlock>& b, uint32_t o, uint32_t step) {
     return SignedByte(b.dwords[kScaleDword + 2 * (step / 4) + o] >> 8 * (step % 4) & 255);
   }
-  static OUTRIDER_HD float Value(int32_t sum) { return static_cast<float>(sum / 4); }
+  static OUTRIDER_HD float Value(int32_t sum) {
+    const int32_t once = sum / 4;
+    return static_cast<float>(once);
+  }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
     const uint32_t half = k / 128, quarter = k % 128 / 32, line = k % 32 / 4;
     const uint32_t dword = FourTimes(b.Dword(16 * half + 8 * (quarter % 2) + line, n),

@@ -339,11 +339,10 @@ struct ScaledTerms {
   }
 };
 
-template <typename Type, uint32_t kTiles>
+template <typename Type, uint32_t kTiles, bool kIsScaled = Type::kIsScaled>
 struct TermsMaker : PlainTerms<Type, kTiles> {};
 template <typename Type, uint32_t kTiles>
-requires Type::kIsScaled struct TermsMaker<Type, kTiles> : ScaledTerms<Type, kTiles> {
-};
+struct TermsMaker<Type, kTiles, true> : ScaledTerms<Type, kTiles> {};
 
 template <typename Type, uint32_t kTiles>
 struct DealtStripsProduct {
@@ -392,7 +391,7 @@ struct DealtStripsProduct {
       OUTRIDER_UNROLL
       for (uint32_t d = 0; d < kDepth; ++d) {
         if (first >= block_count) break;
-        auto works = WorksOf(rounds, d);
+        auto works = WorksOf<decltype(rounds)>(rounds, d);
         AddRound(block, panel, first, row_count, rows, works, shared, sums);
         first += kRoundBlocks;
       }
