@@ -4,15 +4,17 @@ inflate=$(dirname "$OUTRIDER")/bench/inflate
 # The same text at the price of sixteen layers of 3 MiB.
 "$inflate" stories.gguf --out target.gguf --width 512 --feed-forward 1536 --layers 16 --type q8_0 --flash >/dev/null
 
-# The least that works is said; with that nothing is pinned, with more some of it is, with plenty all.
+# The least that works is said; with that nothing is pinned, with more some of it is, with plenty all. The program is not
+# always as large: the largest of a few is asked for.
 least() {
-  { outrider run --model target.gguf "$@" --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
-    sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p'
+  for _ in 1 2 3 4 5; do
+    { outrider run --model target.gguf "$@" --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
+      sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p'
+  done | sort -n | tail -1
 }
 least=$(least --draft draft.gguf)
 [ -n "$least" ] || fail 'no least is named'
 fails 1 'a smaller --context takes less' outrider run --model target.gguf --draft draft.gguf --memory $((least / 2))MiB --prompt x
-# (The program is not always as large: a mebibyte more is surely enough.)
 budgets=($((least + 1)) $((least + 25)) $((least + 200)))
 
 # peak_of SUMMARY, in KiB
@@ -27,7 +29,8 @@ settings=('' '--temperature 0.9 --top-p 0.95 --repeat-penalty 1.1 --seed 5')
 for setting in "${settings[@]}"; do
   run() {
     # shellcheck disable=SC2086
-    outrider run --target target.gguf --prompt 'Once upon a time' --max-tokens 40 $setting --verbose "$@" 2>summary.txt
+    outrider run --target target.gguf --prompt 'Once upon a time' --max-tokens 40 $setting --verbose "$@" 2>summary.txt ||
+      fail "$(cat summary.txt)"
   }
   text=$(run)
   [ -n "$text" ] || fail "no text: $(cat summary.txt)"
