@@ -3,9 +3,8 @@
 //
 //   exits_bench MODEL.gguf THREADS [ISA]
 //
-// The exits are of random weights, which cost what trained ones do: rank 64, F16, after layers at
-// 50 to 90 % of the depth, 256 frequent tokens, and 64 candidates of the draft a pass besides its
-// nodes. Every round takes a pass without exits, one with candidates and one with all tokens, in
+// The exits are of random weights (random_exits.h), with 64 candidates of the draft a pass besides
+// its nodes. Every round takes a pass without exits, one with candidates and one with all tokens, in
 // turn; printed are the medians over rounds of the time of a pass, of the share that the exits take
 // of the rest of their pass, by a watch around them, and of how much longer that pass is than the
 // one without. Passes differ by more than exits take on a machine that is not quiet; the watch does
@@ -27,6 +26,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "bench/random_exits.h"
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -39,38 +39,10 @@
 namespace outrider {
 namespace {
 
-constexpr uint32_t kRank = 64;
-constexpr uint32_t kFrequentCount = 256;
 constexpr uint32_t kCandidateCount = 64;
 constexpr uint32_t kContext = 64;
 constexpr uint32_t kRounds = 15;
 constexpr std::array kScopes = {ExitScope::kCandidates, ExitScope::kFull};
-
-TrainedExits MakeExits(const Engine& engine) {
-  const ModelSpec& spec = engine.spec();
-  std::mt19937 random(1);
-  const auto weight = [&] {
-    return static_cast<float>(static_cast<int>(random() % 201) - 100) / 4096;
-  };
-  TrainedExits exits;
-  exits.target = DescribeForExits(spec, engine.info().content_hash);
-  exits.type = TensorType::kF16;
-  for (const uint32_t percent : {50, 60, 70, 80, 90}) {
-    TrainedExit exit;
-    exit.layer = spec.layer_count() * percent / 100 - 1;
-    exit.rank = kRank;
-    exit.down.resize(size_t{kRank} * spec.embedding_length);
-    exit.up.resize(exit.down.size());
-    std::ranges::generate(exit.down, weight);
-    std::ranges::generate(exit.up, weight);
-    exits.exits.push_back(std::move(exit));
-  }
-  for (uint32_t i = 0; i < kFrequentCount; ++i) {
-    exits.frequent_tokens.push_back(
-        static_cast<TokenId>(uint64_t{i} * spec.vocabulary_size / kFrequentCount));
-  }
-  return exits;
-}
 
 double Median(std::vector<double> values) {
   std::ranges::nth_element(values, values.begin() + static_cast<ptrdiff_t>(values.size() / 2));
@@ -90,7 +62,7 @@ class Bench final : private ExitSink {
           bench->target_, LoadCpuTarget(*file, path, {.context_length = 2 * kContext}, kernels,
                                         *bench->pool_, nullptr));
     }
-    bench->exits_ = MakeExits(bench->target_->engine());
+    bench->exits_ = FiveRandomExits(bench->target_->engine());
     std::printf("%s, %s, %u threads, context %u; exits after layers", path.c_str(),
                 std::string(Name(isa)).c_str(), thread_count, kContext);
     for (const TrainedExit& exit : bench->exits_.exits) std::printf(" %u", exit.layer);

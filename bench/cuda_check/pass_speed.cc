@@ -12,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "bench/cuda_check/speed.h"
 #include "bench/cuda_check/the_gpu.h"
+#include "bench/random_exits.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/cuda/cuda_engine.h"
 #include "common/engine/engine_target.h"
-#include "common/formats/models/exits_file.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
@@ -29,7 +29,6 @@ using Clock = std::chrono::steady_clock;
 constexpr uint32_t kContext = 64;
 constexpr uint32_t kNodesMax = 63;
 constexpr uint32_t kRounds = 31;
-constexpr uint32_t kRank = 64;  // of exits, as exits_bench has them
 
 double Median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -55,29 +54,6 @@ uint64_t WeightBytes(const ModelFile& model) {
   return bytes;
 }
 
-TrainedExits RandomExits(const Engine& engine) {
-  const ModelSpec& spec = engine.spec();
-  std::mt19937 random(1);
-  const auto weight = [&] {
-    return static_cast<float>(static_cast<int>(random() % 201) - 100) / 4096;
-  };
-  TrainedExits exits;
-  exits.target = DescribeForExits(spec, engine.info().content_hash);
-  exits.type = TensorType::kF16;
-  for (const uint32_t percent : {50, 60, 70, 80, 90}) {
-    TrainedExit exit;
-    exit.layer = spec.layer_count() * percent / 100 - 1;
-    exit.rank = kRank;
-    exit.down.resize(size_t{kRank} * spec.embedding_length);
-    exit.up.resize(exit.down.size());
-    std::ranges::generate(exit.down, weight);
-    std::ranges::generate(exit.up, weight);
-    exits.exits.push_back(std::move(exit));
-  }
-  for (TokenId token = 0; token < 256; ++token) exits.frequent_tokens.push_back(token);
-  return exits;
-}
-
 class Passes final : private ExitSink {
  public:
   explicit Passes(std::unique_ptr<EngineTarget> target) : target_(std::move(target)) {}
@@ -98,7 +74,7 @@ class Passes final : private ExitSink {
     }
     const std::vector<TokenId> candidates = Tokens(64);
     const Pass pass = {id, nodes, &chooser, &history, candidates};
-    const TrainedExits exits = RandomExits(target_->engine());
+    const TrainedExits exits = FiveRandomExits(target_->engine());
 
     OUTRIDER_ASSIGN_OR_RETURN(const double alone, Time(pass));
     OUTRIDER_RETURN_IF_ERROR(target_->AttachExits(exits, "random exits", {}));

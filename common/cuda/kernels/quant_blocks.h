@@ -183,6 +183,8 @@ struct Q4_0Block {
 // them as dwords 4 * o ..+3 for its output o: scales of sub-blocks 0..3, of 4..7, minima likewise.
 struct PackedScales {
   static constexpr uint32_t kScaleDwords = 8;
+  static constexpr int32_t kSumStart = 0;
+  static constexpr bool kNeighbours = true, kIsScaled = true, kHasMinimum = true;
 
   static OUTRIDER_HD void LoadScales(const PanelBlock& b, uint32_t t, uint32_t* to) {
     OUTRIDER_UNROLL
@@ -200,6 +202,20 @@ struct PackedScales {
     of[2] = second & 0x3f3f3f3fu;
     of[3] = (third >> 4 & 0x0f0f0f0fu) | (second >> 2 & 0x30303030u);
   }
+  template <typename Type>
+  static OUTRIDER_HD void Prepare(LaneBlock<Type>& b) {
+    PrepareScales(b.dwords);
+    PrepareScales(b.dwords + 4);
+  }
+  template <typename Type>
+  static OUTRIDER_HD int32_t Scale(const LaneBlock<Type>& b, uint32_t o, uint32_t step) {
+    return ScaleOf(b.dwords, o, step);
+  }
+  template <typename Type>
+  static OUTRIDER_HD uint32_t MinimumPair(const LaneBlock<Type>& b, uint32_t o, uint32_t step) {
+    return MinimumPairOf(b.dwords, o, step);
+  }
+  static OUTRIDER_HD float Value(int32_t sum) { return static_cast<float>(sum); }
   static OUTRIDER_HD int32_t ScaleOf(const uint32_t* dwords, uint32_t o, uint32_t j) {
     return static_cast<int32_t>(dwords[4 * o + j / 4] >> 8 * (j % 4) & 255);
   }
@@ -218,8 +234,6 @@ struct PackedScales {
 struct Q4_KBlock : PackedScales {
   static constexpr uint32_t kBlock = 256, kLines = 35, kHalves = 2, kTileStep = 32, kStrip = 1;
   static constexpr uint32_t kLaneDwords = kScaleDwords + 16;
-  static constexpr int32_t kSumStart = 0;
-  static constexpr bool kNeighbours = true, kIsScaled = true, kHasMinimum = true;
 
   static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q4_KBlock>& to) {
     LoadScales(b, t, to.dwords);
@@ -230,10 +244,6 @@ struct Q4_KBlock : PackedScales {
     }
     to.LoadHalves(b, t);
   }
-  static OUTRIDER_HD void Prepare(LaneBlock<Q4_KBlock>& b) {
-    PrepareScales(b.dwords);
-    PrepareScales(b.dwords + 4);
-  }
   static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q4_KBlock>& b, uint32_t step) {
     WeightFragment tile;
     OUTRIDER_UNROLL
@@ -242,14 +252,6 @@ struct Q4_KBlock : PackedScales {
     }
     return tile;
   }
-  static OUTRIDER_HD int32_t Scale(const LaneBlock<Q4_KBlock>& b, uint32_t o, uint32_t step) {
-    return ScaleOf(b.dwords, o, step);
-  }
-  static OUTRIDER_HD uint32_t MinimumPair(const LaneBlock<Q4_KBlock>& b, uint32_t o,
-                                          uint32_t step) {
-    return MinimumPairOf(b.dwords, o, step);
-  }
-  static OUTRIDER_HD float Value(int32_t sum) { return static_cast<float>(sum); }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
     const uint32_t step = k / 32, line = k % 32 / 4;
     const uint32_t dword = Quants(b.Dword(kQ4_KNibbleLine + 8 * (step / 2) + line, n), step);
@@ -266,8 +268,6 @@ struct Q5_KBlock : PackedScales {
   static constexpr uint32_t kBlock = 256, kLines = 43, kHalves = 2, kTileStep = 32, kStrip = 1;
   static constexpr uint32_t kFifthDword = kScaleDwords, kNibbleDword = kFifthDword + 4;
   static constexpr uint32_t kLaneDwords = kNibbleDword + 16;
-  static constexpr int32_t kSumStart = 0;
-  static constexpr bool kNeighbours = true, kIsScaled = true, kHasMinimum = true;
 
   static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q5_KBlock>& to) {
     LoadScales(b, t, to.dwords);
@@ -279,10 +279,6 @@ struct Q5_KBlock : PackedScales {
     }
     to.LoadHalves(b, t);
   }
-  static OUTRIDER_HD void Prepare(LaneBlock<Q5_KBlock>& b) {
-    PrepareScales(b.dwords);
-    PrepareScales(b.dwords + 4);
-  }
   static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q5_KBlock>& b, uint32_t step) {
     WeightFragment tile;
     OUTRIDER_UNROLL
@@ -292,14 +288,6 @@ struct Q5_KBlock : PackedScales {
     }
     return tile;
   }
-  static OUTRIDER_HD int32_t Scale(const LaneBlock<Q5_KBlock>& b, uint32_t o, uint32_t step) {
-    return ScaleOf(b.dwords, o, step);
-  }
-  static OUTRIDER_HD uint32_t MinimumPair(const LaneBlock<Q5_KBlock>& b, uint32_t o,
-                                          uint32_t step) {
-    return MinimumPairOf(b.dwords, o, step);
-  }
-  static OUTRIDER_HD float Value(int32_t sum) { return static_cast<float>(sum); }
   static OUTRIDER_HD float Element(const PanelBlock& b, uint32_t n, uint32_t k) {
     const uint32_t step = k / 32, line = k % 32 / 4;
     const uint32_t dword = Quants(b.Dword(kQ5_KNibbleLine + 8 * (step / 2) + line, n),
