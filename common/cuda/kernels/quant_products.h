@@ -4,13 +4,14 @@
 // its loads in flight, and makes of each block a term, an exact integer and the factor it counts
 // with.
 //
-//   dealt strips   up to 16 rows: a panel's strips are dealt to the warps of a block, so that weights
-//                  are asked for by all warps at once; terms meet in shared memory, where one thread
-//                  for each output and row adds them up, round after round
+//   dealt strips   few rows of few panels: a panel's strips are dealt to the warps of a block, so
+//                  that weights are asked for by all warps at once; terms meet in shared memory,
+//                  where one thread for two outputs and a row adds them up, round after round
 //   own rows       more: every warp has rows of its own, goes through all strips of a panel, and
 //                  keeps the sums. Warps that have the same panel find it in the cache.
 //
-// What the next strip needs is on its way while this one is multiplied.
+// What the strips after this one need is on its way while it is multiplied. Which is chosen when:
+// product_choice.h.
 //
 //   grid: rows / kRows rounded up, panels
 #pragma once
