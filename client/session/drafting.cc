@@ -45,6 +45,7 @@ void Drafting::Attached(MonotonicTime asked_at, MonotonicTime now) {
 
 void Drafting::ForgetSent() {
   wire_ids_.Clear();
+  growth_writer_.BeginEpoch();
   times_.Restart();
 }
 

@@ -28,7 +28,7 @@ void GrowthWriter::Write(std::span<const Sketch::Node> nodes, const Sketch& sket
     nodes_.push_back({step, EdgeDoubt(node, sketch), static_cast<uint32_t>(node.token)});
     parent_before = *parent;
   }
-  WriteGrowthBits(nodes_, *grow.mutable_nodes());
+  WriteGrowthBits(nodes_, told_, *grow.mutable_nodes());
 }
 
 }  // namespace outrider

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
+#include <span>
 
 #include "common/base/status.h"
 
@@ -13,6 +15,7 @@ constexpr uint32_t kCountBits = 4;
 constexpr uint32_t kWidthBits = 5;
 constexpr uint32_t kStepBits = 1;
 constexpr uint32_t kDoubtBits = 1;
+constexpr uint32_t kPlaceBits = 4;
 
 class BitWriter {
  public:
@@ -39,7 +42,42 @@ class BitWriter {
   uint32_t used_ = 0;  // of the last byte
 };
 
+// Of the tokens that are told by their number: those that were not told before, and those that the
+// ones of this growth may push out of the list.
+uint32_t LargestToTell(std::span<const GrownNode> nodes, const ToldTokens& told) {
+  uint32_t largest = 1;
+  for (uint32_t before = 0; const GrownNode& node : nodes) {
+    const std::optional<uint32_t> place = told.PlaceOf(node.token);
+    const bool stays = place && *place + before < ToldTokens::kCountMax;
+    if (!stays) largest = std::max(largest, node.token);
+    ++before;
+  }
+  return largest;
+}
+
 }  // namespace
+
+std::optional<uint32_t> ToldTokens::PlaceOf(uint32_t token) const {
+  const auto told = std::span(tokens_).first(count_);
+  const auto at = std::ranges::find(told, token);
+  if (at == told.end()) return std::nullopt;
+  return static_cast<uint32_t>(at - told.begin());
+}
+
+std::optional<uint32_t> ToldTokens::At(uint32_t place) const {
+  if (place >= count_) return std::nullopt;
+  return tokens_[place];
+}
+
+void ToldTokens::Tell(uint32_t token) {
+  const std::optional<uint32_t> place = PlaceOf(token);
+  if (!place) count_ = std::min(count_ + 1, kCountMax);
+  // A new one takes a new place, or that of the oldest, which goes.
+  const auto first = tokens_.begin();
+  const uint32_t newer = place.value_or(count_ - 1);
+  std::copy_backward(first, first + newer, first + newer + 1);
+  tokens_.front() = token;
+}
 
 uint32_t ParentAfter(uint32_t parent, uint32_t step, uint32_t id) {
   if (step == 0) return parent;
@@ -56,18 +94,23 @@ uint32_t StepBetween(uint32_t parent, uint32_t next_parent, uint32_t id) {
   return next_parent > parent ? 2 * (next_parent - parent) - 1 : 2 * (parent - next_parent);
 }
 
-void WriteGrowthBits(std::span<const GrownNode> nodes, std::string& bytes) {
+void WriteGrowthBits(std::span<const GrownNode> nodes, ToldTokens& told, std::string& bytes) {
   BitWriter out(bytes);
   if (nodes.empty()) return;
-  uint32_t largest = 1;
-  for (const GrownNode& node : nodes) largest = std::max(largest, node.token);
-  const auto width = static_cast<uint32_t>(std::bit_width(largest));
+  const auto width = static_cast<uint32_t>(std::bit_width(LargestToTell(nodes, told)));
   out.Golomb(static_cast<uint32_t>(nodes.size()), kCountBits);
   out.Bits(width - 1, kWidthBits);
   for (const GrownNode& node : nodes) {
     out.Golomb(node.step, kStepBits);
     out.Golomb(node.doubt, kDoubtBits);
-    out.Bits(node.token, width);
+    const std::optional<uint32_t> place = told.PlaceOf(node.token);
+    out.Bits(place ? 1 : 0, 1);
+    if (place) {
+      out.Golomb(*place, kPlaceBits);
+    } else {
+      out.Bits(node.token, width);
+    }
+    told.Tell(node.token);
   }
 }
 
@@ -103,15 +146,22 @@ uint32_t GrowthReader::Golomb(uint32_t k) {
   return static_cast<uint32_t>(value);
 }
 
-absl::StatusOr<GrownNode> GrowthReader::Next() {
+absl::StatusOr<GrownNode> GrowthReader::Next(ToldTokens& told) {
   const uint32_t step = Golomb(kStepBits);
   const uint32_t doubt = Golomb(kDoubtBits);
-  const uint32_t token = Bits(width_);
+  const bool is_by_place = Bits(1) != 0;
+  const uint32_t word = is_by_place ? Golomb(kPlaceBits) : Bits(width_);
+  const std::optional<uint32_t> token = is_by_place ? told.At(word) : word;
   if (is_bad_) {
     return InvalidArgument("growth of ", node_count_, " nodes has ", bytes_.size(),
                            " bytes, which end before its last node");
   }
-  return GrownNode{step, doubt, token};
+  if (!token) {
+    return InvalidArgument("growth names a token by its place ", word,
+                           " among those told of late, ", "and there are not so many");
+  }
+  told.Tell(*token);
+  return GrownNode{step, doubt, *token};
 }
 
 absl::Status GrowthReader::End() const {

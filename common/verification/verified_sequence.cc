@@ -8,7 +8,6 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/tokens/growth_bits.h"
 #include "common/verification/verdict_message.h"
 #include "common/verification/wire_options.h"
 #include "common/verification/wire_prompt.h"
@@ -90,7 +89,7 @@ absl::Status VerifiedSequence::Grow(const v1::Grow& grow) {
   seen_ = std::max(seen, epoch_begin_);
   NodeId parent = Sketch::kRoot;
   for (uint32_t i = 0; i < reader.node_count(); ++i) {
-    OUTRIDER_ASSIGN_OR_RETURN(const GrownNode node, reader.Next());
+    OUTRIDER_ASSIGN_OR_RETURN(const GrownNode node, reader.Next(told_));
     const NodeId id = first_id + i;
     parent = ParentAfter(parent, node.step, id);
     OUTRIDER_ASSIGN_OR_RETURN(const TokenId token,
@@ -301,6 +300,7 @@ void VerifiedSequence::BeginEpoch() {
   sketch_.Reset(verdict_count_);
   epoch_begin_ = seen_ = verdict_count_;
   next_id_ = Sketch::kRoot + 1;
+  told_.Clear();
   told_to_go_ = false;
 }
 

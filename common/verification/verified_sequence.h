@@ -42,6 +42,7 @@
 #include "absl/status/statusor.h"
 #include "common/text/tokenizer.h"
 #include "common/tokens/chooser.h"
+#include "common/tokens/growth_bits.h"
 #include "common/tokens/outcome.h"
 #include "common/tokens/sketch.h"
 #include "common/tokens/stop_conditions.h"
@@ -171,6 +172,7 @@ class VerifiedSequence {
   uint32_t epoch_begin_ = 0;  // verdicts before it
   uint32_t seen_ = 0;         // verdicts the device is known to have seen, or epoch_begin_
   NodeId next_id_ = 1;        // of growth that does not say
+  ToldTokens told_;           // by growth of this epoch
   uint32_t edit_count_ = 0;
   uint32_t edits_told_ = 0;  // of them the device knows, or will when it has read what was answered
   bool told_to_go_ = false;

@@ -310,6 +310,24 @@ TEST_F(ScriptTest, GrowthLeavesOutWhatItsServerKnowsByItself) {
   EXPECT_EQ(NodesOf(more.nodes())[0].step, 1u);
 }
 
+TEST_F(ScriptTest, GrowthNamesTokensByTheirPlaceAmongThoseToldInItsEpoch) {
+  policy_ = &eager_;
+  BeginAttached();
+  ToldTokens told;
+  EXPECT_EQ(NodesOf(SendChain("x").nodes(), told)[0].token, static_cast<uint32_t>('x'));
+  Down(VerdictMessage(0, "", 'q'));
+  const Grow again = SendChain("x");
+  ToldTokens nothing;
+  GrowthReader stranger(again.nodes());
+  EXPECT_FALSE(stranger.Next(nothing).ok()) << "it is told by its place";
+  EXPECT_EQ(NodesOf(again.nodes(), told)[0].token, static_cast<uint32_t>('x'));
+  Lose();
+  AwaitRetry();
+  ASSERT_TRUE(TakeUp().has_resume());
+  Down(ResumedMessage(Committed(), Committed().size()));
+  EXPECT_EQ(NodesOf(TakeUp().grow().nodes())[0].token, static_cast<uint32_t>('x')) << "an epoch";
+}
+
 // Else all but one of a device's workers would wait for an event to come.
 TEST_F(ScriptTest, AsManyBatchesAreAskedForAtOnceAsMayBeInFlight) {
   policy_ = &node_by_node_;

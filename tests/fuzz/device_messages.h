@@ -202,7 +202,8 @@ class DeviceMessages {
       node.step = link / 16;
       node.doubt = link % 16;
     }
-    WriteGrowthBits(nodes, *grow.mutable_nodes());
+    ToldTokens told;
+    WriteGrowthBits(nodes, told, *grow.mutable_nodes());
     if (input_.Below(32) == 0) grow.mutable_nodes()->push_back(static_cast<char>(input_.Byte()));
     grow.set_go(input_.Flip());
   }

@@ -275,6 +275,7 @@ class World {
       edits_ = edits_told_ = 0;
     }
     sent_.clear();
+    told_.Clear();
     Receive(message);
   }
 
@@ -356,11 +357,12 @@ class World {
     if (message.has_append() || message.has_truncate()) {
       ++edits_;
       sent_.clear();
+      told_.Clear();
     }
     if (message.has_grow()) Follow(message.grow());
   }
   void Follow(const v1::Grow& grow) {
-    const std::vector<GrownNode> nodes = NodesOf(grow.nodes());
+    const std::vector<GrownNode> nodes = NodesOf(grow.nodes(), told_);
     OUTRIDER_CHECK(nodes.size() <= kNodesMax, "growth fits the sketch");
     uint32_t parent = 0;
     const auto next_id = static_cast<uint32_t>(sent_.size()) + 1;
@@ -424,6 +426,7 @@ class World {
   std::vector<Batch> batches_;  // the drafter's, in order
   int64_t batch_count_max_ = 1;
   std::vector<SentNode> sent_;  // of this epoch; ids count from 1
+  ToldTokens told_;
   bool asked_resume_ = false;
   size_t asked_length_ = 0;
   uint32_t verdicts_ = 0;

@@ -21,11 +21,11 @@ def stubs():
 
 
 def growth(nodes):
-    """Of nodes, which are (step, doubt, token), as the .proto has it (Grow.nodes)."""
+    """Of nodes, which are (step, doubt, token), as the .proto has it (Grow.nodes); tokens are told by their numbers."""
     width = max(token for _, _, token in nodes).bit_length() or 1
     bits = golomb(len(nodes), 4) + number(width - 1, 5)
     for step, doubt, token in nodes:
-        bits += golomb(step, 1) + golomb(doubt, 1) + number(token, width)
+        bits += golomb(step, 1) + golomb(doubt, 1) + "0" + number(token, width)
     bits += "0" * (-len(bits) % 8)
     return int(bits, 2).to_bytes(len(bits) // 8, "big")
 

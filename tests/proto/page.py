@@ -22,11 +22,16 @@ def golomb(value, k):
     return "1" * more + "0" + f"{value + 2 ** k:b}"[1:]
 
 
-def grow(seen, first_id, nodes, more=""):
-    """A message of growth; nodes are (step, doubt, token)."""
-    width = max(1, max(token for _, _, token in nodes).bit_length())
+def grow(seen, first_id, nodes, more="", told=None):
+    """A message of growth; nodes are (step, doubt, token). `told` are the tokens of this epoch, the newest first."""
+    told = [] if told is None else told
+    new = [token for i, (_, _, token) in enumerate(nodes) if token not in told and token not in [t for _, _, t in nodes[:i]]]
+    width = max([1, *new]).bit_length()
     bits = golomb(len(nodes), 4) + f"{width - 1:05b}"
-    bits += "".join(golomb(step, 1) + golomb(doubt, 1) + f"{token:0{width}b}" for step, doubt, token in nodes)
+    for step, doubt, token in nodes:
+        bits += golomb(step, 1) + golomb(doubt, 1)
+        bits += "1" + golomb(told.index(token), 4) if token in told else f"0{token:0{width}b}"
+        tell(told, token)
     data = [int(f"{bits[i:i + 8]:0<8}", 2) for i in range(0, len(bits), 8)]
     escaped = "".join(f"\\{byte:03o}" for byte in data)
     return f'grow {{ seen: {seen} first_id: {first_id} nodes: "{escaped}"{more} }}'
@@ -46,7 +51,14 @@ def ungolomb(bits, at, k):
     return int("1" + bits[at:at + more + k], 2) - 2 ** k, at + more + k
 
 
-def nodes_of(data):
+def tell(told, token):
+    """Into a short list: none of the messages here has 256 tokens."""
+    if token in told:
+        told.remove(token)
+    told.insert(0, token)
+
+
+def nodes_of(data, told):
     """What bytes of growth mean."""
     bits = "".join(f"{byte:08b}" for byte in data)
     count, at = ungolomb(bits, 0, 4)
@@ -55,10 +67,19 @@ def nodes_of(data):
     for _ in range(count):
         step, at = ungolomb(bits, at, 1)
         doubt, at = ungolomb(bits, at, 1)
-        said.append(f"{step} {doubt} {int(bits[at:at + width], 2)}")
-        at += width
+        by_place, at = bits[at] == "1", at + 1
+        if by_place:
+            place, at = ungolomb(bits, at, 4)
+            token, how = told[place], f" (place {place})"
+        else:
+            token, how, at = int(bits[at:at + width], 2), "", at + width
+        said.append(f"{step} {doubt} {token}{how}")
+        tell(told, token)
     return ", ".join(said)
 
+
+# By growth of the examples.
+TOLD = []
 
 # What a device says, then what the server answers, in one short session.
 EXAMPLES = [
@@ -68,18 +89,18 @@ EXAMPLES = [
      "Server", 'opened { session: "0123456789abcdef" token: "secret-of-16-byt" time_to_live_ms: 120000 '
      'pass_nodes: 16 sketch_nodes_max: 256 length_max: 4096 numerics_id: "5d41402abc4b2a76" growth_follows: true }'),
     ("Two children of the root with doubts 1 and 2, two below node 1 with doubts 0 and 3, one below node 3 with doubt 2.",
-     "Client", grow(0, 0, [(0, 1, 278), (0, 2, 931), (2, 0, 6635), (0, 3, 2217), (3, 2, 373)])),
+     "Client", grow(0, 0, [(0, 1, 278), (0, 2, 931), (2, 0, 6635), (0, 3, 2217), (3, 2, 373)], told=TOLD)),
     ("An exit has looked at the pass: after node 3 it expects token 373.",
      "Server", 'hint { verdict: 1 exit: 1 leaf: 3 next: 373 probability: 217 }'),
     ("The pass says so too. Its leaf is node 5 + 1 - 3, and 373 below that is node 5, which is the root now.",
      "Server", 'verdict { leaf_back: 3 next: 373 seen: 5 hash: 0x3a54ff53 nodes: 5 pass_us: 20125 }'),
     ("Growth below node 5, sent by a device that has seen verdict 1; nothing more will come before the next.",
-     "Client", grow(1, 0, [(1, 0, 263), (1, 1, 1775)], " go: true")),
+     "Client", grow(1, 0, [(1, 0, 263), (1, 1, 2217)], " go: true", told=TOLD)),
     ("The link was lost: another stream takes the session over.",
      "Client", 'resume { session: "0123456789abcdef" token: "secret-of-16-byt" length: 6 hash: 0x8f1bbcdc3a54ff53 '
      'attempt: 2 }'),
     ("Two tokens were committed that the device never heard of.",
-     "Server", 'resumed { token: "another-16-bytes" length: 8 hash: 0x1b873593cc9e2d51 tokens: [263, 1775] verdict: 2 }'),
+     "Server", 'resumed { token: "another-16-bytes" length: 8 hash: 0x1b873593cc9e2d51 tokens: [263, 2217] verdict: 2 }'),
     ("The next turn of a chat.", "Client", 'append { tokens: [13, 1724] length: 8 }'),
     ("The device has gone.", "Client", 'close { }'),
 ]
@@ -117,8 +138,8 @@ def varint(data, at):
             return value, at
 
 
-def annotate(messages, message, data, depth=0):
-    """Lines of bytes and what they mean."""
+def annotate(messages, message, data, told, depth=0):
+    """Lines of bytes and what they mean; `told` as in grow()."""
     lines = []
     at = 0
 
@@ -144,9 +165,9 @@ def annotate(messages, message, data, depth=0):
             inner = data[at:at + size]
             if kind in messages:
                 say(data[begin:at], f"{name}, {size} bytes")
-                lines += annotate(messages, kind, inner, depth + 1)
+                lines += annotate(messages, kind, inner, told, depth + 1)
             elif kind in ("bytes", "string"):
-                say(data[begin:at + size], f"{name}: {nodes_of(inner) if message == 'Grow' else inner.decode()}")
+                say(data[begin:at + size], f"{name}: {nodes_of(inner, told) if message == 'Grow' else inner.decode()}")
             else:
                 values, inside = [], 0
                 while inside < size:
@@ -161,10 +182,11 @@ def annotate(messages, message, data, depth=0):
 
 def bytes_section(root, messages):
     parts = []
+    told = []
     for story, kind, text in EXAMPLES:
         data = encode(root, kind, text)
         way = "up" if kind == "Client" else "down"
-        lines = annotate(messages, f"{kind}Message", data)
+        lines = annotate(messages, f"{kind}Message", data, told)
         parts.append(f"{story} **{way}**, {len(data)} bytes\n\n```\n" + "\n".join(lines) + "\n```\n")
     return "\n".join(parts)
 

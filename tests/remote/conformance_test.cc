@@ -478,7 +478,8 @@ class Script {
     for (const TokenId token : tokens) {
       nodes.push_back({nodes.empty() ? 0U : 1U, 0, static_cast<uint32_t>(token)});
     }
-    WriteGrowthBits(nodes, *grow.mutable_nodes());
+    ToldTokens told;
+    WriteGrowthBits(nodes, told, *grow.mutable_nodes());
     last_id_ += static_cast<uint32_t>(tokens.size());
     grown_ = tokens;
     grow.set_go(true);

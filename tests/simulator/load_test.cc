@@ -59,8 +59,8 @@ TEST(Load, WhoPromisesWhatNeverComesGetsNoRowsForIt) {
 // Text that devices at a round trip have of it, of what plain continuous batching of the target
 // alone writes.
 double OfTargetAlone(uint32_t session_count, std::string_view pass_time, int round_trip_ms,
-                     PolicyKind policy, std::string_view skill) {
-  const std::unique_ptr<World> world = *World::Create({.vocabulary_size = 1000, .seed = 1});
+                     PolicyKind policy, std::string_view skill, uint64_t seed = 1) {
+  const std::unique_ptr<World> world = *World::Create({.vocabulary_size = 1000, .seed = seed});
   Scenario scenario;
   scenario.link.delay = Milliseconds(round_trip_ms / 2.0);
   scenario.pass_time = *TimeProfile::Parse(pass_time);
@@ -85,9 +85,15 @@ double OfTargetAlone(uint32_t session_count, std::string_view pass_time, int rou
   return rates[1] / rates[0];
 }
 
+// In the mean of some texts: one by itself has up to a tenth more or less.
 TEST(Load, FourSessionsAtAServerWithCheapRowsHaveMoreThanTwiceTheText) {
+  constexpr uint64_t kTexts = 8;
   for (const PolicyKind policy : {PolicyKind::kOurs, PolicyKind::kAuto}) {
-    EXPECT_GT(OfTargetAlone(4, "1:20,64:28", 0, policy, "good"), 2.2) << PolicyName(policy);
+    double sum = 0;
+    for (uint64_t seed = 1; seed <= kTexts; ++seed) {
+      sum += OfTargetAlone(4, "1:20,64:28", 0, policy, "good", seed);
+    }
+    EXPECT_GT(sum / kTexts, 2.2) << PolicyName(policy);
   }
 }
 

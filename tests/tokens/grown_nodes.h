@@ -10,16 +10,23 @@
 
 namespace outrider {
 
-inline std::vector<GrownNode> NodesOf(std::string_view bytes) {
+// `told`: by growth of this epoch before it.
+inline std::vector<GrownNode> NodesOf(std::string_view bytes, ToldTokens& told) {
   std::vector<GrownNode> nodes;
   GrowthReader reader(bytes);
   for (uint32_t i = 0; i < reader.node_count(); ++i) {
-    const absl::StatusOr<GrownNode> node = reader.Next();
+    const absl::StatusOr<GrownNode> node = reader.Next(told);
     OUTRIDER_CHECK(node.ok(), "a device writes whole nodes");
     nodes.push_back(*node);
   }
   OUTRIDER_CHECK(reader.End().ok(), "and nothing behind them");
   return nodes;
+}
+
+// The first of an epoch.
+inline std::vector<GrownNode> NodesOf(std::string_view bytes) {
+  ToldTokens told;
+  return NodesOf(bytes, told);
 }
 
 }  // namespace outrider

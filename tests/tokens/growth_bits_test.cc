@@ -1,7 +1,9 @@
 #include "common/tokens/growth_bits.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,28 +17,39 @@ namespace {
 
 std::string BytesOf(const std::vector<GrownNode>& nodes) {
   std::string bytes;
-  WriteGrowthBits(nodes, bytes);
+  ToldTokens told;
+  WriteGrowthBits(nodes, told, bytes);
   return bytes;
 }
 
 absl::Status ErrorOf(std::string_view bytes) {
   GrowthReader reader(bytes);
+  ToldTokens told;
   for (uint32_t i = 0; i < reader.node_count(); ++i) {
-    if (const auto node = reader.Next(); !node.ok()) return node.status();
+    if (const auto node = reader.Next(told); !node.ok()) return node.status();
   }
   return reader.End();
 }
 
+// One after the other, in epochs of ten.
 TEST(GrowthBits, AreReadAsTheyWereWritten) {
   std::mt19937_64 random(7);
   const auto number = [&](uint32_t bits) { return static_cast<uint32_t>(random() >> (64 - bits)); };
+  ToldTokens writer;
+  ToldTokens reader;
+  std::string bytes;
   for (int i = 0; i < 2000; ++i) {
     std::vector<GrownNode> nodes(1 + random() % 300);
     const uint32_t width = 1 + random() % 32;
+    if (i % 10 == 0) {
+      writer.Clear();
+      reader.Clear();
+    }
     for (GrownNode& node : nodes) {
       node = {number(1 + random() % 32), number(1 + random() % 32), number(width)};
     }
-    ASSERT_EQ(NodesOf(BytesOf(nodes)), nodes) << "round " << i;
+    WriteGrowthBits(nodes, writer, bytes);
+    ASSERT_EQ(NodesOf(bytes, reader), nodes) << "round " << i;
   }
 }
 
@@ -74,16 +87,70 @@ TEST(GrowthBits, NoStepLeadsPastTheNodeItself) {
   EXPECT_EQ(ParentAfter(kMost - 1, kMost, kMost), kMost);
 }
 
-// 0 0001: one node; 01000: width 9; 0 0: step 0; 0 0: doubt 0; 100000000: token 256.
+// 0 0010: two nodes; 01000: width 9; 0 0: step 0; 0 0: doubt 0; 0 100000000: token 256;
+// 0 1: step 1; 0 0: doubt 0; 1 0 0000: the newest.
 TEST(GrowthBits, AreLaidOutAsTheHeaderSays) {
-  EXPECT_EQ(BytesOf({{0, 0, 256}}), std::string("\x0a\x02\x00", 3));
+  EXPECT_EQ(BytesOf({{0, 0, 256}, {1, 0, 256}}), std::string("\x12\x01\x00\x48\x00", 5));
 }
 
-// Of a draft of 4,096 tokens whose parents are up to six nodes apart, 20 bits a node.
+// Parents up to six nodes apart, of a draft of 4,096 tokens: 21 bits for a node whose token is new, 19
+// where it is one of the last fifty.
 TEST(GrowthBits, AreFew) {
   std::vector<GrownNode> nodes;
-  for (uint32_t i = 0; i < 64; ++i) nodes.push_back({i % 12, i % 5, 4095 - i});
-  EXPECT_LE(BytesOf(nodes).size(), 64 * 21 / 8);
+  for (uint32_t i = 0; i < 50; ++i) nodes.push_back({i % 12, i % 5, 4095 - i});
+  std::string bytes;
+  ToldTokens told;
+  WriteGrowthBits(nodes, told, bytes);
+  EXPECT_LE(bytes.size(), 50 * 21 / 8 + 2);
+  WriteGrowthBits(nodes, told, bytes);
+  EXPECT_LE(bytes.size(), 50 * 19 / 8 + 2);
+}
+
+TEST(ToldTokens, HaveTheirPlaceByWhenTheyWereTold) {
+  std::mt19937_64 random(3);
+  ToldTokens told;
+  std::vector<uint32_t> expected;
+  for (int i = 0; i < 5000; ++i) {
+    if (random() % 1000 == 0) {
+      told.Clear();
+      expected.clear();
+    }
+    // Some often, and more different ones than there are places.
+    const auto token = static_cast<uint32_t>(random() % (i % 3 == 0 ? 1000 : 20));
+    const auto at = std::ranges::find(expected, token);
+    const std::optional<uint32_t> place = told.PlaceOf(token);
+    ASSERT_EQ(place.has_value(), at != expected.end());
+    if (place) {
+      ASSERT_EQ(*place, static_cast<uint32_t>(at - expected.begin()));
+      expected.erase(at);
+    }
+    expected.insert(expected.begin(), token);
+    expected.resize(std::min<size_t>(expected.size(), ToldTokens::kCountMax));
+    told.Tell(token);
+    ASSERT_EQ(told.At(static_cast<uint32_t>(expected.size())), std::nullopt);
+    ASSERT_EQ(told.At(static_cast<uint32_t>(expected.size()) - 1), expected.back());
+  }
+  EXPECT_EQ(told.At(std::numeric_limits<uint32_t>::max()), std::nullopt);
+}
+
+// What a token is told by depends on those told since it was told last, so who forgets is understood
+// all the same.
+TEST(ToldTokens, MayBeForgottenByWhoWrites) {
+  ToldTokens reader;
+  const std::vector<GrownNode> first = {{0, 0, 7}, {1, 0, 8}, {1, 0, 7}};
+  const std::vector<GrownNode> second = {{0, 0, 8}, {1, 0, 8}, {1, 0, 9}};
+  EXPECT_EQ(NodesOf(BytesOf(first), reader), first);
+  EXPECT_EQ(NodesOf(BytesOf(second), reader), second);
+}
+
+TEST(ToldTokens, ThatWereNeverToldAreRefusedInASentence) {
+  ToldTokens told;
+  told.Tell(300);
+  std::string bytes;
+  WriteGrowthBits(std::vector<GrownNode>{{0, 1, 300}}, told, bytes);
+  EXPECT_EQ(
+      ErrorOf(bytes).message(),
+      "growth names a token by its place 0 among those told of late, and there are not so many");
 }
 
 TEST(GrowthBits, ThatEndTooSoonOrTooLateAreRefusedInASentence) {

@@ -116,7 +116,7 @@ class GrowingDevice {
       parent_before = parent;
       ASSERT_TRUE(sketch_.Grow({id, parent, token, doubt}, sketch_.commit_count()).ok());
     }
-    WriteGrowthBits(grown, *grow.mutable_nodes());
+    WriteGrowthBits(grown, told_, *grow.mutable_nodes());
     if (!grown.empty()) Say(message);
   }
 
@@ -156,6 +156,7 @@ class GrowingDevice {
     finish_ = finish;
     sketch_.Reset(verdict);
     next_id_ = 1;
+    told_.Clear();
     has_said_who_ = false;
     attached_ = true;
   }
@@ -191,6 +192,7 @@ class GrowingDevice {
   bool server_drafts_ = false;
   bool has_said_who_ = false;  // on this stream
   NodeId next_id_ = 1;
+  ToldTokens told_;
   uint32_t verdict_ = 0;
   v1::Finish finish_ = v1::FINISH_NONE;
   std::optional<v1::Fault> fault_;

@@ -53,7 +53,8 @@ inline v1::Grow GrowOf(uint32_t seen, uint32_t first_id, std::string_view tokens
   for (size_t i = 0; i < tokens.size(); ++i) {
     nodes.push_back({links[i] / 16, links[i] % 16, static_cast<unsigned char>(tokens[i])});
   }
-  WriteGrowthBits(nodes, *grow.mutable_nodes());
+  ToldTokens told;
+  WriteGrowthBits(nodes, told, *grow.mutable_nodes());
   return grow;
 }
 

@@ -1,6 +1,7 @@
 // What a device may grow below the root that it knows, and when it says go.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -70,7 +71,8 @@ TEST(VerifiedSequence, BadGrowthIsRefusedInASentence) {
   const auto grow_of = [](const GrownNode& node) {
     v1::Grow grow;
     grow.set_first_id(7);
-    WriteGrowthBits({&node, 1}, *grow.mutable_nodes());
+    ToldTokens told;
+    WriteGrowthBits({&node, 1}, told, *grow.mutable_nodes());
     return grow;
   };
   EXPECT_EQ(error_of(grow_of({0, 1, 270})), "token 270 is outside the vocabulary of 0 to 269");
@@ -80,7 +82,7 @@ TEST(VerifiedSequence, BadGrowthIsRefusedInASentence) {
             "node 8 has node 8 as its parent, which does not come before it");
   v1::Grow grow = ChainOf(0, 7, "ab");
   grow.mutable_nodes()->pop_back();
-  EXPECT_EQ(error_of(grow), "growth of 2 nodes has 3 bytes, which end before its last node");
+  EXPECT_EQ(error_of(grow), "growth of 2 nodes has 4 bytes, which end before its last node");
   grow = ChainOf(0, 7, "a");
   grow.mutable_nodes()->append("more");
   EXPECT_EQ(error_of(grow), "growth of 1 nodes ends after 3 of its 7 bytes");
@@ -109,6 +111,37 @@ TEST(VerifiedSequence, GrowthThatLeavesThemOutGoesOnWithIdsAndIsOfTheSameVerdict
   ASSERT_TRUE(sequence->Grow(ChainOf(0, 0, "pq")).ok());
   EXPECT_EQ(sequence->last_id(), 2u);
   EXPECT_EQ(sequence->unseen_count(), 0u);
+  EXPECT_EQ(sequence->node_count(), 2u);
+}
+
+// Late nodes were told all the same, and an edit begins an epoch.
+TEST(VerifiedSequence, GrowthNamesTokensByTheirPlaceAmongThoseToldInItsEpoch) {
+  const auto sequence = Make("once");
+  RunPass(*sequence, "a");
+  ToldTokens told;
+  const auto chain = [&](uint32_t seen, NodeId first_id, std::string_view tokens) {
+    std::vector<GrownNode> nodes;
+    for (const char token : tokens) {
+      nodes.push_back({nodes.empty() ? 0U : 1U, 1, static_cast<unsigned char>(token)});
+    }
+    v1::Grow grow;
+    grow.set_seen(seen);
+    grow.set_first_id(first_id);
+    WriteGrowthBits(nodes, told, *grow.mutable_nodes());
+    return grow;
+  };
+  ASSERT_TRUE(sequence->Grow(chain(0, 1, "xyz")).ok());
+  EXPECT_EQ(sequence->node_count(), 0u) << "late: the text went on with a";
+  ASSERT_TRUE(sequence->Grow(chain(1, 4, "zxy")).ok());
+  EXPECT_THAT(NodesAndParents(*sequence),
+              ElementsAre(std::pair('z', 0), std::pair('x', 'z'), std::pair('y', 'x')));
+  const v1::Grow of_the_past = chain(1, 1, "xy");
+  told.Clear();
+  ASSERT_TRUE(sequence->Append(AppendOf(5, "b", /*reply=*/true)).ok());
+  EXPECT_EQ(
+      Error(sequence->Grow(of_the_past)),
+      "growth names a token by its place 1 among those told of late, and there are not so many");
+  ASSERT_TRUE(sequence->Grow(chain(1, 1, "xy")).ok());
   EXPECT_EQ(sequence->node_count(), 2u);
 }
 

@@ -221,7 +221,8 @@ inline v1::ClientMessage ChainOf(uint32_t seen, uint32_t first_id, std::span<con
   for (const TokenId token : tokens) {
     nodes.push_back({nodes.empty() ? 0U : 1U, 1, static_cast<uint32_t>(token)});
   }
-  WriteGrowthBits(nodes, *grow.mutable_nodes());
+  ToldTokens told;
+  WriteGrowthBits(nodes, told, *grow.mutable_nodes());
   grow.set_go(go);
   return message;
 }

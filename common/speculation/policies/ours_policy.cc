@@ -14,11 +14,12 @@ namespace {
 
 constexpr double kFullnessStep = 1.25;
 
-// What growth costs, in the user's time: its bytes, on an uplink of 21 kB/s, and an eighth of the
-// drafter's time, which is free but for the energy. (Simulated at round trips of 60 and 100 ms: on one
-// of 26 kB/s there are 1.15 to 1.18 times as many bytes, and text comes 0.7 to 1.8 % sooner.)
-constexpr double kByteMs = 1.0 / 21;
-constexpr double kNodeBytes = 3;
+// What growth costs, in the user's time: its bytes, on an uplink of 25 kB/s, and an eighth of the
+// drafter's time, which is free but for the energy. (Over links of 60 and 100 ms, were bytes free, 1.7
+// and 1.5 times as many of them would go up, and text come 2 to 3.5 % sooner; with an uplink of 17 kB/s
+// in mind a fifth less, and text comes up to 5 % later.)
+constexpr double kByteMs = 1.0 / 25;
+constexpr double kNodeBytes = 2.5;
 constexpr double kMessageMs = 3.0 / 8;  // a message, besides its nodes
 constexpr double kDraftingMs = 1.0 / 8;
 
