@@ -244,8 +244,9 @@ TEST_F(SketcherTest, HintedOutcomeJoinsThoughTheDrafterNeverThoughtOfIt) {
   sketcher_.Hinted({.leaf = 1, .next = 77, .probability = 0.8}, At(1));
   const DraftNode& hinted = sketcher_.nodes().back();
   EXPECT_EQ(hinted.token, 77);
-  EXPECT_EQ(hinted.hint, 0.8);
-  EXPECT_NEAR(hinted.reach, 0.8, 1e-9);
+  EXPECT_GT(hinted.hint, 0.15) << "a quarter of what the draft leaves to others";
+  EXPECT_LT(hinted.hint, 0.8) << "nor is the exit's word all that there is";
+  EXPECT_NEAR(hinted.reach, hinted.hint, 1e-9);
   Draft({{{77, 0.1}, {11, 0.5}}}, 2);  // and then it did
   EXPECT_THAT(Tokens([](const DraftNode&) { return true; }), ElementsAre(10, 77, 11));
 }

@@ -10,6 +10,9 @@
 namespace outrider {
 namespace {
 
+// Of what a draft leaves to other tokens than those it has named, the one that an exit names.
+constexpr double kUnheardOf = 1.0 / 4;
+
 Duration Milliseconds(double ms) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(ms));
 }
@@ -68,6 +71,7 @@ bool Sketcher::HasChild(uint32_t parent, TokenId token) const {
 void Sketcher::Restart(uint32_t commit_count) {
   sketch_.Reset(commit_count);
   posterior_.Forget();
+  trust_.Forget();
   nodes_.assign(1, DraftNode());
   candidates_.clear();
   pass_running_ = !target_waits_;
@@ -78,6 +82,7 @@ void Sketcher::Restart(uint32_t commit_count) {
 void Sketcher::Renew(uint32_t commit_count) {
   sketch_.Reset(commit_count);
   posterior_.Forget();
+  trust_.Forget();
   for (Batch& batch : batches_) {
     for (ToDraft& asked : batch.nodes) {
       const uint32_t index = IndexOf(asked.node);
@@ -174,8 +179,27 @@ void Sketcher::DropCandidates(std::span<const uint32_t> dropped) {
   candidates_.resize(kept);
 }
 
-void Sketcher::Hinted(const OutcomePosterior::Hint& hint, MonotonicTime now) {
-  if (IndexOf(hint.leaf) == kGone) return;
+// The chance of the outcome (leaf, next) by the draft alone.
+double Sketcher::PriorOf(uint32_t leaf, TokenId next) const {
+  double others = 0;
+  for (size_t i = leaf + 1; i < nodes_.size(); ++i) {
+    if (nodes_[i].parent != leaf) continue;
+    if (nodes_[i].token == next) return nodes_[i].path;
+    others += nodes_[i].path;
+  }
+  for (const DraftCandidate& candidate : candidates_) {
+    if (candidate.parent == leaf && candidate.token == next) {
+      return nodes_[leaf].path * candidate.confidence;
+    }
+  }
+  return kUnheardOf * std::max(0.0, nodes_[leaf].path - others);
+}
+
+void Sketcher::Hinted(const OutcomePosterior::Hint& told, MonotonicTime now) {
+  const uint32_t leaf = IndexOf(told.leaf);
+  if (leaf == kGone) return;
+  OutcomePosterior::Hint hint = told;
+  hint.probability = trust_.Believed(told, PriorOf(leaf, told.next));
   const double rank = posterior_.Take(hint);
   posterior_.Spread(nodes_);
   NameHinted(hint, rank);
@@ -240,6 +264,7 @@ void Sketcher::Learn(NodeId leaf, TokenId next, MonotonicTime now) {
   const uint32_t leaf_index = IndexOf(leaf);
   OUTRIDER_CHECK(leaf_index != kGone, "a verdict is about a node that is there");
   policy_->Learn(View(now), {leaf_index, next});
+  trust_.Learn(leaf, next);
 }
 
 void Sketcher::MoveRoot(NodeId leaf, TokenId next, MonotonicTime now,

@@ -32,6 +32,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/speculation/costs/cost_model.h"
 #include "common/speculation/drafting/drafter.h"
+#include "common/speculation/drafting/hint_trust.h"
 #include "common/speculation/drafting/outcome_posterior.h"
 #include "common/speculation/policies/tree_policy.h"
 #include "common/tokens/sketch.h"
@@ -90,7 +91,7 @@ class Sketcher {
                MonotonicTime now);
 
   // `leaf` is kRoot or a node that the target was shown; a hint of one that has gone is no news.
-  void Hinted(const OutcomePosterior::Hint& hint, MonotonicTime now);
+  void Hinted(const OutcomePosterior::Hint& told, MonotonicTime now);
 
   // A verdict. `leaf` is kRoot or a node of the sketch. Appends what is committed to `committed`.
   void Decided(NodeId leaf, TokenId next, MonotonicTime now, std::vector<TokenId>& committed) {
@@ -135,6 +136,7 @@ class Sketcher {
   bool takes_turns() const { return options_.takes_turns && target_waits_; }
   bool IsMoot(const Batch& batch) const;
   uint32_t IndexOf(NodeId id) const;
+  double PriorOf(uint32_t leaf, TokenId next) const;
   bool HasChild(uint32_t parent, TokenId token) const;
   void AddChildren(uint32_t parent, std::span<const Proposal> children, bool may_be_known);
   void Propose(const DraftCandidate& candidate, bool may_be_known);
@@ -160,6 +162,7 @@ class Sketcher {
   std::vector<DraftNode> nodes_;  // the root, then as in sketch_
   std::vector<DraftCandidate> candidates_;
   OutcomePosterior posterior_;
+  HintTrust trust_;
   bool pass_running_ = false;
   bool said_nothing_comes_ = false;  // below this root
   MonotonicTime pass_begin_ = {};
