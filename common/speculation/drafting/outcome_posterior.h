@@ -8,7 +8,7 @@
 // to one.
 //
 // Of the hints that are there the one that is believed first (live_hints.h), h, which holds with
-// probability q, moves that mass:
+// probability q, all things considered (hint_trust.h), moves that mass:
 //
 //   P(h) = q          P(o) = (1 - q) prior(o) / (1 - prior(h))  for every other outcome
 //
