@@ -53,11 +53,14 @@ TEST(HintTrust, LearnsWhomToBelieve) {
 }
 
 TEST(HintTrust, EachExitHasItsOwn) {
-  HintTrust trust;
-  const double before = trust.Believed(HintOf(0.6, 1), 0.3);
-  trust.Forget();
-  Teach(trust, 0.6, 0.3, 0.98, 0);
-  EXPECT_EQ(trust.Believed(HintOf(0.6, 1), 0.3), before);
+  for (const uint32_t taught : {0U, 1U}) {
+    HintTrust trust;
+    const double before = trust.Believed(HintOf(0.6, 1 - taught), 0.3);
+    trust.Forget();
+    Teach(trust, 0.6, 0.3, 0.98, taught);
+    EXPECT_EQ(trust.Believed(HintOf(0.6, 1 - taught), 0.3), before);
+    EXPECT_GT(trust.Believed(HintOf(0.6, taught), 0.3), 0.9);
+  }
 }
 
 // Nor is an outcome right because its leaf or its token is.

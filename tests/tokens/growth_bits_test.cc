@@ -143,6 +143,23 @@ TEST(ToldTokens, MayBeForgottenByWhoWrites) {
   EXPECT_EQ(NodesOf(BytesOf(second), reader), second);
 }
 
+// By its number then, for which there has to be room.
+TEST(ToldTokens, MayBePushedOutByThoseOfTheSameGrowth) {
+  std::vector<GrownNode> nodes = {{0, 0, 4095}};
+  for (uint32_t i = 1; i < ToldTokens::kCountMax; ++i) nodes.push_back({0, 0, i});
+  for (const uint32_t more : {0U, 1U}) {  // the last place, and none
+    ToldTokens writer;
+    ToldTokens reader;
+    std::string bytes;
+    WriteGrowthBits(nodes, writer, bytes);
+    EXPECT_EQ(NodesOf(bytes, reader), nodes);
+    std::vector<GrownNode> next(more, {0, 0, 300});
+    next.push_back({0, 0, 4095});
+    WriteGrowthBits(next, writer, bytes);
+    EXPECT_EQ(NodesOf(bytes, reader), next);
+  }
+}
+
 TEST(ToldTokens, ThatWereNeverToldAreRefusedInASentence) {
   ToldTokens told;
   told.Tell(300);
