@@ -17,8 +17,7 @@ namespace outrider {
 
 class ServerDraft {
  public:
-  // FailedPrecondition for a draft of another family than `target`'s. Kernels and pool outlive it;
-  // nobody else uses the pool.
+  // FailedPrecondition for a draft of another family than `target`'s. Kernels and pool outlive it.
   static absl::StatusOr<std::unique_ptr<ServerDraft>> Load(const std::string& path,
                                                            const Tokenizer& target,
                                                            uint32_t session_count,

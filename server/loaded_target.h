@@ -19,6 +19,7 @@ class LoadedTarget {
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   Target& target() const { return *target_; }
+  ThreadPool& pool() const { return *pool_; }
 
  private:
   LoadedTarget() = default;

@@ -29,7 +29,7 @@ absl::Status LoadAndServe(const ServerFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Operations> operations,
                             Operations::Open(flags.operations));
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded, LoadTarget(flags, operations->log()));
-  return Serve(flags, loaded.tokenizer(), loaded.target(), *operations);
+  return Serve(flags, loaded.tokenizer(), loaded.target(), loaded.pool(), *operations);
 }
 
 absl::Status CheckAndServe(const ServerFlags& flags, const ConfigFile& config) {

@@ -211,14 +211,11 @@ absl::StatusOr<LoadedTarget> LoadTarget(const ServerFlags& flags, EventLog& log)
 }
 
 absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target& target,
-                   Operations& operations) {
+                   ThreadPool& pool, Operations& operations) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Gatekeeper> gate,
                             Gatekeeper::Open(flags.security.keys));
-  // Draft and target take turns, each with all threads.
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> draft_pool,
-                            ThreadPool::Create(flags.draft.empty() ? 1 : flags.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ServerDraft> draft,
-                            LoadDraft(flags, tokenizer, *draft_pool, operations.log()));
+                            LoadDraft(flags, tokenizer, pool, operations.log()));
   VerifierConfig config = ConfigFor(target.info(), tokenizer);
   PutIn(flags.limits.machine, config);
   config.drafts = draft != nullptr;

@@ -4,7 +4,7 @@
 //   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Operations> operations,
 //                             Operations::Open(flags.operations));
 //   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded, LoadTarget(flags, operations->log()));
-//   return Serve(flags, loaded.tokenizer(), loaded.target(), *operations);
+//   return Serve(flags, loaded.tokenizer(), loaded.target(), loaded.pool(), *operations);
 //
 // The target may be another one over that which was loaded: the server cannot tell.
 #pragma once
@@ -29,7 +29,8 @@ absl::StatusOr<LoadedTarget> LoadTarget(const ServerFlags& flags, EventLog& log)
 // Its log says where it listens. SIGHUP has it read the file of keys again, and look at certificates.
 // It returns after another signal, when all sessions have ended; when they have not in
 // flags.drain_seconds and a moment to hear so, or one more signal comes, the process ends at once.
+// The draft computes on `pool`, by turns with the target.
 absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target& target,
-                   Operations& operations);
+                   ThreadPool& pool, Operations& operations);
 
 }  // namespace outrider

@@ -56,7 +56,8 @@ absl::Status LoadAndServe(const PacedFlags& flags) {
                             Operations::Open(flags.server.operations));
   OUTRIDER_ASSIGN_OR_RETURN(const LoadedTarget loaded, LoadTarget(flags.server, operations->log()));
   PacedTarget target(loaded.target(), std::move(pace));
-  OUTRIDER_RETURN_IF_ERROR(Serve(flags.server, loaded.tokenizer(), target, *operations));
+  OUTRIDER_RETURN_IF_ERROR(
+      Serve(flags.server, loaded.tokenizer(), target, loaded.pool(), *operations));
   Print(target.lateness());
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "client/device/drafted_conversation.h"
@@ -130,10 +131,9 @@ class LocalDevice final : public Device {
     OUTRIDER_RETURN_IF_ERROR(LocalTarget::Check(options.model));
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(options.model));
     OUTRIDER_RETURN_IF_ERROR(CheckFamily(options.draft, *tokenizer));
-    OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<LocalTarget> target,
-                              LocalTarget::Open(options, {.path = options.model,
-                                                          .draft_threads = kDraftThreads,
-                                                          .growth_bytes = kGrowthBytes}));
+    OUTRIDER_ASSIGN_OR_RETURN(
+        std::unique_ptr<LocalTarget> target,
+        LocalTarget::Open(options, {.path = options.model, .growth_bytes = kGrowthBytes}));
     return std::unique_ptr<Device>(
         new LocalDevice(std::move(options), std::move(tokenizer), std::move(target)));
   }
@@ -143,8 +143,7 @@ class LocalDevice final : public Device {
     const TargetInfo& info = target_->info();
     info_ = {info.model_name, info.numerics_id.ToString(), info.context_length};
     if (options_.draft.model.empty()) return absl::OkStatus();
-    OUTRIDER_ASSIGN_OR_RETURN(
-        draft_, LoadDraft(info.context_length, kDraftThreads, target_->turns(), progress));
+    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(info.context_length, target_.get(), progress));
     target_->Serve(*tokenizer_);
     return absl::OkStatus();
   }
@@ -176,9 +175,6 @@ class LocalDevice final : public Device {
     return TargetConversation::Create(target_->target(), turn_, std::move(chooser),
                                       std::move(stops));
   }
-
-  // The draft works while the target does: it has a processor of its own at most.
-  static constexpr uint32_t kDraftThreads = 1;
 
   const std::unique_ptr<LocalTarget> target_;
   Mutex turn_;                    // at a target that writes alone
@@ -247,7 +243,6 @@ class RemoteDevice final : public Device {
       OUTRIDER_RETURN_IF_ERROR(CheckFallbackTokens(options.fallback, *tokenizer));
       OUTRIDER_ASSIGN_OR_RETURN(
           fallback, LocalTarget::Open(options, {.path = options.fallback,
-                                                .draft_threads = DraftThreads(options),
                                                 .growth_bytes = kGrowthBytes + kLinkBytes,
                                                 .is_fallback = true}));
       if (server.ok()) OUTRIDER_RETURN_IF_ERROR(CheckFallbackModel(options, *fallback, *server));
@@ -259,13 +254,11 @@ class RemoteDevice final : public Device {
 
   absl::Status Load(const LoadProgress& progress) override {
     if (options_.placement != Placement::kSplit) return absl::OkStatus();
-    FlashTurns* turns = nullptr;
     if (fallback_ != nullptr) {
       OUTRIDER_RETURN_IF_ERROR(fallback_->Load(trace_.get(), progress));
-      turns = fallback_->turns();
       if (!is_there_) info_ = InfoOf(fallback_->info());
     }
-    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(context_, DraftThreads(options_), turns, progress));
+    OUTRIDER_ASSIGN_OR_RETURN(draft_, LoadDraft(context_, fallback_.get(), progress));
     if (fallback_ != nullptr) fallback_->Serve(*tokenizer_);
     return absl::OkStatus();
   }
@@ -315,10 +308,6 @@ class RemoteDevice final : public Device {
 
   static DeviceInfo InfoOf(const TargetInfo& target) {
     return {target.model_name, target.numerics_id.ToString(), target.context_length};
-  }
-
-  static uint32_t DraftThreads(const DeviceOptions& options) {
-    return options.draft.is_model() ? options.threads : 1;
   }
 
   // As many as both targets have.
@@ -423,21 +412,32 @@ absl::Status Device::Check(const ConversationOptions& asked) const {
   return StopConditions::Create(asked.stops, *tokenizer_).status();
 }
 
-absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, uint32_t thread_count,
-                                                         FlashTurns* turns,
+absl::StatusOr<std::unique_ptr<Draft>> Device::LoadDraft(uint32_t context, LocalTarget* target,
                                                          const LoadProgress& progress) const {
   const Draft::Limits limits = {context, options_.draft.sketch_nodes,
                                 options_.conversation_count_max};
   if (!options_.draft.is_model()) {
     return std::make_unique<Draft>(limits, tokenizer_->vocabulary_size());
   }
-  OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool, ThreadPool::Create(thread_count));
   const Kernels& kernels = KernelsFor(options_.isa);
-  if (turns != nullptr) {
-    return Draft::Load(options_.draft.model, limits, kernels, std::move(pool), *turns, progress);
+  std::shared_ptr<ThreadPool> pool;
+  if (target != nullptr && target->needs_all_cores()) {
+    pool = target->pool();
+  } else {
+    OUTRIDER_ASSIGN_OR_RETURN(pool, ThreadPool::Create(DraftThreads(target)));
+  }
+  if (target != nullptr && target->turns() != nullptr) {
+    return Draft::Load(options_.draft.model, limits, kernels, std::move(pool), *target->turns(),
+                       progress);
   }
   return Draft::Load(options_.draft.model, options_.draft.engine, limits, kernels, std::move(pool),
                      progress);
+}
+
+// Not the target's own, and as many at the most.
+uint32_t Device::DraftThreads(const LocalTarget* target) const {
+  if (target == nullptr || !target->info().on_host_processor) return options_.threads;
+  return std::min(options_.threads, std::thread::hardware_concurrency() - options_.threads);
 }
 
 // Where passes on flash begin, as nothing is known yet: rows cost little beside what is read, and
@@ -446,11 +446,10 @@ Device::Start Device::StartAt(const LocalTarget& target, const Draft& draft,
                               const Verifier& verifier) {
   constexpr uint32_t kFlashPassNodes = 15;
   constexpr uint32_t kHiddenNodes = 23;
-  Start start = {
-      .setup = {.target_is_here = true,
-                .shares_cores = target.info().on_host_processor && draft.on_host_processor()},
-      .assumed = AssumedOf(verifier),
-      .expert_meter = target.expert_meter()};
+  Start start = {.setup = {.target_is_here = true,
+                           .shares_cores = target.needs_all_cores() && draft.on_host_processor()},
+                 .assumed = AssumedOf(verifier),
+                 .expert_meter = target.expert_meter()};
   if (!target.reads_flash()) return start;
   const PassReads reads = target.plan()->reads();
   ControlSetup& setup = start.setup;

@@ -180,11 +180,11 @@ class Device {
   Device(DeviceOptions options, std::unique_ptr<Tokenizer> tokenizer)
       : options_(std::move(options)), tokenizer_(std::move(tokenizer)) {}
 
-  // One for conversations of `context` tokens, computing on so many threads, in its turn if `turns`
-  // are not null.
-  absl::StatusOr<std::unique_ptr<Draft>> LoadDraft(uint32_t context, uint32_t thread_count,
-                                                   FlashTurns* turns,
+  // One for conversations of `context` tokens: beside a target here it takes turns at its threads where
+  // those are all cores, and else has others. Null: the target is elsewhere.
+  absl::StatusOr<std::unique_ptr<Draft>> LoadDraft(uint32_t context, LocalTarget* target,
                                                    const LoadProgress& progress) const;
+  uint32_t DraftThreads(const LocalTarget* target) const;
   // What is known of a place where drafts are checked, before any have been.
   struct Start {
     ControlSetup setup;  // what can be chosen there

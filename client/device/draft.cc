@@ -53,7 +53,7 @@ EngineOptions Draft::OptionsFor(const Limits& limits, const ModelFile& model) {
 absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path,
                                                    const std::string& engine, const Limits& limits,
                                                    const Kernels& kernels,
-                                                   std::unique_ptr<ThreadPool> pool,
+                                                   std::shared_ptr<ThreadPool> pool,
                                                    const LoadProgress& progress) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
   OUTRIDER_ASSIGN_OR_RETURN(
@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path,
 
 absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path, const Limits& limits,
                                                    const Kernels& kernels,
-                                                   std::unique_ptr<ThreadPool> pool,
+                                                   std::shared_ptr<ThreadPool> pool,
                                                    FlashTurns& turns,
                                                    const LoadProgress& progress) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path, cons
   return Over(limits, std::move(pool), std::move(engine));
 }
 
-std::unique_ptr<Draft> Draft::Over(const Limits& limits, std::unique_ptr<ThreadPool> pool,
+std::unique_ptr<Draft> Draft::Over(const Limits& limits, std::shared_ptr<ThreadPool> pool,
                                    std::unique_ptr<Engine> engine) {
   const auto vocabulary_size = static_cast<int32_t>(engine->info().vocabulary_size);
   auto draft = std::make_unique<Draft>(limits, vocabulary_size);

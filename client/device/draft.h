@@ -39,16 +39,16 @@ class Draft {
   // What the engine of such a model is made for.
   static EngineOptions OptionsFor(const Limits& limits, const ModelFile& model);
 
-  // On an engine of that name (torch/load_engine.h).
+  // On an engine of that name (torch/load_engine.h), which computes on `pool` where it is this processor.
   static absl::StatusOr<std::unique_ptr<Draft>> Load(const std::string& path,
                                                      const std::string& engine,
                                                      const Limits& limits, const Kernels& kernels,
-                                                     std::unique_ptr<ThreadPool> pool,
+                                                     std::shared_ptr<ThreadPool> pool,
                                                      const LoadProgress& progress);
   // On this processor, where it computes when `turns`, which outlive it, let it.
   static absl::StatusOr<std::unique_ptr<Draft>> Load(const std::string& path, const Limits& limits,
                                                      const Kernels& kernels,
-                                                     std::unique_ptr<ThreadPool> pool,
+                                                     std::shared_ptr<ThreadPool> pool,
                                                      FlashTurns& turns,
                                                      const LoadProgress& progress);
 
@@ -63,14 +63,14 @@ class Draft {
   uint64_t content_hash() const { return engine_ == nullptr ? 0 : engine_->info().content_hash; }
 
  private:
-  static std::unique_ptr<Draft> Over(const Limits& limits, std::unique_ptr<ThreadPool> pool,
+  static std::unique_ptr<Draft> Over(const Limits& limits, std::shared_ptr<ThreadPool> pool,
                                      std::unique_ptr<Engine> engine);
 
   const Limits limits_;
   int32_t vocabulary_size_;
-  std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<Engine> engine_;  // null: there is no model
-  Mutex turn_;                      // at the engine
+  std::shared_ptr<ThreadPool> pool_;  // a target's too, where they take turns
+  std::unique_ptr<Engine> engine_;    // null: there is no model
+  Mutex turn_;                        // at the engine
 };
 
 }  // namespace outrider

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 #include <utility>
 
 #include "client/device/draft.h"
@@ -48,6 +49,10 @@ EngineOptions OptionsOf(const DeviceOptions& options, const ModelFile& model) {
       .projection = options.draft.projection};
 }
 
+bool HasAllCores(const DeviceOptions& options) {
+  return options.threads >= std::thread::hardware_concurrency();
+}
+
 }  // namespace
 
 absl::Status LocalTarget::Check(const std::string& path) {
@@ -70,7 +75,7 @@ absl::StatusOr<std::unique_ptr<LocalTarget>> LocalTarget::Open(const DeviceOptio
 }
 
 LocalTarget::LocalTarget(const DeviceOptions& options, Setup setup,
-                         std::shared_ptr<const ModelFile> model, std::unique_ptr<ThreadPool> pool)
+                         std::shared_ptr<const ModelFile> model, std::shared_ptr<ThreadPool> pool)
     : options_(options),
       setup_(std::move(setup)),
       model_(std::move(model)),
@@ -165,7 +170,7 @@ absl::StatusOr<MemoryNeeds> LocalTarget::NeedsWithoutExits(const PlannedModel& t
     const Draft::Limits limits = {context_length(), options_.draft.sketch_nodes,
                                   options_.conversation_count_max};
     draft.emplace(PlannedModel{*drafts, options_.draft.model, Draft::OptionsFor(limits, *drafts),
-                               setup_.draft_threads});
+                               options_.threads});
   }
   const uint64_t trace_bytes = options_.trace_file.empty() ? 0 : ChromeTrace::kBytesMax;
   return NeedsOf(target, draft ? &*draft : nullptr, setup_.growth_bytes + trace_bytes);
@@ -204,7 +209,8 @@ absl::StatusOr<std::unique_ptr<Engine>> LocalTarget::LoadTarget(ChromeTrace* tra
                                                                 const LoadProgress& progress) {
   const Kernels& kernels = KernelsFor(options_.isa);
   const bool drafts_here = options_.draft.is_model() && options_.draft.engine == "cpu";
-  const bool may_take_turns = drafts_here && (reads_flash() || setup_.is_fallback);
+  const bool may_take_turns =
+      drafts_here && HasAllCores(options_) && (reads_flash() || setup_.is_fallback);
   if (!plan_) {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                               LoadEngine(options_.engine, *model_, setup_.path, engine_options_,
@@ -239,7 +245,7 @@ void LocalTarget::Forecast(Duration loading) {
 void LocalTarget::Serve(const Tokenizer& tokenizer) {
   VerifierConfig config = ConfigFor(info(), tokenizer);
   config.sketch_nodes_max = options_.draft.sketch_nodes;
-  config.shares_processor = info().on_host_processor;
+  config.shares_processor = needs_all_cores();
   config.pruning = options_.engine == "cpu" ? options_.draft.pruning : PruningWay::kOff;
   machine_ = std::make_unique<VerifierMachine>(std::move(config),
                                                VerifierMachine::Parts{tokenizer, RandomBits});
@@ -247,8 +253,14 @@ void LocalTarget::Serve(const Tokenizer& tokenizer) {
 }
 
 std::unique_ptr<Verifier> LocalTarget::NewVerifier() {
-  return std::make_unique<LocalVerifier>(
-      *driver_, LocalVerifier::Options{.shares_processor = info().on_host_processor && !turns_});
+  // Who may move to a server cannot have turns there; without a model to draft with they save nothing.
+  const bool takes_turns = needs_all_cores() && !turns_ && !setup_.is_fallback;
+  return std::make_unique<LocalVerifier>(*driver_,
+                                         LocalVerifier::Options{.shares_processor = takes_turns});
+}
+
+bool LocalTarget::needs_all_cores() const {
+  return info().on_host_processor && HasAllCores(options_);
 }
 
 Target& LocalTarget::target() {

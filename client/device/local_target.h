@@ -53,9 +53,8 @@ class LocalTarget {
  public:
   struct Setup {
     std::string path = {};
-    uint32_t draft_threads = 1;  // that the draft beside it computes on
-    uint64_t growth_bytes = 0;   // of what else this process will take, than what it has already
-    bool is_fallback = false;    // it mostly rests, and the draft has all cores then
+    uint64_t growth_bytes = 0;  // of what else this process will take, than what it has already
+    bool is_fallback = false;   // it mostly rests, and the draft has all cores then
   };
 
   // Whether there can be a target of this file.
@@ -76,7 +75,12 @@ class LocalTarget {
   uint32_t vocabulary_size() const { return vocabulary_size_; }
   // Tokens of a conversation.
   uint32_t context_length() const { return engine_options_.context_length; }
-  // With which a draft takes turns; null: it need not.
+  // Whether passes need all cores of this machine, and a draft has to take turns with them: after each run,
+  // or, where they mostly wait, in their waits.
+  bool needs_all_cores() const;
+  // What it computes on, and a draft that takes turns.
+  const std::shared_ptr<ThreadPool>& pool() const { return pool_; }
+  // In its waits; null: there are none.
   FlashTurns* turns() { return turns_ ? &*turns_ : nullptr; }
   const MemoryPlan* plan() const { return plan_ ? &*plan_ : nullptr; }
   bool reads_flash() const { return plan_ && plan_->bytes_per_pass > 0; }
@@ -91,7 +95,7 @@ class LocalTarget {
 
  private:
   LocalTarget(const DeviceOptions& options, Setup setup, std::shared_ptr<const ModelFile> model,
-              std::unique_ptr<ThreadPool> pool);
+              std::shared_ptr<ThreadPool> pool);
 
   static constexpr double kExitsRiseMax = 0.02;
 
@@ -121,7 +125,7 @@ class LocalTarget {
   std::shared_ptr<StreamingWeights> streamed_;  // by that plan
   StreamStats loaded_;                          // of those, when they were loaded
   Duration pass_forecast_ = std::chrono::milliseconds(30);
-  const std::unique_ptr<ThreadPool> pool_;
+  const std::shared_ptr<ThreadPool> pool_;
   std::optional<BudgetWatch> budget_;
   std::optional<FlashTurns> turns_;
   std::unique_ptr<EngineTarget> target_;

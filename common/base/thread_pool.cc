@@ -32,6 +32,27 @@ uint32_t SpinsFor(uint32_t thread_count) {
   return thread_count <= std::thread::hardware_concurrency() ? kSpins : 0;
 }
 
+// The pools whose loops this thread is in, the innermost first. Pools may be used inside each other.
+class LoopOf;
+thread_local const LoopOf* innermost = nullptr;
+
+class LoopOf {
+ public:
+  explicit LoopOf(const ThreadPool* pool) : pool_(pool), outer_(innermost) {
+    for (const LoopOf* loop = outer_; loop != nullptr; loop = loop->outer_) {
+      OUTRIDER_CHECK(loop->pool_ != pool, "a pool runs no loop inside another of its own");
+    }
+    innermost = this;
+  }
+  ~LoopOf() { innermost = outer_; }
+  LoopOf(const LoopOf&) = delete;
+  LoopOf& operator=(const LoopOf&) = delete;
+
+ private:
+  const ThreadPool* const pool_;
+  const LoopOf* const outer_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(uint32_t thread_count) {
@@ -60,14 +81,13 @@ absl::Status ThreadPool::Start() {
 }
 
 ThreadPool::~ThreadPool() {
-  OUTRIDER_CHECK(!in_loop_.load(), "a pool outlives its loops");
   RunJob({});
   for (std::thread& thread : threads_) thread.join();
 }
 
 void ThreadPool::RunJob(Job job) {
-  OUTRIDER_CHECK(!in_loop_.exchange(true, std::memory_order_acquire),
-                 "a pool runs one loop at a time, and none inside another");
+  const LoopOf in_loop(this);
+  const LoopTurn turn(turns_);
   const bool stop = job.call == nullptr;
   job_ = job;
   // Not thread_count_ - 1: a pool that could not be started in full still has to be stopped.
@@ -82,11 +102,11 @@ void ThreadPool::RunJob(Job job) {
     job.call(job.callable, 0);
   }
   AwaitWorkers();
-  in_loop_.store(false, std::memory_order_release);
 }
 
 void ThreadPool::Work(uint32_t worker) {
   pthread_setname_np(pthread_self(), Concat("worker ", worker).c_str());
+  const LoopOf in_loop(this);
   const ScopedIeeeMode ieee_mode;  // a new thread has the mode of the one that started it
   for (uint32_t loops_seen = 0;;) {
     loops_seen = AwaitLoop(loops_seen);

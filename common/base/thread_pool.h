@@ -11,8 +11,9 @@
 // returns when every iteration is done, and what the iterations wrote is visible then. Bodies run
 // in IEEE mode (ieee_mode.h) on every thread, the caller's too: none computes unlike the others.
 //
-// Threads: one loop at a time. A loop started inside a loop, or by two threads at once, is a bug
-//          and ends the process: it would wait for itself.
+// Threads: one loop at a time. Two threads may have loops, a target's and its draft's: each loop has all
+//          workers, and the other's waits for its turn (loop_turns.h). A loop started inside one of the same pool
+//          is a bug and ends the process: it would wait for itself.
 // Memory:  the threads; a dispatch allocates nothing.
 // Errors:  a body does not fail and does not throw.
 #pragma once
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/loop_turns.h"
 #include "common/base/mutex.h"
 
 namespace outrider {
@@ -96,9 +98,9 @@ class ThreadPool {
   uint32_t AwaitLoop(uint32_t loops_seen);
   void AwaitWorkers();
 
-  const uint32_t thread_count_;        // constant after construction
-  const uint32_t spins_;               // how often to look before parking
-  std::atomic<bool> in_loop_ = false;  // guards against loops within loops
+  const uint32_t thread_count_;  // constant after construction
+  const uint32_t spins_;         // how often to look before parking
+  LoopTurns turns_;              // of those who have loops
 
   // Written by the caller before it raises loops_, read by workers after they have seen that.
   Job job_;                                        // null: stop

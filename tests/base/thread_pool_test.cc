@@ -146,6 +146,29 @@ TEST(ThreadPool, PoolsMayBeUsedInsideEachOther) {
   EXPECT_EQ(visits.load(), 15);
 }
 
+// Whose loops met would share iterations, or return before they are done.
+TEST_P(ThreadPoolOf, TwoThreadsHaveLoopsInTurns) {
+  const std::unique_ptr<ThreadPool> pool = Pool(GetParam());
+  std::atomic<int> inside = 0;  // of loops
+  std::atomic<int> most = 0;
+  const auto run_loops = [&] {
+    for (int loop = 0; loop < 500; ++loop) {
+      std::vector<int> visits(64, 0);
+      std::atomic<bool> entered = false;
+      pool->ParallelFor(visits.size(), [&](size_t i) {
+        if (!entered.exchange(true)) most = std::max(most.load(), inside.fetch_add(1) + 1);
+        if (i + 1 == visits.size()) inside.fetch_sub(1);
+        ++visits[i];
+      });
+      EXPECT_EQ(visits, std::vector<int>(64, 1));
+    }
+  };
+  std::thread other(run_loops);
+  run_loops();
+  other.join();
+  EXPECT_EQ(most.load(), 1);
+}
+
 TEST(ThreadPool, AbsurdThreadCountsAreRefused) {
   EXPECT_EQ(ThreadPool::Create(0).status(),
             InvalidArgument("a pool of 0 threads: ask for 1 to 1024"));
@@ -182,7 +205,7 @@ TEST_F(ThreadPoolDeathTest, ALoopInsideALoopIsABug) {
           const std::unique_ptr<ThreadPool> pool = Pool(thread_count);
           pool->ParallelFor(2, [&](size_t) { pool->ParallelFor(2, [](size_t) {}); });
         },
-        "one loop at a time, and none inside another");
+        "a pool runs no loop inside another of its own");
   }
 }
 
