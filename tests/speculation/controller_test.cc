@@ -43,7 +43,7 @@ class Session {
       costs_.MeasuredDraft(1, times.draft_ms);
       const uint32_t fewer = passes_++ % 2 * 4;
       if (way == Way::kTargetAlone) {
-        costs_.MeasuredPass({0, 0}, times.pass_ms);
+        costs_.MeasuredPass({0, 0}, times.pass_ms - 8 * times.row_ms);
       } else {
         costs_.MeasuredPass({8 - fewer, 4}, times.pass_ms - fewer * times.row_ms);
       }
@@ -153,6 +153,20 @@ TEST(Controller, SoonGivesUpADraftInThisProcessThatHalvesTheSpeed) {
   }
 }
 
+// Two tokens in 60 ms, beside passes of 5 and 9 rows that take 38 and 50: one row would take 26.
+TEST(Controller, GivesUpADraftWhoseRowsCostMoreThanItBrings) {
+  Session::Times dear = {
+      .round_trip_ms = 0.1, .pass_ms = 50, .row_ms = 3, .tokens_per_verdict = 2, .verdict_ms = 60};
+  Session session(kOnSharedCores);
+  int alone = 0;
+  for (int i = 0; i < 1000; ++i) alone += session.Decide(dear) == Way::kTargetAlone;
+  EXPECT_GT(alone, 500);
+  dear.verdict_ms = 44;
+  Session other(kOnSharedCores);
+  other.Decide(dear, 2000);
+  EXPECT_EQ(other.course().placement, Placement::kLocal);
+}
+
 // 60 ms of growth, 100 of a pass: what a wait loses is what a token takes.
 TEST(Controller, DoesNotWaitLongerThanATokenIsWorth) {
   Session::Times times = {.round_trip_ms = 60, .pass_ms = 100, .tokens_per_verdict = 2};
@@ -228,6 +242,16 @@ TEST(Controller, DraftsForAServersSakeOnlyWhatSparesItWork) {
   useless.tokens_per_verdict = 1;
   int alone = 0;
   for (int i = 0; i < 1000; ++i) alone += session.Decide(useless) == Way::kTargetAlone;
+  EXPECT_GT(alone, 800);
+}
+
+// Two tokens a pass, but passes of 5 and 9 rows that take 2.5 times what one row does.
+TEST(Controller, DraftsNothingForAServersSakeWhoseRowsAreItsWork) {
+  Session session({.objective = Objective::kServer});
+  const Session::Times dear = {
+      .round_trip_ms = 60, .pass_ms = 58, .row_ms = 5, .tokens_per_verdict = 2, .verdict_ms = 80};
+  int alone = 0;
+  for (int i = 0; i < 1000; ++i) alone += session.Decide(dear) == Way::kTargetAlone;
   EXPECT_GT(alone, 800);
 }
 

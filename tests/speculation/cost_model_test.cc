@@ -75,5 +75,23 @@ TEST(CostModel, SaysWhatIsAssumedAndThenWhatIsMeasured) {
   EXPECT_DOUBLE_EQ(costs.tokens_per_ms(), 0.05);
 }
 
+TEST(CostModel, APassOfTheRootAloneIsAnyWithoutItsRows) {
+  CostModel costs({.pass_ms = 77});
+  EXPECT_DOUBLE_EQ(costs.root_pass_ms(), 77);
+  costs.MeasuredPass({4, 4}, 34);
+  EXPECT_DOUBLE_EQ(costs.root_pass_ms(), 34) << "nothing is known of rows";
+  for (int i = 0; i < 12; ++i) costs.MeasuredPass({i % 2 == 0 ? 8u : 4u, 4}, i % 2 == 0 ? 46 : 34);
+  EXPECT_NEAR(costs.root_pass_ms(), 22, 1e-9);
+  costs.MeasuredPass({0, 0}, 20);
+  EXPECT_DOUBLE_EQ(costs.root_pass_ms(), 20);
+}
+
+// A line through passes of many rows may meet those of none below nothing.
+TEST(CostModel, APassOfTheRootAloneIsNoLessThanItsShareOfRows) {
+  CostModel costs;
+  for (int i = 0; i < 12; ++i) costs.MeasuredPass({i % 2 == 0 ? 15u : 7u, 4}, i % 2 == 0 ? 64 : 20);
+  EXPECT_GE(costs.root_pass_ms(), 20.0 / 8);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -30,6 +30,8 @@ void CostModel::MeasuredPass(const PassShape& shape, double ms) {
   }
   pass_.Add(ms);
   if (shape.nodes == 0) root_pass_.Add(ms);
+  // Rows share a pass, so none costs more than the first.
+  first_row_.Add(std::max(ms - shape.nodes * this->row_ms().value_or(0), ms / row_count_));
 }
 
 void CostModel::MeasuredVerdict(uint32_t token_count, double ms) {
@@ -55,7 +57,8 @@ double CostModel::recent_pass_ms() const {
 }
 
 double CostModel::root_pass_ms() const {
-  return root_pass_.empty() ? recent_pass_ms() : root_pass_.Value();
+  if (!root_pass_.empty()) return root_pass_.Value();
+  return first_row_.empty() ? assumed_.pass_ms : first_row_.Value();
 }
 
 double CostModel::tokens_per_pass() const {

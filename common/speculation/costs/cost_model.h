@@ -56,7 +56,7 @@ class CostModel {
   double queue_ms() const;
   // Of whatever shape.
   double recent_pass_ms() const;
-  // Of the root alone, if there have been such passes: else as above.
+  // Of the root alone: as such passes were, or others without what their rows cost, if that is known.
   double root_pass_ms() const;
   double tokens_per_pass() const;
   // What all goes into: how fast text has been coming.
@@ -84,6 +84,7 @@ class CostModel {
   RecentMedian<9> queue_;
   RecentMedian<9> pass_;
   RecentMedian<9> root_pass_;
+  RecentMedian<9> first_row_;  // of any pass
   RecentMean tokens_;
   RecentMean interval_;
   LatencyProfile passes_;
