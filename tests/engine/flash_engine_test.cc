@@ -23,6 +23,7 @@
 #include "common/base/read_engine.h"
 #include "common/base/status.h"
 #include "common/kernels/isa.h"
+#include "common/model/weights/streaming/stream_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -43,13 +44,26 @@ constexpr EngineOptions kOptions = {
 
 class FlashEngineTest : public testing::Test {
  protected:
-  void Write(const std::string& family) {
+  static Hyperparameters Layered(const std::string& family) {
     Hyperparameters shape = SmallModel(family);
     shape.block_count = kLayers;
     for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
       per_block->assign(kLayers, per_block->at(0));
     }
-    WriteRandomModel(shape, TensorType::kQ8_0, path_);
+    return shape;
+  }
+  void Write(const std::string& family) {
+    WriteRandomModel(Layered(family), TensorType::kQ8_0, path_);
+  }
+  // Some layers are larger than the others, as in a file of mixed types.
+  void WriteMixed(const std::vector<uint32_t>& larger) {
+    const auto type_of = [&](std::string_view tensor) {
+      const bool is_larger = std::ranges::any_of(larger, [&](uint32_t layer) {
+        return tensor.starts_with(Concat("blk.", layer, ".ffn"));
+      });
+      return is_larger ? TensorType::kQ6_K : TensorType::kQ4_K;
+    };
+    WriteRandomModel(Layered("llama"), type_of, path_);
   }
 
   std::unique_ptr<Engine> Resident() {
@@ -362,6 +376,28 @@ TEST_F(FlashEngineTest, LayersThatAreGivenUpAreReadAndSayTheSame) {
     EXPECT_TRUE(Everything(*flash.engine) == expected);
     const FlashEngine nothing = Load({.slot_count = 2});
     EXPECT_EQ(flash.weights->bytes_per_pass(), nothing.weights->bytes_per_pass());
+  }
+}
+
+// Whichever of them are the larger ones: what comes into a slot fits there.
+TEST_F(FlashEngineTest, LayersOfAnySizeAreGivenUp) {
+  for (const std::vector<uint32_t>& larger :
+       std::vector<std::vector<uint32_t>>{{2, 5}, {0}, {1, 3, 4}}) {
+    WriteMixed(larger);
+    const auto resident = Resident();
+    const Bits expected = Everything(*resident);
+    const StreamShape shape = ShapeOf(*OrDie(ModelFile::Open(path_)), resident->spec());
+    for (const uint32_t pinned : {2u, kLayers - 1, kLayers}) {
+      for (const bool pins_head : {true, false}) {
+        SCOPED_TRACE(Concat(larger.front(), ", ", pinned, " pinned, head ", pins_head));
+        const StreamOptions options = {
+            .slot_count = 2, .pinned_layer_count = pinned, .pins_head = pins_head};
+        const FlashEngine flash = Load(options);
+        EXPECT_LE(flash.weights->memory_bytes(), MemoryBytes(shape, options));
+        flash.weights->GiveUp(uint64_t{1} << 40);
+        EXPECT_TRUE(Everything(*flash.engine) == expected);
+      }
+    }
   }
 }
 

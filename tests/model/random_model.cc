@@ -279,6 +279,13 @@ Hyperparameters SmallModel(const std::string& family) {
 }
 
 void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::string& path) {
+  WriteRandomModel(
+      model, [type](std::string_view) { return type; }, path);
+}
+
+void WriteRandomModel(const Hyperparameters& model,
+                      const std::function<TensorType(std::string_view tensor)>& type_of,
+                      const std::string& path) {
   GgufWriter writer;
   AddHyperparameterMetadata(model, writer);
   struct Planned {
@@ -292,7 +299,7 @@ void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::
     const bool is_matrix = expected.dims.size() > 1 && expected.name != "position_embd.weight" &&
                            !expected.name.ends_with(".bias");
     const bool is_router = expected.name.ends_with("ffn_gate_inp.weight");
-    const TensorType stored = is_matrix && !is_router ? type : TensorType::kF32;
+    const TensorType stored = is_matrix && !is_router ? type_of(expected.name) : TensorType::kF32;
     OUTRIDER_CHECK_OK(writer.AddTensor(expected.name, stored, expected.dims));
     tensors.push_back({expected.name, stored, *TensorBytes(stored, expected.dims), is_matrix});
   }

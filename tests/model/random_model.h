@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "common/formats/models/hyperparameters.h"
 #include "common/formats/tensors/tensor_type.h"
@@ -20,5 +22,9 @@ Hyperparameters SmallModel(const std::string& family);
 
 // Matrices are of `type`; norms, biases, tables and routers are F32.
 void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::string& path);
+// Each of a type of its own.
+void WriteRandomModel(const Hyperparameters& model,
+                      const std::function<TensorType(std::string_view tensor)>& type_of,
+                      const std::string& path);
 
 }  // namespace outrider

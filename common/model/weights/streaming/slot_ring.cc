@@ -18,15 +18,16 @@ SlotRing::SlotRing(std::span<const StreamUnit> units, size_t slot_count)
 }
 
 absl::Status SlotRing::TakeMemory() {
-  size_t slot_bytes = 0;
-  for (const uint32_t u : order_) {
-    slot_bytes = std::max<size_t>(slot_bytes, RoundUp(units_[u].slot_bytes(), kVectorAlignment));
-  }
   const size_t count = std::min(slot_count_, order_.size());
-  memory_bytes_ = slot_bytes * count;
+  if (count == 0) return absl::OkStatus();
+  for (uint32_t u = 0; u < units_.size(); ++u) {
+    if (u == head() && units_[u].is_pinned) continue;  // stays so
+    slot_bytes_ = std::max<size_t>(slot_bytes_, RoundUp(units_[u].slot_bytes(), kVectorAlignment));
+  }
+  memory_bytes_ = slot_bytes_ * count;
   OUTRIDER_ASSIGN_OR_RETURN(memory_, PageBuffer::Create(memory_bytes_));
   for (size_t i = 0; i < count; ++i) {
-    slots_.emplace_back().filled.memory = memory_.bytes().data() + i * slot_bytes;
+    slots_.emplace_back().filled.memory = memory_.bytes().data() + i * slot_bytes_;
   }
   return absl::OkStatus();
 }
@@ -126,14 +127,17 @@ void SlotRing::GiveBack(uint32_t unit) {
 
 // --- growing ---
 
-void SlotRing::Include(uint32_t unit) {
-  const uint32_t next_unit = order_.empty() ? unit : order_[next_];
-  order_.insert(std::ranges::lower_bound(order_, unit), unit);
+void SlotRing::Include(uint32_t layer) {
+  OUTRIDER_CHECK(slots_.empty() || units_[layer].slot_bytes() <= slot_bytes_,
+                 "what is streamed fits into every slot");
+  const uint32_t next_unit = order_.empty() ? layer : order_[next_];
+  order_.insert(std::ranges::lower_bound(order_, layer), layer);
   next_ = PlaceOf(next_unit);
 }
 
-bool SlotRing::AddSlot(std::byte* memory) {
-  if (slots_.size() >= slot_count_) return false;
+bool SlotRing::AddSlot(std::byte* memory, size_t bytes) {
+  if (slots_.size() >= slot_count_ || bytes < slot_bytes_) return false;
+  if (slots_.empty()) slot_bytes_ = bytes;
   slots_.emplace_back().filled.memory = memory;
   return true;
 }

@@ -14,7 +14,8 @@
 // Whoever claims another unit than the next has what was read ahead thrown away up to there.
 //
 // Threads: one at a time: whoever holds its store's lock, on the thread that computes or the lane's.
-// Memory:  memory_bytes(), slots as large as the largest unit that is streamed, taken by TakeMemory().
+// Memory:  memory_bytes(), taken by TakeMemory(): slots as large as the largest unit that is streamed, or
+//          may be when layers are given up: those of one file differ where its types are mixed.
 // Errors:  of a read are told to who was to be lent that unit, and the next one tries again.
 #pragma once
 
@@ -67,10 +68,12 @@ class SlotRing {
   // The lane's word.
   const Slot& OnFilled(uint64_t id, const absl::Status& status);
 
-  // This unit is pinned no longer. It is no larger than a slot.
-  void Include(uint32_t unit);
-  // False: it has as many as were asked for.
-  bool AddSlot(std::byte* memory);
+  // A layer is pinned no longer: of those that still were the largest, which have to fit into the slot
+  // that it may become.
+  void Include(uint32_t layer);
+  // What that layer lay in becomes a slot. False: there are as many as were asked for, or some unit
+  // would not fit.
+  bool AddSlot(std::byte* memory, size_t bytes);
 
   uint64_t thrown_away() const { return thrown_away_; }  // units that were read ahead for nothing
 
@@ -86,6 +89,7 @@ class SlotRing {
   std::vector<uint32_t> order_;  // streamed units, in the order of a pass: rising
   PageBuffer memory_;
   uint64_t memory_bytes_ = 0;
+  size_t slot_bytes_ = 0;  // of the smallest slot; 0: there is none
   FlashLane* lane_ = nullptr;
 
   std::deque<Slot> slots_;     // addresses stay

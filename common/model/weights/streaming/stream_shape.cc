@@ -97,20 +97,20 @@ uint64_t MemoryBytes(const StreamShape& shape, const StreamOptions& options) {
   uint64_t bytes = shape.kept_bytes + options.reads_in_flight * shape.staging_bytes;
   uint64_t slot_bytes = 0;
   uint64_t streamed_count = 0;
-  const auto add = [&](uint64_t unit_bytes, bool is_pinned) {
+  const auto add = [&](uint64_t unit_bytes, bool is_pinned, bool may_be_streamed) {
+    if (may_be_streamed) slot_bytes = std::max(slot_bytes, unit_bytes);
     if (is_pinned) {
       bytes += unit_bytes;
     } else {
-      slot_bytes = std::max(slot_bytes, unit_bytes);
       ++streamed_count;
     }
   };
   const uint32_t count = shape.layer_count();
   const uint32_t pinned = std::min(options.pinned_layer_count, count);
   for (uint32_t n = 0; n < count; ++n) {
-    add(shape.layer_bytes[n], IsPinnedLayer(n, pinned, count));
+    add(shape.layer_bytes[n], IsPinnedLayer(n, pinned, count), true);
   }
-  add(shape.head_bytes, options.pins_head);
+  add(shape.head_bytes, options.pins_head, !options.pins_head);
   bytes += std::min<uint64_t>(options.slot_count, streamed_count) * slot_bytes;
   bytes += std::min<uint64_t>(options.expert_place_count, shape.experts.count) *
            shape.experts.place_bytes;

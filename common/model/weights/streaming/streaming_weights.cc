@@ -388,7 +388,7 @@ void StreamingWeights::GiveUpPinned() {
   }
 }
 
-// So what becomes a slot is large enough for all that come after it.
+// So what becomes the first slot is large enough for all that come after it.
 std::optional<uint32_t> StreamingWeights::LargestPinned() const {
   std::optional<uint32_t> largest;
   for (uint32_t u = 0; u < HeadUnit(); ++u) {
@@ -407,7 +407,7 @@ size_t StreamingWeights::Unpin(uint32_t u) {
   unit.is_pinned = false;
   ring_->Include(u);
   bytes_per_pass_ += ReadBytes(unit.reads);
-  if (ring_->AddSlot(unit.kept.memory)) return 0;
+  if (ring_->AddSlot(unit.kept.memory, RoundUp(unit.slot_bytes(), kVectorAlignment))) return 0;
   const size_t page = PageBuffer::PageSize();
   const auto begin = RoundUp(reinterpret_cast<uintptr_t>(unit.kept.memory), page);
   const auto end =
