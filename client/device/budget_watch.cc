@@ -1,5 +1,6 @@
 #include "client/device/budget_watch.h"
 
+#include <string>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -41,17 +42,22 @@ void BudgetWatch::Run() {
 
 void BudgetWatch::Look() {
   const std::optional<uint64_t> limit = limit_();
-  if (!limit || *limit + given_up_bytes_ >= planned_bytes_) return;
-  if (*limit < least_bytes_) {
-    weights_->Refuse(ResourceExhausted(
-        "--memory: the limit of this process's control group is now ", *limit / kMebibyte,
-        "MiB, and the least that works is ", (least_bytes_ + kMebibyte - 1) / kMebibyte,
-        "MiB; raise it, or start again with a smaller --context"));
-    return;
+  if (!limit || *limit >= planned_bytes_) return weights_->GiveUp(0, absl::OkStatus());
+  weights_->GiveUp(planned_bytes_ - *limit, TooLow(*limit));
+}
+
+absl::Status BudgetWatch::TooLow(uint64_t limit) const {
+  const std::string is_now = Concat("--memory: the limit of this process's control group is now ",
+                                    limit / kMebibyte, "MiB, and ");
+  if (limit < least_bytes_) {
+    return ResourceExhausted(is_now, "the least that works is ",
+                             (least_bytes_ + kMebibyte - 1) / kMebibyte,
+                             "MiB; raise it, or start again with a smaller --context");
   }
-  const uint64_t over = planned_bytes_ - given_up_bytes_ - *limit;
-  weights_->GiveUp(over);
-  given_up_bytes_ += over;
+  return ResourceExhausted(
+      is_now, "of the ", planned_bytes_ / kMebibyte,
+      "MiB that were planned so much cannot be given up any more; raise it, or "
+      "start again");
 }
 
 }  // namespace outrider

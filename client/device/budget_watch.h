@@ -1,7 +1,7 @@
 // Holds a plan of memory against what the machine grants from now on: somebody may lower the limit of this
-// process's control group while a text is written. Then layers that were pinned are given up, so many
-// as it takes, and read from flash from the next run on; where that is not enough runs fail with a
-// sentence, before the kernel ends the process with none.
+// process's control group while a text is written. Then places of experts and layers that were pinned are
+// given up, so many as it takes, and read from flash from the next run on; where that is not enough
+// runs fail with a sentence, before the kernel ends the process with none, until the limit is raised.
 //
 //   BudgetWatch watch(plan, *weights, MemoryLimitOfGroup);
 //
@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "client/planner/memory_plan.h"
 #include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
@@ -36,13 +37,14 @@ class BudgetWatch {
  private:
   void Run();
   void Look();
+  // Where so much cannot be given up.
+  absl::Status TooLow(uint64_t limit) const;
 
   const uint64_t planned_bytes_;
   const uint64_t least_bytes_;
   const std::shared_ptr<StreamingWeights> weights_;
   const Limit limit_;
   const Duration look_every_;
-  uint64_t given_up_bytes_ = 0;  // its thread's
 
   Mutex mu_;
   CondVar stopped_;

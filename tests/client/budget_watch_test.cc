@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -15,6 +16,7 @@
 #include "common/base/thread_pool.h"
 #include "common/engine/flash_engine.h"
 #include "common/kernels/isa.h"
+#include "common/model/weights/streaming/stream_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
@@ -27,27 +29,35 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kPlanned = 600 * kMiB;
-constexpr uint64_t kLeast = 500 * kMiB;
+constexpr uint64_t kPlanned = 600 * kMiB;  // most of it for what this test does not have
 
 // All layers of a small model are pinned; the limit is as the test says.
 class BudgetWatchTest : public testing::Test {
  protected:
-  BudgetWatchTest() {
-    Hyperparameters shape = SmallModel("llama");
+  void Load(const std::string& family, bool pins_head = false) {
+    Hyperparameters shape = SmallModel(family);
     shape.block_count = 6;
     for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
       per_block->assign(shape.block_count, per_block->at(0));
     }
+    shape.experts.blocks.resize(shape.experts.blocks.empty() ? 0 : shape.block_count, true);
     const std::string path = dir_.File("model.gguf");
     WriteRandomModel(shape, TensorType::kQ8_0, path);
-    flash_ = OrDie(LoadFlashEngine(OrDie(ModelFile::Open(path)), path, {.row_count_max = 8},
-                                   {.slot_count = 2, .pinned_layer_count = shape.block_count},
+    auto model = OrDie(ModelFile::Open(path));
+    const StreamShape streamed = ShapeOf(*model, OrDie(ModelSpec::From(*model, path)));
+    const StreamOptions options = {.slot_count = 2,
+                                   .pinned_layer_count = shape.block_count,
+                                   .pins_head = pins_head,
+                                   .expert_place_count = streamed.experts.count};
+    const StreamOptions least = {
+        .slot_count = 2, .pins_head = false, .expert_place_count = streamed.experts.place_least};
+    least_ = kPlanned - MemoryBytes(streamed, options) + MemoryBytes(streamed, least);
+    flash_ = OrDie(LoadFlashEngine(std::move(model), path, {.row_count_max = 8}, options,
                                    KernelsFor(BestIsa()), *pool_, nullptr));
     sequence_ = OrDie(flash_.engine->Open());
     base_bytes_ = flash_.weights->bytes_per_pass();
     watch_.emplace(
-        MemoryPlan{.least_bytes = kLeast, .planned_bytes = kPlanned}, flash_.weights,
+        MemoryPlan{.least_bytes = least_, .planned_bytes = kPlanned}, flash_.weights,
         [this] {
           const uint64_t limit = limit_;
           ++looks_;
@@ -84,10 +94,12 @@ class BudgetWatchTest : public testing::Test {
     return flash_.weights->bytes_per_pass() - base_bytes_;
   }
 
- private:
   const ScratchDir dir_;
   const std::unique_ptr<ThreadPool> pool_ = OrDie(ThreadPool::Create(1));
   FlashEngine flash_;
+  uint64_t least_ = 0;  // of the budget, for that model
+
+ private:
   SequenceId sequence_ = {};
   uint64_t base_bytes_ = 0;
   std::atomic<uint64_t> limit_ = 0;  // 0: there is none
@@ -95,7 +107,11 @@ class BudgetWatchTest : public testing::Test {
   std::optional<BudgetWatch> watch_;
 };
 
+// What is given up are whole pages: of each layer or place a part stays at either end.
+constexpr uint64_t kParts = 512 << 10;
+
 TEST_F(BudgetWatchTest, WhereThePlanHasItsRoomNothingIsGivenUp) {
+  Load("llama");
   for (const uint64_t limit : {uint64_t{0}, kPlanned, 2 * kPlanned}) {
     SetLimit(limit);
     EXPECT_EQ(MoreBytes(), 0u) << limit;
@@ -103,6 +119,7 @@ TEST_F(BudgetWatchTest, WhereThePlanHasItsRoomNothingIsGivenUp) {
 }
 
 TEST_F(BudgetWatchTest, ALowerLimitIsPaidForOnce) {
+  Load("llama");
   SetLimit(kPlanned - 1);
   const uint64_t first = MoreBytes();
   EXPECT_GT(first, 0u);
@@ -110,18 +127,44 @@ TEST_F(BudgetWatchTest, ALowerLimitIsPaidForOnce) {
   EXPECT_EQ(MoreBytes(), first);
   SetLimit(kPlanned);  // what is given up stays so
   EXPECT_EQ(MoreBytes(), first);
-  SetLimit(kPlanned - 2);
-  const uint64_t second = MoreBytes();
-  EXPECT_GT(second, first);
-  SetLimit(kLeast);
-  EXPECT_GT(MoreBytes(), second);
+  SetLimit(kPlanned - 2);  // more than that was given up for the first
+  EXPECT_EQ(MoreBytes(), first);
+  SetLimit(least_ + kParts);
+  EXPECT_GT(MoreBytes(), first);
 }
 
-TEST_F(BudgetWatchTest, BelowTheLeastRunsFailWithASentence) {
-  SetLimit(kLeast - 1);
-  const absl::Status refused = Run();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(Message(refused), HasSubstr("is now 499MiB, and the least that works is 500MiB"));
+TEST_F(BudgetWatchTest, OfAModelWithExpertsPlacesAreGivenUpAndThenLayers) {
+  Load("qwen3moe");
+  const uint32_t leases = flash_.weights->expert_leases_max();
+  SetLimit(kPlanned - kMiB);
+  EXPECT_EQ(MoreBytes(), 0u);
+  EXPECT_LT(flash_.weights->expert_leases_max(), leases);
+  SetLimit(least_ + kParts);
+  EXPECT_GT(MoreBytes(), 0u);
+}
+
+TEST_F(BudgetWatchTest, BelowTheLeastRunsFailWithASentenceUntilTheLimitIsRaised) {
+  Load("llama");
+  SetLimit(least_ - kMiB);
+  for (int run = 0; run < 2; ++run) {
+    const absl::Status refused = Run();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(Message(refused),
+                HasSubstr(Concat("is now ", least_ / kMiB - 1, "MiB, and the least that works is ",
+                                 (least_ + kMiB - 1) / kMiB, "MiB")));
+  }
+  SetLimit(kPlanned);
+  EXPECT_TRUE(Run().ok());
+}
+
+// The least that works is without the head, which stays once it is pinned.
+TEST_F(BudgetWatchTest, WhatCannotBeGivenUpIsASentenceUntilTheLimitIsRaised) {
+  Load("llama", /*pins_head=*/true);
+  SetLimit(least_);
+  EXPECT_THAT(Message(Run()),
+              HasSubstr("of the 600MiB that were planned so much cannot be given up"));
+  SetLimit(0);
+  EXPECT_TRUE(Run().ok());
 }
 
 }  // namespace

@@ -364,14 +364,13 @@ TEST_F(FlashEngineTest, LayersThatAreGivenUpAreReadAndSayTheSame) {
     SCOPED_TRACE(pinned);
     const FlashEngine flash = Load({.slot_count = 2, .pinned_layer_count = pinned});
     uint64_t before = flash.weights->bytes_per_pass();
-    for (uint32_t given_up = 0; given_up < 2; ++given_up) {
-      flash.weights->GiveUp(1);
+    for (const uint64_t bytes : {uint64_t{1}, flash.weights->memory_bytes() / 2}) {
+      flash.weights->GiveUp(bytes, absl::OkStatus());
       EXPECT_TRUE(Everything(*flash.engine) == expected);
       EXPECT_GT(flash.weights->bytes_per_pass(), before);
       before = flash.weights->bytes_per_pass();
-      if (pinned == 2 && given_up == 1) break;
     }
-    flash.weights->GiveUp(uint64_t{1} << 40);
+    flash.weights->GiveUp(uint64_t{1} << 40, absl::OkStatus());
     EXPECT_TRUE(Everything(*flash.engine) == expected);
     EXPECT_TRUE(Everything(*flash.engine) == expected);
     const FlashEngine nothing = Load({.slot_count = 2});
@@ -394,21 +393,27 @@ TEST_F(FlashEngineTest, LayersOfAnySizeAreGivenUp) {
             .slot_count = 2, .pinned_layer_count = pinned, .pins_head = pins_head};
         const FlashEngine flash = Load(options);
         EXPECT_LE(flash.weights->memory_bytes(), MemoryBytes(shape, options));
-        flash.weights->GiveUp(uint64_t{1} << 40);
+        flash.weights->GiveUp(uint64_t{1} << 40, absl::OkStatus());
         EXPECT_TRUE(Everything(*flash.engine) == expected);
       }
     }
   }
 }
 
-TEST_F(FlashEngineTest, WhoIsRefusedMemoryFailsWithTheSentence) {
+TEST_F(FlashEngineTest, WhereSoMuchCannotBeGivenUpRunsFailWithTheSentenceUntilLessIsAsked) {
   Write("llama");
   const FlashEngine flash = Load({.pinned_layer_count = kLayers});
   OneToken token(*flash.engine, Read);
   Bits logits;
   ASSERT_TRUE(token.Run(logits).ok());
-  flash.weights->Refuse(absl::ResourceExhaustedError("too little is left"));
-  EXPECT_THAT(Message(token.Run(logits)), HasSubstr("too little is left"));
+  const Bits expected = logits;
+  flash.weights->GiveUp(flash.weights->memory_bytes(), ResourceExhausted("too little is left"));
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_THAT(Message(token.Run(logits)), HasSubstr("too little is left"));
+  }
+  flash.weights->GiveUp(1, ResourceExhausted("not so little"));
+  ASSERT_TRUE(token.Run(logits).ok());
+  EXPECT_TRUE(logits == expected);
 }
 
 // A run reads what is not pinned once, however many rows it has, and of the head nothing where

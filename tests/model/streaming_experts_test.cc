@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "common/base/direct_file.h"
+#include "common/base/process_memory.h"
 #include "common/base/read_engine.h"
 #include "common/base/status.h"
 #include "common/engine/cpu_engine.h"
+#include "common/model/weights/streaming/stream_shape.h"
 #include "common/model/weights/streaming/streaming_weights.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -179,6 +181,34 @@ TEST_F(StreamingExpertsTest, OnlyThoseThatRowsChoseAreRead) {
     EXPECT_EQ(stats.cache.misses, used * kLayers);
     EXPECT_EQ(stats.cache.taken, used * kLayers);
     EXPECT_EQ(stats.cache.hits, pass * used * kLayers);
+  }
+}
+
+// Places first, then layers but for their routers: down to what a run cannot do without.
+TEST_F(StreamingExpertsTest, AreThoseWhateverIsGivenUp) {
+  for (const char* const family : {"qwen3moe", "qwen2moe", "mixtral"}) {
+    Write(family);
+    const std::vector<float> expected = LogitsOver(Resident());
+    for (const uint32_t pinned : {2u, kLayers}) {
+      SCOPED_TRACE(Concat(family, ", ", pinned, " pinned"));
+      const auto weights =
+          Open({.slot_count = 2, .pinned_layer_count = pinned, .expert_place_count = 40});
+      const uint32_t place_least = ShapeOf(*model_, spec_).experts.place_least;
+      const auto least = Open({.slot_count = 2, .expert_place_count = place_least});
+      EXPECT_EQ(LogitsOver(weights), expected);
+      const uint64_t resident = ResidentBytes();
+      // Parts of pages at either end of what goes stay.
+      const uint64_t possible = weights->memory_bytes() - least->memory_bytes() - (512 << 10);
+      ASSERT_GT(possible, 1u << 20);
+      for (const uint64_t bytes : {possible / 2, possible}) {
+        weights->GiveUp(bytes, ResourceExhausted("no more"));
+        EXPECT_EQ(LogitsOver(weights), expected);
+        EXPECT_LT(ResidentBytes() + bytes, resident + (1 << 20));
+      }
+      weights->GiveUp(uint64_t{1} << 40, absl::OkStatus());
+      EXPECT_EQ(LogitsOver(weights), expected);
+      EXPECT_EQ(weights->bytes_per_pass(), least->bytes_per_pass());
+    }
   }
 }
 

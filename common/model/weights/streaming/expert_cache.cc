@@ -80,6 +80,15 @@ void ExpertCache::Empty(uint32_t place) {
   emptied = {};
 }
 
+std::optional<uint32_t> ExpertCache::Retire() {
+  const std::optional<uint32_t> retired = FindVictim();
+  if (!retired) return std::nullopt;
+  Empty(*retired);
+  Hold(*retired);
+  ++retired_count_;
+  return retired;
+}
+
 void ExpertCache::LetGo(uint32_t place) {
   OUTRIDER_CHECK(places_[place].holds > 0, "what is let go was held");
   --places_[place].holds;

@@ -56,7 +56,7 @@ class ExpertCache {
 
   ExpertCache(std::span<const Layer> layers, uint32_t place_count, Eviction eviction);
 
-  uint32_t place_count() const { return static_cast<uint32_t>(places_.size()); }
+  uint32_t place_count() const { return static_cast<uint32_t>(places_.size()) - retired_count_; }
   // Empty: it is not in memory.
   std::optional<uint32_t> PlaceOf(ExpertKey key) const;
   // Whose the place is; empty: nobody's.
@@ -69,6 +69,8 @@ class ExpertCache {
   std::optional<uint32_t> Take(ExpertKey key);
   // It holds nothing after all: the read failed.
   void Empty(uint32_t place);
+  // One place less from now on, the one that would be taken next. Empty: all of them are held.
+  std::optional<uint32_t> Retire();
 
   // As often as it was held it has to be let go.
   void Hold(uint32_t place) { ++places_[place].holds; }
@@ -105,6 +107,7 @@ class ExpertCache {
   double present_weight_ = 1;           // of a use: grows from pass to pass, as all before shrink
   std::vector<Expert> experts_;
   std::vector<Place> places_;
+  uint32_t retired_count_ = 0;  // of those, which are held for good
   ExpertCacheStats stats_;
 };
 

@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/kernels/weight_matrix.h"
+#include "common/model/weights/streaming/returned_pages.h"
 
 namespace outrider {
 namespace {
@@ -48,8 +49,9 @@ absl::StatusOr<std::unique_ptr<ExpertPlaces>> ExpertPlaces::Plan(
       ++expert_count;
     }
   }
-  return std::unique_ptr<ExpertPlaces>(
-      new ExpertPlaces(std::move(experts), layers, std::min(place_count, expert_count), eviction));
+  return std::unique_ptr<ExpertPlaces>(new ExpertPlaces(std::move(experts), layers,
+                                                        std::min(place_count, expert_count),
+                                                        PlacesLeast(spec), eviction));
 }
 
 uint64_t ExpertPlaces::PlaceBytes(const ModelFile& model, const ModelSpec& spec) {
@@ -63,10 +65,22 @@ uint64_t ExpertPlaces::PlaceBytes(const ModelFile& model, const ModelSpec& spec)
   return RoundUp(bytes, kVectorAlignment);
 }
 
+// A row's of one layer, and of the next.
+uint32_t ExpertPlaces::PlacesLeast(const ModelSpec& spec) {
+  uint32_t least = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.feed_forward.router) {
+      least = std::max(least, 2 * layer.feed_forward.router->used_count);
+    }
+  }
+  return least;
+}
+
 ExpertPlaces::ExpertPlaces(std::vector<std::vector<Expert>> experts,
                            std::span<const ExpertCache::Layer> layers, uint32_t place_count,
-                           Eviction eviction)
+                           uint32_t places_least, Eviction eviction)
     : experts_(std::move(experts)),
+      places_least_(places_least),
       cache_(layers, place_count, eviction),
       guesses_(static_cast<uint32_t>(layers.size())),
       places_(place_count) {
@@ -279,6 +293,23 @@ void ExpertPlaces::GiveBack(ExpertKey key) {
   cache_.LetGo(*n);
   BeginWanted();
 }
+
+// --- giving up ---
+
+void ExpertPlaces::Settle() {
+  ForgetWanted();
+  ForgetGuessed();
+}
+
+std::optional<size_t> ExpertPlaces::GiveUpPlace() {
+  if (cache_.place_count() <= places_least_) return std::nullopt;
+  const std::optional<uint32_t> n = cache_.Retire();
+  OUTRIDER_CHECK(n, "nothing is lent or on its way between two runs");
+  places_[*n].hand = Hand::kFree;
+  return ReturnPages({places_[*n].memory, place_bytes_});
+}
+
+// --- the lane's word ---
 
 void ExpertPlaces::OnFilled(uint64_t id, const absl::Status& status) {
   const auto n = static_cast<uint32_t>(id - first_id_);

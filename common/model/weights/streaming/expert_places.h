@@ -69,6 +69,8 @@ class ExpertPlaces {
       const ModelFile& model, const ModelSpec& spec, std::span<const DirectFile* const> files,
       const std::string& path, uint32_t place_count, Eviction eviction);
   static uint64_t PlaceBytes(const ModelFile& model, const ModelSpec& spec);
+  // So many places, and reads do not wait for what is computed.
+  static uint32_t PlacesLeast(const ModelSpec& spec);
 
   absl::Status TakeMemory();
   uint64_t memory_bytes() const { return memory_.bytes().size(); }
@@ -88,6 +90,14 @@ class ExpertPlaces {
   absl::StatusOr<const FeedForwardWeights*> Lend(ExpertKey key, Place& place);
   void GiveBack(ExpertKey key);
 
+  // Between two runs: nothing is wanted or guessed any more. Until nothing is on its way either no place
+  // can be given up.
+  void Settle();
+  bool is_filling() const { return filling_now_ + filling_guessed_ > 0; }
+  // One place less from now on: how many bytes are given back. Nothing: there are no more than
+  // PlacesLeast().
+  std::optional<size_t> GiveUpPlace();
+
   // The lane's word.
   void OnFilled(uint64_t id, const absl::Status& status);
 
@@ -100,7 +110,7 @@ class ExpertPlaces {
   };
 
   ExpertPlaces(std::vector<std::vector<Expert>> experts, std::span<const ExpertCache::Layer> layers,
-               uint32_t place_count, Eviction eviction);
+               uint32_t place_count, uint32_t places_least, Eviction eviction);
 
   const Expert& ExpertOf(ExpertKey key) const { return experts_[key.layer][key.expert]; }
   std::optional<uint32_t> Begin(ExpertKey key, Urgency urgency);
@@ -119,6 +129,7 @@ class ExpertPlaces {
   const std::vector<std::vector<Expert>> experts_;  // by layer
   uint64_t place_bytes_ = 0;
   uint64_t extent_bytes_max_ = 0;
+  const uint32_t places_least_;
   PageBuffer memory_;
   FlashLane* lane_ = nullptr;
   uint64_t first_id_ = 0;

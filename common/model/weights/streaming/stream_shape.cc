@@ -7,6 +7,7 @@
 #include "common/base/buffer.h"
 #include "common/kernels/weight_matrix.h"
 #include "common/model/weights/load_plan.h"
+#include "common/model/weights/streaming/expert_places.h"
 #include "common/model/weights/streaming/flash_reads.h"
 #include "common/model/weights/streaming/flash_tables.h"
 
@@ -45,7 +46,6 @@ void AddExperts(const LoadPlanner& planner, const ModelSpec& spec, StreamShape& 
     // The router stays, as floats at the most.
     shape.kept_bytes += RoundUp(router->expert_count, kPanelOutputs) * spec.embedding_length * 4;
     experts.used_count += router->used_count;
-    experts.place_least = std::max(experts.place_least, 2 * router->used_count);
     for (uint32_t e = 0; e < router->expert_count; ++e) {
       const LoadPlan<FeedForwardWeights> plan = planner.Expert(n, e);
       experts.place_bytes = std::max<uint64_t>(experts.place_bytes, plan.slot_bytes);
@@ -56,7 +56,7 @@ void AddExperts(const LoadPlanner& planner, const ModelSpec& spec, StreamShape& 
     }
   }
   experts.place_bytes = RoundUp(experts.place_bytes, kVectorAlignment);
-  experts.place_least = std::min(experts.place_least, experts.count);
+  experts.place_least = std::min(ExpertPlaces::PlacesLeast(spec), experts.count);
 }
 
 uint64_t RowsLookedUp(const ModelFile& model) {

@@ -1,8 +1,7 @@
 #include "common/model/weights/streaming/streaming_weights.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -14,6 +13,7 @@
 #include "common/kernels/weight_matrix.h"
 #include "common/model/weights/load_plan.h"
 #include "common/model/weights/streaming/flash_reads.h"
+#include "common/model/weights/streaming/returned_pages.h"
 #include "common/model/weights/streaming/stream_shape.h"
 
 namespace outrider {
@@ -305,7 +305,6 @@ absl::StatusOr<const StreamUnit::Filled*> StreamingWeights::AcquireUnit(uint32_t
   if (units_[u].is_pinned) return &units_[u].kept;
   const MonotonicTime begin = RealClock().Now();
   MutexLock lock(mu_);
-  OUTRIDER_RETURN_IF_ERROR(refused_);
   ++acquired_;
   SlotRing::Slot* slot = ring_->Claim(u);
   for (; slot == nullptr; slot = ring_->Claim(u)) filled_.Wait(mu_);
@@ -373,31 +372,60 @@ void StreamingWeights::DrawFill(const SlotRing::Slot& slot) {
 
 // --- giving up ---
 
-void StreamingWeights::Refuse(absl::Status why) {
+void StreamingWeights::GiveUp(uint64_t bytes, absl::Status otherwise) {
   MutexLock lock(mu_);
-  refused_ = std::move(why);
+  to_give_up_ = bytes;
+  otherwise_ = std::move(otherwise);
 }
 
-void StreamingWeights::GiveUpPinned() {
-  uint64_t wanted = to_give_up_.exchange(0);
-  MutexLock lock(mu_);
-  while (wanted > 0) {
-    const std::optional<uint32_t> unit = LargestPinned();
-    if (!unit) return;
-    wanted -= std::min<uint64_t>(wanted, Unpin(*unit));
+absl::Status StreamingWeights::GiveUpWhatIsAsked() {
+  if (given_up_ >= to_give_up_) return absl::OkStatus();
+  if (experts_ != nullptr) {
+    experts_->Settle();
+    while (experts_->is_filling()) filled_.Wait(mu_);
   }
+  while (given_up_ < to_give_up_) {
+    if (!GiveUpOne()) return otherwise_;
+  }
+  return absl::OkStatus();
+}
+
+// What was last to be given memory when it was planned goes first.
+bool StreamingWeights::GiveUpOne() {
+  if (experts_ != nullptr) {
+    if (const std::optional<size_t> bytes = experts_->GiveUpPlace()) {
+      given_up_ += *bytes;
+      return true;
+    }
+  }
+  const std::optional<uint32_t> unit = LargestPinned();
+  if (!unit || !KeepRouterOf(units_[*unit]).ok()) return false;
+  given_up_ += Unpin(*unit);
+  return true;
 }
 
 // So what becomes the first slot is large enough for all that come after it.
 std::optional<uint32_t> StreamingWeights::LargestPinned() const {
   std::optional<uint32_t> largest;
   for (uint32_t u = 0; u < HeadUnit(); ++u) {
-    const StreamUnit& unit = units_[u];
-    const auto& plan = std::get<LoadPlan<LayerWeights>>(unit.plan);
-    if (!unit.is_pinned || plan.offsets.router.matrix.outputs > 0) continue;
-    if (!largest || unit.slot_bytes() > units_[*largest].slot_bytes()) largest = u;
+    if (!units_[u].is_pinned) continue;
+    if (!largest || units_[u].slot_bytes() > units_[*largest].slot_bytes()) largest = u;
   }
   return largest;
+}
+
+// It is asked before its layer has landed, so it does not go with that.
+absl::Status StreamingWeights::KeepRouterOf(StreamUnit& unit) {
+  const WeightMatrix& pinned = std::get<LayerWeights>(unit.kept.weights).router.matrix;
+  if (pinned.outputs == 0) return absl::OkStatus();
+  const size_t bytes = PackedBytes(pinned.type, pinned.outputs, pinned.inputs);
+  OUTRIDER_ASSIGN_OR_RETURN(AlignedBuffer memory, AlignedBuffer::Create(bytes));
+  std::memcpy(memory.bytes().data(), pinned.data, bytes);
+  unit.KeepRouter();
+  unit.router->memory = memory.bytes().data();
+  unit.router->weights.matrix.data = unit.router->memory;
+  unpinned_routers_.push_back(std::move(memory));
+  return absl::OkStatus();
 }
 
 // It is read from now on. Its memory becomes a slot where there are too few, else it is given back:
@@ -407,24 +435,19 @@ size_t StreamingWeights::Unpin(uint32_t u) {
   unit.is_pinned = false;
   ring_->Include(u);
   bytes_per_pass_ += ReadBytes(unit.reads);
-  if (ring_->AddSlot(unit.kept.memory, RoundUp(unit.slot_bytes(), kVectorAlignment))) return 0;
-  const size_t page = PageBuffer::PageSize();
-  const auto begin = RoundUp(reinterpret_cast<uintptr_t>(unit.kept.memory), page);
-  const auto end =
-      (reinterpret_cast<uintptr_t>(unit.kept.memory) + unit.slot_bytes()) / page * page;
-  if (begin >= end) return 0;
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  return end - begin;
+  const size_t bytes = RoundUp(unit.slot_bytes(), kVectorAlignment);
+  if (ring_->AddSlot(unit.kept.memory, bytes)) return 0;
+  const size_t kept = unit.router ? unpinned_routers_.back().bytes().size() : 0;
+  return ReturnPages({unit.kept.memory, bytes}) - kept;
 }
 
 // --- tables ---
 
 // What a run begins with: nothing of the layers is lent.
 absl::Status StreamingWeights::LookUp(WeightTable table, std::span<const TableRow> rows) {
-  if (to_give_up_.load(std::memory_order_relaxed) > 0) GiveUpPinned();
   {
     MutexLock lock(mu_);
-    OUTRIDER_RETURN_IF_ERROR(refused_);
+    OUTRIDER_RETURN_IF_ERROR(GiveUpWhatIsAsked());
   }
   if (!tables_->Has(table)) {
     const WeightMatrix& head = std::get<HeadWeights>(units_.back().kept.weights).matrix;

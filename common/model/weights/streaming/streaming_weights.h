@@ -104,11 +104,10 @@ class StreamingWeights final : public WeightStore {
   void Guess(std::span<const WeightKey> keys) override;
   void LendWaits(IdleWork work) override { idle_work_ = std::move(work); }
 
-  // From the next run on so many bytes less stay in memory, as far as layers are pinned that can be read
-  // instead: those without experts. Any thread.
-  void GiveUp(uint64_t bytes) { to_give_up_ += bytes; }
-  // From now on no layer is lent; every run fails with this. Any thread.
-  void Refuse(absl::Status why);
+  // From the next run on so many bytes fewer stay in memory than Open() took: places of experts go first,
+  // then pinned layers, which are read instead. A pinned head stays. Where it is not enough runs fail
+  // with `otherwise`, until less is asked for. What was given up stays so. Any thread.
+  void GiveUp(uint64_t bytes, absl::Status otherwise);
 
   uint64_t content_hash() const { return content_hash_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
@@ -138,7 +137,9 @@ class StreamingWeights final : public WeightStore {
 
   void AwaitFilled(const Hand& hand) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnFilled(uint64_t id, const absl::Status& status);
-  void GiveUpPinned();
+  absl::Status GiveUpWhatIsAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool GiveUpOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status KeepRouterOf(StreamUnit& unit);
   size_t Unpin(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<uint32_t> LargestPinned() const;
   void DrawFill(const SlotRing::Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -148,6 +149,7 @@ class StreamingWeights final : public WeightStore {
   std::vector<StreamUnit> units_;  // layers, then the head
   PageBuffer pinned_memory_;
   PageBuffer router_memory_;
+  std::vector<AlignedBuffer> unpinned_routers_;
   std::vector<float> rope_freqs_;
   uint64_t content_hash_ = 0;
   uint64_t memory_bytes_ = 0;
@@ -171,9 +173,10 @@ class StreamingWeights final : public WeightStore {
   uint64_t acquired_ ABSL_GUARDED_BY(mu_) = 0;
   Duration stalled_ ABSL_GUARDED_BY(mu_) = {};
   MonotonicTime drawn_ ABSL_GUARDED_BY(mu_) = {};  // until when the reads are in the trace
-  absl::Status refused_ ABSL_GUARDED_BY(mu_);
-  std::atomic<uint64_t> to_give_up_ = 0;
-  std::atomic<bool> landed_ = false;  // what idle work waits for
+  uint64_t to_give_up_ ABSL_GUARDED_BY(mu_) = 0;   // to be given up, of what Open() took,
+  uint64_t given_up_ ABSL_GUARDED_BY(mu_) = 0;     // what was,
+  absl::Status otherwise_ ABSL_GUARDED_BY(mu_);    // and what is said where that is less
+  std::atomic<bool> landed_ = false;               // what idle work waits for
 
   std::unique_ptr<FlashLane> lane_;  // last: its thread uses all of the above
 };
