@@ -205,7 +205,7 @@ RunForecast FallbackVerifier::Forecast(const RunShape& shape) const {
 
 void FallbackVerifier::Prefer(Place place) {
   MutexLock lock(mu_);
-  if (!device_failure_.ok() || std::exchange(preferred_, place) == place) return;
+  if (!MayUseDevice() || std::exchange(preferred_, place) == place) return;
   if (place == Place::kDevice && place_ == Place::kServer) MoveTo(place);
   changed_.NotifyAll();
 }
@@ -252,8 +252,11 @@ void FallbackVerifier::HeardServer(v1::ServerMessage& message) {
     left_.set_token(message.resumed().token());
     Finished(message.resumed().finish());
   }
-  if (message.has_verdict()) Finished(message.verdict().finish());
-  if (message.has_fault() && IsOfTheServer(message.fault()) && device_failure_.ok()) {
+  if (message.has_verdict()) {
+    Finished(message.verdict().finish());
+    device_failures_ = 0;
+  }
+  if (message.has_fault() && IsOfTheServer(message.fault()) && MayUseDevice()) {
     MakePassing(*message.mutable_fault());
     MoveTo(Place::kDevice);
   }
@@ -264,6 +267,8 @@ void FallbackVerifier::HeardDevice(Line& line, v1::ServerMessage& message) {
   if (message.has_resumed()) Finished(message.resumed().finish());
   if (message.has_verdict()) {
     Finished(message.verdict().finish());
+    device_failure_ = absl::OkStatus();
+    device_failures_ = 0;
     if (message.verdict().pass_us() > 0) {
       device_pass_ms_ = message.verdict().pass_us() / 1e3;
       patience_.SetMove(FromMilliseconds(kMovePasses * device_pass_ms_));
@@ -272,6 +277,7 @@ void FallbackVerifier::HeardDevice(Line& line, v1::ServerMessage& message) {
   }
   if (message.has_fault() && message.fault().kind() == v1::Fault::TARGET) {
     device_failure_ = absl::InternalError(message.fault().message());
+    ++device_failures_;
     MakePassing(*message.mutable_fault());
     MoveTo(Place::kServer);
   }
@@ -304,7 +310,7 @@ void FallbackVerifier::Down(Place place, uint64_t stream, absl::Status status) {
     const bool is_of_server = place == Place::kServer && !line.is_closed;
     if (is_of_server) Lost(line);
     // Whatever has ended it, there is another way.
-    if (line.is_leaving || (is_of_server && device_failure_.ok())) {
+    if (line.is_leaving || (is_of_server && MayUseDevice())) {
       status = absl::UnavailableError(Concat(Message(status)));
     }
     changed_.NotifyAll();
@@ -368,7 +374,7 @@ FallbackVerifier::Duties FallbackVerifier::DueNow(MonotonicTime now) {
   Duties duties;
   if (place_ == Place::kServer) {
     const std::optional<MonotonicTime> gives_up_at = patience_.gives_up_at();
-    const bool is_over = gives_up_at && *gives_up_at <= now && device_failure_.ok();
+    const bool is_over = gives_up_at && *gives_up_at <= now && MayUseDevice();
     if (is_over && IsServerUp()) {
       duties.asks = true;
     } else if (is_over) {
@@ -391,7 +397,7 @@ MonotonicTime FallbackVerifier::NextDue(MonotonicTime now) const {
     if (replying_ && preferred_ == Place::kServer) next = patience_.looks_at();
     return next;
   }
-  if (const auto gives_up_at = patience_.gives_up_at(); gives_up_at && device_failure_.ok()) {
+  if (const auto gives_up_at = patience_.gives_up_at(); gives_up_at && MayUseDevice()) {
     next = *gives_up_at;
   }
   const bool awaits_verdict = std::ranges::any_of(lines_, [](const auto& entry) {

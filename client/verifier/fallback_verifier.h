@@ -21,7 +21,9 @@
 //
 // Or its session's controller prefers one of the two, which is then where it stays while it can.
 //
-// A target here that fails is not asked again: the session waits for its server then.
+// A target here that fails, as one whose flash cannot be read, is asked again when the server cannot be had:
+// the next read may be right. After kFailuresMax failures without a verdict from anywhere it is not,
+// and the session waits for its server then.
 //
 // Threads: as Verifier says; Prefer() as Open(). One of its own watches and looks.
 #pragma once
@@ -73,7 +75,7 @@ class FallbackVerifier final : public Verifier {
   // Where the session is to be if both can be had.
   void Prefer(Place place);
 
-  // Why the target here is of no use any more; OK: it is.
+  // Why the newest pass here failed; OK: none has since the last verdict from here.
   absl::Status device_failure() const;
 
  private:
@@ -95,6 +97,8 @@ class FallbackVerifier final : public Verifier {
   class Relay;
   class Question;
 
+  static constexpr uint32_t kFailuresMax = 3;
+
   Verifier& At(Place place) { return *verifiers_[static_cast<size_t>(place)]; }
   Place PlaceOf(uint64_t stream);
   void Heard(Place place, uint64_t stream, v1::ServerMessage&& message);
@@ -106,6 +110,9 @@ class FallbackVerifier final : public Verifier {
   void Rest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Finished(v1::Finish finish) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void MoveTo(Place place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MayUseDevice() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return device_failures_ < kFailuresMax;
+  }
   bool IsServerUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void Watch();
@@ -132,7 +139,8 @@ class FallbackVerifier final : public Verifier {
   double device_pass_ms_ ABSL_GUARDED_BY(mu_);                 // the newest
   v1::Resume left_ ABSL_GUARDED_BY(mu_);                       // of the session at the server
   MonotonicTime return_by_ ABSL_GUARDED_BY(mu_) = {};          // verdict or no verdict
-  absl::Status device_failure_ ABSL_GUARDED_BY(mu_);
+  absl::Status device_failure_ ABSL_GUARDED_BY(mu_);           // the newest, until a verdict there
+  uint32_t device_failures_ ABSL_GUARDED_BY(mu_) = 0;          // since a verdict from anywhere
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
 
   // The thread that watches. Streams of its own are numbered from where no session comes to.

@@ -24,10 +24,12 @@ class LocalHost {
         driver_(machine_, failing_) {}
 
   VerifierDriver& driver() { return driver_; }
-  // From now on its target cannot be read.
-  void Fail() { failing_.Fail(); }
+  // From now on its target cannot be read, in so many runs.
+  void Fail(int run_count = kAlways) { failing_.Fail(run_count); }
 
  private:
+  static constexpr int kAlways = 1 << 30;
+
   class FailingTarget final : public OtherTarget {
    public:
     using OtherTarget::OtherTarget;
@@ -35,15 +37,16 @@ class LocalHost {
     void Run(std::span<Reading> readings, std::span<const Pass> passes,
              std::span<PassResult> results) override {
       OtherTarget::Run(readings, passes, results);
-      if (!fails_) return;
+      if (left_ == 0) return;
+      --left_;
       for (PassResult& result : results) {
         result.status = absl::DataLossError("copy.gguf: cannot read 4096 bytes at offset 8192");
       }
     }
-    void Fail() { fails_ = true; }
+    void Fail(int run_count) { left_ = run_count; }
 
    private:
-    std::atomic<bool> fails_ = false;
+    std::atomic<int> left_ = 0;  // runs that fail
   };
 
   static VerifierConfig Config(const TargetInfo& info) {
