@@ -93,6 +93,12 @@ absl::StatusOr<std::unique_ptr<DirectFile>> OpenUnchecked(const std::string& pat
     opened.fd = FileDescriptor(fcntl(plain.fd.get(), F_DUPFD_CLOEXEC, 0));
     if (!opened.fd.is_open()) return ErrnoStatus(errno, Concat(path, ": cannot open it twice"));
   }
+  std::unique_ptr<ReadBehind> behind;
+  if (!backend.direct) {
+    FileDescriptor again(fcntl(opened.fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (!again.is_open()) return ErrnoStatus(errno, Concat(path, ": cannot open it twice"));
+    behind = std::make_unique<ReadBehind>(std::move(again));
+  }
   std::unique_ptr<ReadEngine> engine;
   if (backend.io_uring) {
     OUTRIDER_ASSIGN_OR_RETURN(engine, MakeUringEngine(std::move(opened.fd), queue_depth));
@@ -104,7 +110,7 @@ absl::StatusOr<std::unique_ptr<DirectFile>> OpenUnchecked(const std::string& pat
                          .size = static_cast<uint64_t>(plain.info.st_size),
                          .alignment = opened.alignment,
                          .backend = NameOf(backend)},
-      queue_depth, std::move(engine));
+      queue_depth, std::move(engine), std::move(behind));
 }
 
 absl::Status ReadPlainly(int fd, const std::string& path, uint64_t offset,
@@ -151,8 +157,12 @@ absl::StatusOr<std::unique_ptr<DirectFile>> DirectFile::Open(const std::string& 
   return last_refusal;  // of plain reads: the file itself cannot be read
 }
 
-DirectFile::DirectFile(Source source, uint32_t queue_depth, std::unique_ptr<ReadEngine> engine)
-    : source_(std::move(source)), engine_(std::move(engine)), slots_(queue_depth) {
+DirectFile::DirectFile(Source source, uint32_t queue_depth, std::unique_ptr<ReadEngine> engine,
+                       std::unique_ptr<ReadBehind> behind)
+    : source_(std::move(source)),
+      behind_(std::move(behind)),
+      engine_(std::move(engine)),
+      slots_(queue_depth) {
   OUTRIDER_CHECK(std::has_single_bit(source_.alignment), "an alignment is a power of two");
   for (uint32_t slot = 0; slot < queue_depth; ++slot) free_slots_.push_back(slot);
 }
@@ -200,6 +210,7 @@ DirectFile::Completion DirectFile::WaitCompletion() {
     const RawRead raw = engine_->Wait();
     if (std::optional<absl::Status> status = Continue(raw.slot, raw.result)) {
       free_slots_.push_back(raw.slot);
+      if (behind_ != nullptr) behind_->Add(slots_[raw.slot].offset, slots_[raw.slot].wanted);
       return {.tag = slots_[raw.slot].tag, .status = *std::move(status)};
     }
   }

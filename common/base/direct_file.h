@@ -9,7 +9,8 @@
 //   DirectFile::Completion done = file->WaitCompletion();    // whichever finishes first
 //   // the tensor begins at memory.bytes()[extent.skip]
 //
-// How: O_DIRECT where the file system allows it, buffered elsewhere; io_uring where the kernel
+// How: O_DIRECT where the file system allows it, buffered elsewhere, and what that leaves in the page
+// cache is given back behind the reads (read_behind.h); io_uring where the kernel
 // allows it, pread() elsewhere. Open() finds out by trying, best first, and believes no answer
 // before it has read the first, middle and last bytes of the file both that way and plainly, and
 // compared: some file systems (Android's FUSE) accept O_DIRECT and return wrong bytes.
@@ -42,6 +43,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/buffer.h"
+#include "common/base/read_behind.h"
 #include "common/base/read_engine.h"
 
 namespace outrider {
@@ -80,8 +82,9 @@ class DirectFile {
   static absl::StatusOr<std::unique_ptr<DirectFile>> Open(const std::string& path,
                                                           const Options& options);
 
-  // Over an engine made elsewhere.
-  DirectFile(Source source, uint32_t queue_depth, std::unique_ptr<ReadEngine> engine);
+  // Over an engine made elsewhere. `behind` is of the same file; null: nothing is given back.
+  DirectFile(Source source, uint32_t queue_depth, std::unique_ptr<ReadEngine> engine,
+             std::unique_ptr<ReadBehind> behind = nullptr);
   ~DirectFile();
   DirectFile(const DirectFile&) = delete;
   DirectFile& operator=(const DirectFile&) = delete;
@@ -127,7 +130,8 @@ class DirectFile {
   uint64_t RoundUp(uint64_t bytes) const { return RoundDown(bytes + alignment() - 1); }
 
   const Source source_;
-  std::vector<std::string> refusals_;  // constant after Open()
+  std::vector<std::string> refusals_;   // constant after Open()
+  std::unique_ptr<ReadBehind> behind_;  // of buffered reads
   std::unique_ptr<ReadEngine> engine_;
   std::vector<Slot> slots_;           // queue_depth of them
   std::vector<uint32_t> free_slots_;  // those not in flight

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/base/allocation_count.h"
 #include "tests/base/child_process.h"
+#include "tests/base/page_cache.h"
 #include "tests/base/scratch_dir.h"
 
 namespace outrider {
@@ -267,6 +268,37 @@ TEST_P(DirectFileOn, ReadingAllocatesNothingOnceUnderWay) {
     for (size_t part = 0; part < 4; ++part) ASSERT_TRUE(file->WaitCompletion().status.ok());
   }
   EXPECT_EQ(AllocationCount(), before);
+}
+
+TEST_P(DirectFileOn, LittleOfWhatIsReadStaysInThePageCache) {
+  constexpr uint64_t kFileBytes = 24 << 20;
+  constexpr size_t kReadBytes = 256 << 10;
+  constexpr uint64_t kStaysMax = 2 << 20;  // a window, and samples
+  const std::string path = dir_.Write("in", RandomBytes(kFileBytes));
+  if (!Cool(path)) GTEST_SKIP() << "this file system keeps all of its files in memory";
+  PageBuffer memory = Memory(4 * kReadBytes);
+  const std::unique_ptr<DirectFile> file = Open(path);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint64_t at = 0, tag = 0; at < kFileBytes; at += kReadBytes) {
+      if (file->in_flight() == 4) {
+        const DirectFile::Completion done = file->WaitCompletion();
+        ASSERT_TRUE(done.status.ok()) << done.status;
+        tag = done.tag;
+      } else {
+        tag = file->in_flight();
+      }
+      ASSERT_TRUE(
+          file->SubmitRead(at, memory.bytes().subspan(tag * kReadBytes, kReadBytes), tag).ok());
+    }
+    while (file->in_flight() > 0) ASSERT_TRUE(file->WaitCompletion().status.ok());
+    EXPECT_LE(CachedBytes(path), kStaysMax) << file->backend();
+  }
+  // Rows of a table, of which no two are neighbours.
+  std::vector<std::byte> row(1000);
+  for (uint64_t at = 0; at + row.size() < kFileBytes; at += 40'000) {
+    ASSERT_TRUE(file->Read(at, row).ok());
+  }
+  EXPECT_LE(CachedBytes(path), kStaysMax) << file->backend();
 }
 
 TEST_P(DirectFileOn, FilesInMemoryAreReadToo) {
