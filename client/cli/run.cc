@@ -149,7 +149,7 @@ void TellOfExits(const ExitsLeftOut& exits, bool verbose) {
                exits.why.c_str());
 }
 
-// What goes through the page cache is memory that nobody has planned.
+// It takes a copy more, and a little memory that nobody has planned.
 void WarnOfPageCache(const FlashUse& use) {
   if (use.backend.find("buffered") == std::string::npos) return;
   for (const std::string& refusal : use.refusals) {

@@ -16,6 +16,7 @@
 #include "common/formats/models/hyperparameters_rules.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/page_cache.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/model/engine.h"
 #include "tests/model/random_model.h"
@@ -168,6 +169,19 @@ TEST_F(StreamingWeightsTest, LendTheirWaits) {
   weights->LendWaits(nullptr);
   EXPECT_GT(lent, 0);
   EXPECT_EQ(logits, LogitsOver(Resident()));
+}
+
+// A file without a record of its hash is read once for that, whichever way it is streamed then.
+TEST_F(StreamingWeightsTest, LittleOfTheFileStaysInThePageCache) {
+  Write("llama", TensorType::kF32);
+  for (const bool direct : {true, false}) {
+    model_.reset();  // it has mapped what it has read
+    if (!Cool(path_)) GTEST_SKIP() << "this file system keeps all of its files in memory";
+    model_ = OrDie(ModelFile::Open(path_));
+    const auto weights = Open({.slot_count = 2, .direct = direct});
+    LogitsOver(weights);
+    EXPECT_LE(CachedBytes(path_), std::filesystem::file_size(path_) / 4) << weights->backend();
+  }
 }
 
 TEST_F(StreamingWeightsTest, AFileThatWasCutIsASentenceAndNoCrash) {

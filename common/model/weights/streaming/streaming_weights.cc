@@ -8,6 +8,7 @@
 #include "common/base/buffer.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/read_behind.h"
 #include "common/base/status.h"
 #include "common/formats/models/content_parts.h"
 #include "common/kernels/weight_matrix.h"
@@ -87,6 +88,7 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
     weights->content_hash_ = *recorded;
   } else {
     OUTRIDER_ASSIGN_OR_RETURN(weights->content_hash_, HashContent(model));
+    for (uint32_t i = 0; i < model.file_count(); ++i) GiveBackFile(model.file_path(i));
   }
   MutexLock lock(weights->mu_);
   weights->ring_->ReadAhead();

@@ -26,7 +26,7 @@
 //
 // Memory:  memory_bytes(): slots, pinned weights, places of experts, routers, norms and biases,
 //          staging; all taken by Open(). Reads go past the page cache where the file system lets them
-//          (refusals() says where not).
+//          (refusals() says where not); elsewhere little stays there.
 // Threads: as WeightStore says, beside the lane's.
 // Errors:  a read that fails is that of the Acquire() or LookUp() it belongs to, and names file,
 //          tensor and offset; the next one tries again. InvalidArgument for a model whose rows do not
