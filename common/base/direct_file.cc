@@ -85,7 +85,7 @@ absl::StatusOr<DirectDescriptor> OpenDirect(const std::string& path, const struc
 absl::StatusOr<std::unique_ptr<DirectFile>> OpenUnchecked(const std::string& path,
                                                           const PlainFile& plain,
                                                           const Backend& backend,
-                                                          uint32_t queue_depth) {
+                                                          const DirectFile::Options& options) {
   DirectDescriptor opened{.fd = {}, .alignment = kBlockBytes};
   if (backend.direct) {
     OUTRIDER_ASSIGN_OR_RETURN(opened, OpenDirect(path, plain.info));
@@ -101,16 +101,16 @@ absl::StatusOr<std::unique_ptr<DirectFile>> OpenUnchecked(const std::string& pat
   }
   std::unique_ptr<ReadEngine> engine;
   if (backend.io_uring) {
-    OUTRIDER_ASSIGN_OR_RETURN(engine, MakeUringEngine(std::move(opened.fd), queue_depth));
+    OUTRIDER_ASSIGN_OR_RETURN(engine, MakeUringEngine(std::move(opened.fd), options.queue_depth));
   } else {
-    engine = MakePreadEngine(std::move(opened.fd), queue_depth);
+    engine = MakePreadEngine(std::move(opened.fd), options.queue_depth, options.threads);
   }
   return std::make_unique<DirectFile>(
       DirectFile::Source{.path = path,
                          .size = static_cast<uint64_t>(plain.info.st_size),
                          .alignment = opened.alignment,
                          .backend = NameOf(backend)},
-      queue_depth, std::move(engine), std::move(behind));
+      options.queue_depth, std::move(engine), std::move(behind));
 }
 
 absl::Status ReadPlainly(int fd, const std::string& path, uint64_t offset,
@@ -145,8 +145,7 @@ absl::StatusOr<std::unique_ptr<DirectFile>> DirectFile::Open(const std::string& 
        {Backend{.direct = true, .io_uring = true}, Backend{.direct = true, .io_uring = false},
         Backend{.direct = false, .io_uring = true}, Backend{.direct = false, .io_uring = false}}) {
     if ((backend.direct && !options.direct) || (backend.io_uring && !options.io_uring)) continue;
-    absl::StatusOr<std::unique_ptr<DirectFile>> file =
-        OpenUnchecked(path, plain, backend, options.queue_depth);
+    absl::StatusOr<std::unique_ptr<DirectFile>> file = OpenUnchecked(path, plain, backend, options);
     last_refusal = file.ok() ? CompareWithPlainReads(**file, plain.fd.get()) : file.status();
     if (last_refusal.ok()) {
       (*file)->refusals_ = std::move(refusals);

@@ -45,6 +45,7 @@
 #include "common/base/buffer.h"
 #include "common/base/read_behind.h"
 #include "common/base/read_engine.h"
+#include "common/base/read_threads.h"
 
 namespace outrider {
 
@@ -56,6 +57,8 @@ class DirectFile {
     // What may be tried: the best back end is what is allowed and works.
     bool direct = true;
     bool io_uring = true;
+    // Without io_uring: who reads, for all the files that have these. Null: threads of its own.
+    std::shared_ptr<ReadThreads> threads = nullptr;
   };
   static constexpr uint32_t kQueueDepthMax = 1024;
 

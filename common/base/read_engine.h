@@ -3,7 +3,7 @@
 // and hands results back, as the kernel gave them.
 //
 //   io_uring   the reads in flight are the kernel's; refused by many containers and by Android
-//   pread      the reads in flight are made by a few threads of the engine's own
+//   pread      the reads in flight are made by a few threads (read_threads.h)
 //
 // Tests put engines of their own here, to bring short reads, errors and lies.
 #pragma once
@@ -18,6 +18,8 @@
 #include "common/base/file_descriptor.h"
 
 namespace outrider {
+
+class ReadThreads;
 
 // A read that the kernel has answered: with the number of bytes, or with -errno.
 struct RawRead {
@@ -41,6 +43,8 @@ class ReadEngine {
 
 // FailedPrecondition, with the reason, where the kernel refuses io_uring.
 absl::StatusOr<std::unique_ptr<ReadEngine>> MakeUringEngine(FileDescriptor file, uint32_t depth);
-std::unique_ptr<ReadEngine> MakePreadEngine(FileDescriptor file, uint32_t depth);
+// Null: it has threads of its own.
+std::unique_ptr<ReadEngine> MakePreadEngine(FileDescriptor file, uint32_t depth,
+                                            std::shared_ptr<ReadThreads> threads = nullptr);
 
 }  // namespace outrider

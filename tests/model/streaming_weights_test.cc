@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -182,6 +183,21 @@ TEST_F(StreamingWeightsTest, LittleOfTheFileStaysInThePageCache) {
     LogitsOver(weights);
     EXPECT_LE(CachedBytes(path_), std::filesystem::file_size(path_) / 4) << weights->backend();
   }
+}
+
+size_t ThreadCount() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+// However many files are open: those of the tables, and those of the lane.
+TEST_F(StreamingWeightsTest, WithoutIoUringAFewThreadsReadAllFiles) {
+  Write("llama");
+  const std::vector<float> expected = LogitsOver(Resident());
+  const size_t before = ThreadCount();
+  const auto weights = Open({.reads_in_flight = 8, .io_uring = false});
+  EXPECT_EQ(ThreadCount(), before + 1 + ReadThreads::kCountMax);
+  EXPECT_EQ(LogitsOver(weights), expected);
 }
 
 TEST_F(StreamingWeightsTest, AFileThatWasCutIsASentenceAndNoCrash) {

@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/read_behind.h"
+#include "common/base/read_threads.h"
 #include "common/base/status.h"
 #include "common/formats/models/content_parts.h"
 #include "common/kernels/weight_matrix.h"
@@ -45,15 +46,17 @@ absl::Status CheckRouters(const ModelFile& model, const ModelSpec& spec, const s
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<DirectFile>>> OpenAll(const ModelFile& model,
-                                                                 const StreamOptions& options) {
+absl::StatusOr<std::vector<std::unique_ptr<DirectFile>>> OpenAll(
+    const ModelFile& model, const StreamOptions& options,
+    const std::shared_ptr<ReadThreads>& threads) {
   std::vector<std::unique_ptr<DirectFile>> files;
   for (uint32_t i = 0; i < model.file_count(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(
         std::unique_ptr<DirectFile> file,
         options.open(model.file_path(i), {.queue_depth = options.reads_in_flight,
                                           .direct = options.direct,
-                                          .io_uring = options.io_uring}));
+                                          .io_uring = options.io_uring,
+                                          .threads = threads}));
     files.push_back(std::move(file));
   }
   return files;
@@ -76,13 +79,14 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
     OUTRIDER_ASSIGN_OR_RETURN(FileWatch watch, FileWatch::Open(model.file_path(i)));
     weights->watches_.push_back(std::move(watch));
   }
+  const auto threads = std::make_shared<ReadThreads>();
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DirectFile>> files,
-                            OpenAll(model, options));
+                            OpenAll(model, options, threads));
   OUTRIDER_RETURN_IF_ERROR(CheckRouters(model, spec, path));
   OUTRIDER_RETURN_IF_ERROR(weights->Plan(model, spec, files, options));
   OUTRIDER_RETURN_IF_ERROR(weights->TakeMemory());
   OUTRIDER_RETURN_IF_ERROR(weights->ReadEntry(model, spec, std::move(files)));
-  OUTRIDER_RETURN_IF_ERROR(weights->StartLane(model, options));
+  OUTRIDER_RETURN_IF_ERROR(weights->StartLane(model, options, threads));
   OUTRIDER_RETURN_IF_ERROR(weights->ReadKept(progress));
   if (const std::optional<uint64_t> recorded = model.RecordedContentHash()) {
     weights->content_hash_ = *recorded;
@@ -182,7 +186,8 @@ absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec
   return absl::OkStatus();
 }
 
-absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOptions& options) {
+absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOptions& options,
+                                         const std::shared_ptr<ReadThreads>& threads) {
   uint64_t extent_bytes_max = 0;
   for (const StreamUnit& unit : units_) {
     extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.reads));
@@ -195,7 +200,7 @@ absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOpt
     extent_bytes_max = std::max(extent_bytes_max, experts_->extent_bytes_max());
   }
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DirectFile>> files,
-                            OpenAll(model, options));
+                            OpenAll(model, options, threads));
   OUTRIDER_ASSIGN_OR_RETURN(
       lane_,
       FlashLane::Create(std::move(files), options.reads_in_flight, extent_bytes_max,

@@ -27,7 +27,7 @@
 // Memory:  memory_bytes(): slots, pinned weights, places of experts, routers, norms and biases,
 //          staging; all taken by Open(). Reads go past the page cache where the file system lets them
 //          (refusals() says where not); elsewhere little stays there.
-// Threads: as WeightStore says, beside the lane's.
+// Threads: as WeightStore says, beside the lane's, and where io_uring is refused a few that read.
 // Errors:  a read that fails is that of the Acquire() or LookUp() it belongs to, and names file,
 //          tensor and offset; the next one tries again. InvalidArgument for a model whose rows do not
 //          lie in its files as they are used.
@@ -127,7 +127,8 @@ class StreamingWeights final : public WeightStore {
   absl::Status TakeMemory();
   absl::Status ReadEntry(const ModelFile& model, const ModelSpec& spec,
                          std::vector<std::unique_ptr<DirectFile>> files);
-  absl::Status StartLane(const ModelFile& model, const StreamOptions& options);
+  absl::Status StartLane(const ModelFile& model, const StreamOptions& options,
+                         const std::shared_ptr<ReadThreads>& threads);
   absl::Status ReadKept(const LoadProgress& progress);
 
   uint32_t HeadUnit() const { return static_cast<uint32_t>(units_.size() - 1); }
