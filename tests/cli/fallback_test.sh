@@ -25,6 +25,29 @@ for budget in "--memory $memory" ''; do
   contains "$(cat summary.txt)" 'moved 1 times'
 done
 
+# A server that comes back in the middle of the text is returned to. The text stands still while it starts; and the least
+# memory makes passes here so slow that nobody would rather stay.
+start --model target.gguf --listen 127.0.0.1:0
+slow=$({ outrider run --server "$address" --draft draft.gguf --fallback target.gguf --memory 10MiB --prompt x 2>&1 >/dev/null || true; } |
+  sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p')
+long=(--prompt '' --max-tokens 450 --temperature 1 --seed 5 --stop 'never said')
+long_text=$(outrider run --model target.gguf "${long[@]}" 2>/dev/null)
+"$OUTRIDER" run --server "$address" --draft draft.gguf --fallback target.gguf --memory $((slow + 2))MiB "${long[@]}" --verbose >out.txt 2>summary.txt &
+writer=$!
+for _ in $(seq 1000); do [ -s out.txt ] && break; sleep 0.005; done
+kill -KILL "$server_pid"
+wait "$server_pid" 2>/dev/null || true
+written=$(stat -c %s out.txt)
+for _ in $(seq 1000); do [ "$(stat -c %s out.txt)" -gt "$((written + 20))" ] && break; sleep 0.01; done
+kill -STOP "$writer"
+start --model target.gguf --listen "$address"
+kill -CONT "$writer"
+wait "$writer" || fail "it ended with $?: $(cat summary.txt)"
+equals "$long_text" "$(cat out.txt)"
+contains "$(cat summary.txt)" 'moved 2 times'
+kill -KILL "$server_pid"
+wait "$server_pid" 2>/dev/null || true
+
 # Nobody is there from the beginning: the address is one that a server had.
 equals "$text" "$(write --fallback target.gguf --memory "$memory")"
 contains "$(cat summary.txt)" 'flash: '

@@ -40,6 +40,9 @@ for setting in "${settings[@]}"; do
       [ "$(peak_of summary.txt)" -le $((budget * 1024)) ] || fail "over a budget of $budget MiB: $(cat summary.txt)"
     done
   done
+  for policy in fsd llmcad edgellm awaited; do
+    equals "$text" "$(run --draft draft.gguf --policy $policy --memory "${budgets[0]}MiB")"
+  done
   equals "$text" "$(run --memory "$(($(least) + 1))MiB")"
   equals "$text" "$(run --draft ngram --policy ours --memory "${budgets[0]}MiB")"
   # Nor does it matter whether anything is drafted in the waits, or when the target is asked.
@@ -149,6 +152,28 @@ in_the_middle interrupted
 equals 0 "$status"
 [ -s partial.txt ] || fail 'no text stays'
 contains "$(cat summary.txt)" 'peak memory: '
+
+# Experts come from flash as well: all that a pass asks for, and where there is more room those that are not in memory.
+"$TOOLS/random_model" moe-10m f32 experts.gguf
+"$TOOLS/damaged_model" experts.gguf 0.02 experts_draft.gguf
+for setting in "${settings[@]}"; do
+  # What it says is noise, which the shell's variables cannot hold.
+  run() {
+    # shellcheck disable=SC2086
+    outrider run --target experts.gguf --prompt 'w300 w301' --max-tokens 40 $setting --verbose "$@" 2>summary.txt | od -c
+  }
+  text=$(run)
+  for draft in experts_draft.gguf ngram; do
+    least=$({ outrider run --model experts.gguf --draft $draft --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
+      sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p')
+    for more in 2 15; do
+      for policy in ours edgellm auto; do
+        equals "$text" "$(run --draft $draft --policy $policy --memory $((least + more))MiB)"
+        contains "$(cat summary.txt)" 'flash: '
+      done
+    done
+  done
+done
 
 fails 1 'torch takes of memory is not ours to plan' outrider run --model target.gguf --device torch --memory 900MiB --prompt x
 fails 1 'there is no target here whose memory' outrider run --server localhost:1 --draft draft.gguf --memory 900MiB --prompt x

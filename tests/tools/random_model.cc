@@ -46,6 +46,7 @@ constexpr Shape kShapes[] = {
     {"100m", 768, 2048, 12, 12, 4, 16384},
     {"1.1b", 2048, 5632, 22, 32, 4, 32000},  // TinyLlama's
     {"7b", 4096, 11008, 32, 32, 32, 32000},  // Llama 2's
+    {"moe-10m", 256, 256, 4, 4, 2, 1024, 12, 3, Architecture::kQwen3Moe},
     {"moe-1b", 1024, 512, 16, 16, 4, 32000, 40, 8, Architecture::kQwen3Moe},
     // OLMoE's and Qwen 3's 30B-A3B's, at half the width and a third of the depth of the latter.
     {"olmoe-half", 1024, 512, 16, 16, 16, 32000, 64, 8, Architecture::kOlmoe},
@@ -223,12 +224,12 @@ int main(int argc, char** argv) {
   if (argc != 4) {
     std::fputs(
         "usage: random_model SHAPE TYPE OUT.gguf\n\n"
-        "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b; or moe-1b, a Qwen 3 of "
-        "40\nexperts of which 8 are used; or olmoe-half or qwen3moe-half, those models at half of "
-        "their "
-        "width.\nTYPE is f32, f16, bf16, or a quantised type that is read: q4_k, q5_k and iq4_xs "
-        "make "
-        "llama.cpp's\nmixes.\n",
+        "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b; or moe-10m or moe-1b, "
+        "a\n"
+        "Qwen 3 of 12 experts of which 3 are used, or of 40 and 8; or olmoe-half or "
+        "qwen3moe-half,\n"
+        "those models at half of their width. TYPE is f32, f16, bf16, or a quantised type that is\n"
+        "read: q4_k, q5_k and iq4_xs make llama.cpp's mixes.\n",
         stderr);
     return 2;
   }
