@@ -29,7 +29,7 @@ namespace {
 constexpr rlim_t kOtherDescriptors = 256;
 constexpr rlim_t kDescriptorsPerConnection = 2;
 // A connection on which something has come is not looked at again before that, nor is a socket that
-// listens if whoever came found no room.
+// listens where there is room for nobody.
 constexpr std::chrono::milliseconds kTick(20);
 constexpr std::chrono::seconds kBetweenSweeps(1);  // of origins that nothing is remembered of
 // Of what a connection may send a second besides messages (--overhead-bytes, which is the flag of all
@@ -190,7 +190,8 @@ bool FrontDoor::AcceptSome(int socket) {
       return false;
     }
     Connection connection = {std::move(accepted), OriginOf(address), PeerOf(address)};
-    if (!HasRoomFor(connection.origin)) return false;
+    if (!HasRoom(connection.origin)) return false;
+    if (!HasRoomFor(connection.origin)) continue;  // others' connections wait behind it
     ++origins_[connection.origin].connection_count;
     if (waiting_.empty() && MayEnter(connection)) {
       Enter(std::move(connection));
@@ -201,18 +202,20 @@ bool FrontDoor::AcceptSome(int socket) {
   return true;
 }
 
+bool FrontDoor::HasRoom(const std::string& origin) {
+  if (connections_.size() + waiting_.size() < limits_.connection_count_max) return true;
+  entrance_->Refused(Refusal::kConnections, "", origin);
+  return false;
+}
+
 bool FrontDoor::HasRoomFor(const std::string& origin) {
-  if (connections_.size() + waiting_.size() >= limits_.connection_count_max) {
-    entrance_->Refused(Refusal::kConnections, "", origin);
-    return false;
-  }
   const auto found = origins_.find(origin);
-  if (found != origins_.end() &&
-      found->second.connection_count >= limits_.connection_count_of_origin_max) {
-    entrance_->Refused(Refusal::kConnectionsOfAddress, "", origin);
-    return false;
+  if (found == origins_.end() ||
+      found->second.connection_count < limits_.connection_count_of_origin_max) {
+    return true;
   }
-  return true;
+  entrance_->Refused(Refusal::kConnectionsOfAddress, "", origin);
+  return false;
 }
 
 bool FrontDoor::MayEnter(const Connection& connection) const {

@@ -92,7 +92,8 @@ class FrontDoor {
   bool Await();  // false: it is to stop
   void Tick();
   void Happened(uint64_t number, uint32_t what);
-  bool AcceptSome(int socket);  // false: somebody found no room
+  bool AcceptSome(int socket);              // false: there is room for nobody
+  bool HasRoom(const std::string& origin);  // who comes from there is told of if not
   bool HasRoomFor(const std::string& origin);
   bool MayEnter(const Connection& connection) const;
   void Enter(Connection connection);

@@ -35,13 +35,21 @@ namespace {
 
 using ::testing::HasSubstr;
 
-FileDescriptor ConnectTo(uint16_t port) {
-  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+sockaddr_in LoopbackAddress(uint32_t host, uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  address.sin_addr.s_addr = htonl(host);
+  return address;
+}
+
+// From an address of this machine.
+FileDescriptor ConnectTo(uint16_t port, uint32_t from = INADDR_LOOPBACK) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in here = LoopbackAddress(from, 0);
+  const sockaddr_in there = LoopbackAddress(INADDR_LOOPBACK, port);
+  EXPECT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&here), sizeof(here)), 0);
+  EXPECT_EQ(connect(socket.get(), reinterpret_cast<const sockaddr*>(&there), sizeof(there)), 0);
   return socket;
 }
 
@@ -148,6 +156,18 @@ TEST_F(ConnectionsTest, OfOneAddressThereAreSoManyAndThoseWhoLeaveMakeRoom) {
   connections.clear();
   EXPECT_TRUE(Becomes("outrider:num_connections", 0));
   EXPECT_TRUE(Reply().ok());
+}
+
+TEST_F(ConnectionsTest, WhoHasTooManyHoldsUpNobodyElse) {
+  Start({"--connections-per-address", "1"});
+  const FileDescriptor first = ConnectTo(server_->port());
+  EXPECT_TRUE(Becomes("outrider:num_connections", 1));
+  std::vector<FileDescriptor> refused;
+  for (int i = 0; i < 200; ++i) refused.push_back(ConnectTo(server_->port()));
+  const FileDescriptor another = ConnectTo(server_->port(), INADDR_LOOPBACK + 1);
+  pollfd polled = {.fd = another.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&polled, 1, 2000), 1) << "gRPC says something first";
+  EXPECT_TRUE(IsHungUp(refused.back(), 5000));
 }
 
 TEST_F(ConnectionsTest, InAllThereAreSoMany) {
