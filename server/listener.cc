@@ -4,7 +4,9 @@
 #include <chrono>
 #include <climits>
 #include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/network_address.h"
@@ -14,6 +16,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "proto/outrider/v1/verifier.grpc.pb.h"
+#include "server/side_streams.h"
 
 namespace outrider {
 namespace {
@@ -65,6 +68,9 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(
   grpc::ResourceQuota quota("outrider-server");
   quota.Resize(std::max(limits.transport_bytes, 4 * message_bytes)).SetMaxThreads(kThreadsMax);
   builder.SetResourceQuota(quota);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> creators;
+  creators.push_back(std::make_unique<SideStreams>(book, entrance));
+  builder.experimental().SetInterceptorCreators(std::move(creators));
   builder.RegisterService(&service.grpc());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   OUTRIDER_CHECK(server != nullptr, "a server without ports of its own starts");

@@ -2,10 +2,12 @@
 #include <signal.h>
 
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "client/verifier/remote_verifier.h"
 #include "gmock/gmock.h"
@@ -14,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "httplib.h"
 #include "nlohmann/json.hpp"
+#include "server/side_streams.h"
 #include "tests/client/stories_world.h"
 #include "tests/remote/server_process.h"
 
@@ -21,6 +24,59 @@ namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
+
+// A call of what gRPC answers by itself, which goes on until it is destroyed.
+class SideCall {
+ public:
+  SideCall(const ServerProcess& server, const std::string& method, std::string request = "")
+      : stub_(grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials())),
+        call_(stub_.PrepareCall(&Lasting(context_), method, &queue_)) {
+    call_->StartCall(nullptr);
+    Await();
+    grpc::Slice slice(std::move(request));
+    call_->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    Await();
+  }
+  ~SideCall() {
+    context_.TryCancel();
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+    }
+  }
+
+  bool IsAnswered() {
+    call_->Read(&answer_, nullptr);
+    return Await();
+  }
+  // As the server ended it.
+  grpc::Status End() {
+    grpc::Status status;
+    call_->Finish(&status, nullptr);
+    Await();
+    return status;
+  }
+
+ private:
+  // Not for ever, should the server not end what it is to end.
+  static grpc::ClientContext& Lasting(grpc::ClientContext& context) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    return context;
+  }
+
+  bool Await() {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue_.Next(&tag, &ok) && ok;
+  }
+
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  grpc::ByteBuffer answer_;
+  const std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+};
 
 class OperationsTest : public testing::Test {
  protected:
@@ -116,6 +172,38 @@ TEST_F(OperationsTest, ProbesMetricsAndHealthTellOfAServersLife) {
   drafted.driver().Close();
   EXPECT_THAT(server.AwaitLine("draining"), HasSubstr("30 s left"));
   EXPECT_THAT(server.AwaitLine(" session session="), HasSubstr(" tokens=12 "));
+}
+
+constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
+constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+const std::string kListServices("\x3A\x00", 2);  // field 7, an empty string
+
+// Nobody needs a key for them, and each takes memory for as long as its caller likes.
+TEST_F(OperationsTest, OfWatchesAndReflectionAnAddressHasAFewAndChecksAsManyAsItLikes) {
+  ServerProcess server(0, {"--sessions", "4"});
+  std::deque<SideCall> calls;
+  for (uint32_t i = 0; i < SideStreams::kOfOriginMax - 1; ++i) {
+    EXPECT_TRUE(calls.emplace_back(server, kWatch).IsAnswered());
+  }
+  EXPECT_TRUE(calls.emplace_back(server, kReflection, kListServices).IsAnswered());
+  for (const auto& [method, request] :
+       {std::pair(kWatch, std::string()), std::pair(kReflection, kListServices)}) {
+    SideCall refused(server, method, request);
+    EXPECT_FALSE(refused.IsAnswered());
+    const grpc::Status status = refused.End();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(status.error_message(), HasSubstr("this address may have no more than 16 streams"));
+  }
+  EXPECT_THAT(server.AwaitLine(" refused reason=streams_of_address"), HasSubstr("ipv4:127.0.0.1"));
+  EXPECT_EQ(Health(server, "live"), 1);
+  const std::unique_ptr<RemoteVerifier> verifier = Connect(server);
+  EXPECT_TRUE(verifier->Describe().ok());
+
+  calls.pop_front();  // and who leaves makes room
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!SideCall(server, kWatch).IsAnswered() && std::chrono::steady_clock::now() < until) {
+  }
+  EXPECT_LT(std::chrono::steady_clock::now(), until);
 }
 
 TEST_F(OperationsTest, WhileItDrainsItIsLiveButNotReady) {
