@@ -120,6 +120,18 @@ TEST(VerifierMachine, OfAKeyThereAreAsManyStreamsAsItsTermsOrTheServerSay) {
   EXPECT_FALSE(world.line(world.Connect("one")).ended);
 }
 
+// Else a device that has its key's streams fills the memory from one network after the other.
+TEST(VerifierMachine, WhoIsRefusedLeavesNothingBehind) {
+  VerifierConfig config = SmallConfig();
+  config.stream_count_of_key_max = 1;
+  VerifierWorld world(config);
+  world.Connect("one", "ipv6:2001:db8::");
+  for (const char* const origin : {"ipv6:2001:db8:0:1::", "ipv6:2001:db8:0:2::"}) {
+    EXPECT_TRUE(world.line(world.Connect("one", origin)).ended);
+  }
+  world.machine().CheckInvariants();
+}
+
 // --- what devices have seen ---
 
 TEST(VerifierMachine, ADeviceThatDoesNotSayWhatItSawGetsFewVerdicts) {

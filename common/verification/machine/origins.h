@@ -6,12 +6,14 @@
 // Threads: as a vector.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <string>
 #include <string_view>
 
+#include "common/base/check.h"
 #include "common/verification/machine/callers.h"
 
 namespace outrider {
@@ -26,6 +28,13 @@ class Origins {
  public:
   static constexpr size_t kRememberedMax = 4096;
 
+  // Null: nothing is known of it.
+  const Origin* Find(std::string_view name) const {
+    const auto found = origins_.find(name);
+    return found == origins_.end() ? nullptr : &found->second;
+  }
+
+  // One that nothing was known of is remembered from when it has had a stream.
   Origin& Of(std::string_view name) {
     const auto found = origins_.find(name);
     if (found != origins_.end()) return found->second;
@@ -45,6 +54,14 @@ class Origins {
   }
 
   size_t size() const { return origins_.size(); }
+
+  // For tests.
+  void CheckInvariants() const {
+    const auto without = std::ranges::count_if(
+        origins_, [](const auto& entry) { return entry.second.stream_count == 0; });
+    OUTRIDER_CHECK(static_cast<size_t>(without) <= remembered_.size(),
+                   "who has no stream will be forgotten");
+  }
 
  private:
   std::map<std::string, Origin, std::less<>> origins_;

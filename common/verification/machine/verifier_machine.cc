@@ -108,8 +108,8 @@ void VerifierMachine::On(const StreamOpened& event) {
   if (state_.streams.full()) {
     return RefuseStream(event, VerifierEvents::StreamLimit::kAll, "too many streams");
   }
-  Origin* const origin = event.origin.empty() ? nullptr : &state_.origins.Of(event.origin);
-  if (origin != nullptr && origin->stream_count >= state_.config.stream_count_of_origin_max) {
+  const Origin* const known = state_.origins.Find(event.origin);
+  if (known != nullptr && known->stream_count >= state_.config.stream_count_of_origin_max) {
     return RefuseStream(event, VerifierEvents::StreamLimit::kOfOrigin,
                         "too many streams of this address");
   }
@@ -120,6 +120,7 @@ void VerifierMachine::On(const StreamOpened& event) {
   if (!event.key.empty() && caller.stream_count >= of_key_max) {
     return RefuseStream(event, VerifierEvents::StreamLimit::kOfKey, "too many streams of this key");
   }
+  Origin* const origin = event.origin.empty() ? nullptr : &state_.origins.Of(event.origin);
   if (origin != nullptr) state_.origins.StreamOpened(*origin);
   if (!event.key.empty() && caller.terms.opens_per_minute == 0) {
     caller.terms.opens_per_minute = state_.config.opens_per_minute;
@@ -353,6 +354,7 @@ void VerifierMachine::CheckInvariants() const {
   state_.streams.CheckInvariants(state_.run.running());
   state_.sessions.CheckInvariants();
   state_.memory.CheckInvariants();
+  state_.origins.CheckInvariants();
   attachments_.CheckInvariants();
   runs_.CheckInvariants();
 }
