@@ -18,6 +18,12 @@ namespace {
 // Nodes of more doubt than this are nearly out of reach: 2^-10.
 constexpr uint32_t kDoubtCount = 20;
 
+// What is kept besides of a token of a context whose tokens are counted, and of one of the
+// vocabulary (token_history.h); and of a byte of a stop string (stop_strings.h).
+constexpr uint64_t kCountedTokenBytes = 4;
+constexpr uint64_t kCountBytes = 8;
+constexpr uint64_t kStopByteBytes = 16;
+
 // What was asked for, where 0 is as much as there is.
 uint32_t Granted(uint32_t asked, uint32_t most) {
   return asked == 0 ? most : std::min(asked, most);
@@ -430,9 +436,22 @@ absl::StatusOr<StopConditions> VerifiedSequence::ReadStops(const v1::Stops& wire
   return StopConditions::Create(std::move(options), tokenizer);
 }
 
+uint64_t VerifiedSequence::bytes() const {
+  const uint64_t tokens = uint64_t{limits_.context_length} + 1;
+  uint64_t bytes =
+      tokens * kTokenBytes + stop_bytes_ + chooser_.options().logit_bias.size() * sizeof(LogitBias);
+  if (history_.counts_tokens()) {
+    bytes +=
+        tokens * kCountedTokenBytes + static_cast<uint64_t>(limits_.vocabulary_size) * kCountBytes;
+  }
+  return bytes;
+}
+
 absl::Status VerifiedSequence::SetStops(const v1::Stops& wire,
                                         absl::StatusOr<StopConditions> stops) {
   OUTRIDER_RETURN_IF_ERROR(stops.status());
+  stop_bytes_ = wire.end_tokens_size() * sizeof(TokenId);
+  for (const std::string& text : wire.strings()) stop_bytes_ += text.size() * kStopByteBytes;
   reply_.reset();
   stops_.emplace(*std::move(stops));
   continues_text_ = wire.continues_text();

@@ -67,6 +67,9 @@ class VerifiedSequence {
                                                                   const Tokenizer& tokenizer,
                                                                   const Limits& limits);
 
+  // Of a token of its context (token_history.h).
+  static constexpr uint64_t kTokenBytes = 12;
+
   // What takes long of an Append that brings stops, and needs no sequence.
   static absl::StatusOr<StopConditions> ReadStops(const v1::Stops& wire,
                                                   const Tokenizer& tokenizer);
@@ -125,6 +128,9 @@ class VerifiedSequence {
 
   const TokenHistory& history() const { return history_; }
   const Chooser& chooser() const { return chooser_; }
+  // What it keeps because its device asked for it: tokens of as long a context, counts for
+  // penalties, biases and stop strings. The sketch is as large whatever is asked for.
+  uint64_t bytes() const;
   // What was granted.
   uint32_t length_max() const { return limits_.context_length; }
   uint32_t pass_nodes() const { return limits_.pass_nodes_max; }
@@ -166,6 +172,7 @@ class VerifiedSequence {
   // The reply refers to the stops.
   std::optional<StopConditions> stops_;
   std::optional<Reply> reply_;
+  uint64_t stop_bytes_ = 0;
   bool continues_text_ = false;
 
   uint32_t verdict_count_ = 0;

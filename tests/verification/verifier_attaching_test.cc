@@ -72,6 +72,75 @@ TEST(VerifierMachine, ANonceIsOneOpenOfOneKey) {
   EXPECT_FALSE(world.line(first).ended);
 }
 
+v1::Stops StopsOfAMegabyte() {
+  v1::Stops stops;
+  for (char first = '0'; first < '0' + 64; ++first)
+    stops.add_strings(first + std::string(999, 'x'));
+  return stops;
+}
+
+// A caller's sessions, detached ones too, keep no more than he may have of plain ones.
+TEST(VerifierMachine, SessionsOfACallerKeepSoMuchTogether) {
+  VerifierConfig config = SmallConfig();
+  config.session_count_of_key_max = 50;
+  config.bytes_of_sessions = 1 << 20;
+  config.bytes_of_session = 64 << 10;
+  VerifierWorld world(config);
+  uint64_t nonce = 0;
+  const auto open = [&](const v1::Stops& stops, std::string_view key = "key") {
+    auto message = OpenOf(++nonce, "once");
+    *message.mutable_open()->mutable_stops() = stops;
+    const StreamNumber stream = world.Connect(key);
+    world.Send(stream, message);
+    world.Runs();
+    return stream;
+  };
+  const auto is_open = [&](StreamNumber stream) { return !world.line(stream).ended; };
+
+  for (int i = 0; i < 4; ++i) {
+    const StreamNumber stream = open(StopsOfAMegabyte());
+    EXPECT_TRUE(is_open(stream));
+    world.Close(stream);
+  }
+  const StreamNumber refused = open(StopsOfAMegabyte());
+  const v1::Fault fault = FaultOf(world, refused);
+  EXPECT_EQ(fault.kind(), v1::Fault::OVERLOADED);
+  EXPECT_EQ(fault.message(),
+            "no room for another session: the sessions of this key may keep no more than 4 MiB of "
+            "tokens, counts for penalties and stop strings; ask for a smaller length_max or for "
+            "fewer of them, or end a session; come again in 1000 ms");
+  EXPECT_TRUE(is_open(open(StopsOfAMegabyte(), "another")));
+  const StreamNumber plain = open({});
+  EXPECT_TRUE(is_open(plain)) << "who asks for nothing in particular has room";
+  auto append = AppendOf(4, " upon");
+  *append.mutable_append()->mutable_stops() = StopsOfAMegabyte();
+  world.Send(plain, append);
+  EXPECT_EQ(FaultOf(world, plain).kind(), v1::Fault::OVERLOADED);
+  EXPECT_EQ(world.machine().session_count(), 5u);
+
+  world.Pass(config.time_to_live);
+  EXPECT_TRUE(is_open(open(StopsOfAMegabyte())));
+}
+
+// However many callers there are.
+TEST(VerifierMachine, AllSessionsKeepSoMuchTogether) {
+  VerifierConfig config = SmallConfig();
+  config.session_count_max = config.session_count_of_key_max = 4;
+  config.bytes_of_sessions = 2 << 20;
+  config.bytes_of_session = 0;
+  VerifierWorld world(config);
+  auto open = OpenOf(1, "once");
+  *open.mutable_open()->mutable_stops() = StopsOfAMegabyte();
+  for (const char* const key : {"one", "two", "three"}) {
+    const StreamNumber stream = world.Connect(key);
+    world.Send(stream, open);
+    EXPECT_EQ(world.line(stream).ended.has_value(), key == std::string_view("three")) << key;
+    if (!world.line(stream).ended) continue;
+    EXPECT_THAT(FaultOf(world, stream).message(),
+                HasSubstr("the sessions of this server may keep"));
+  }
+}
+
 // Streams that a device had given up, because they were slow: a newer one was answered before they
 // came, and it may not have heard that answer yet.
 TEST(VerifierMachine, AnOpenThatComesLateFencesNobody) {

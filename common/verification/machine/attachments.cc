@@ -88,6 +88,9 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open, size_t h
   }
   PreparedSequence sequence = prepared ? *std::move(prepared->sequence) : Prepare(open);
   if (!sequence.ok()) return Refuse(stream, v1::Fault::MALFORMED, sequence.status());
+  if (const absl::Status status = CheckBytes(stream.caller, (*sequence)->bytes()); !status.ok()) {
+    return RefuseForWantOfRoom(stream, Message(status));
+  }
   const uint64_t number = state_.sessions.NextNumber();
   const auto lent = state_.memory.Borrow(number, stream.caller, **sequence, state_.moment.now);
   if (!lent) return RefuseForWantOfRoom(stream, "others have the target's memory");
@@ -155,6 +158,31 @@ std::string Attachments::WhyNoPlace(VerifierStream& stream) const {
     return Concat(who, " may open no more than ", opens, " a minute");
   }
   return "there was none a moment ago";
+}
+
+absl::Status Attachments::Charge(VerifierSession& session) {
+  const uint64_t before = session.bytes;
+  state_.sessions.Charge(session);
+  return session.bytes > before ? CheckBytes(session.caller, 0) : absl::OkStatus();
+}
+
+// Whether there is room for so much more.
+absl::Status Attachments::CheckBytes(const Caller& caller, uint64_t more) const {
+  const uint64_t most = BytesOf(state_.sessions.MostOf(caller));
+  const uint64_t most_of_all = BytesOf(state_.config.session_count_max);
+  const bool is_callers = caller.session_bytes + more > most;
+  if (!is_callers && state_.sessions.bytes() + more <= most_of_all) return absl::OkStatus();
+  const char* const callers = caller.key.empty() ? "this address" : "this key";
+  return ResourceExhausted("the sessions of ", is_callers ? callers : "this server",
+                           " may keep no more than ", (is_callers ? most : most_of_all) >> 20,
+                           " MiB of tokens, counts for penalties and stop strings; ask for a "
+                           "smaller length_max or for fewer of them, or end a session");
+}
+
+uint64_t Attachments::BytesOf(uint32_t session_count) const {
+  const uint64_t context_bytes = (uint64_t{length_max_} + 1) * VerifiedSequence::kTokenBytes;
+  return state_.config.bytes_of_sessions +
+         session_count * (context_bytes + state_.config.bytes_of_session);
 }
 
 void Attachments::RefuseForWantOfRoom(VerifierStream& stream, std::string_view why) {

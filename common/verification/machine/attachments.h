@@ -49,6 +49,8 @@ class Attachments {
   void Resume(VerifierStream& stream, const v1::Resume& resume);
   // The device, or the draft here, has a new root to grow from, or this root has a device again.
   void RootKnown(VerifierSession& session);
+  // Its caller is charged with what it keeps now; ResourceExhausted when that is too much.
+  absl::Status Charge(VerifierSession& session);
   // Whether a device that wants to may leave drafting to this side.
   absl::Status CheckDraft(bool wanted) const;
 
@@ -96,6 +98,8 @@ class Attachments {
   uint32_t OpensPerMinute(const VerifierStream& stream) const;
   absl::Status CheckCompatible(const v1::Open& open) const;
   std::string WhyNoPlace(VerifierStream& stream) const;
+  absl::Status CheckBytes(const Caller& caller, uint64_t more) const;
+  uint64_t BytesOf(uint32_t session_count) const;
   void RefuseForWantOfRoom(VerifierStream& stream, std::string_view why);
   void RefuseLate(VerifierStream& stream);
   void Fence(VerifierSession& session);

@@ -53,6 +53,7 @@ struct Caller {
   std::string origin;  // of one without a key; empty: not known
   uint64_t number;     // never given twice
   uint32_t session_count = 0;
+  uint64_t session_bytes = 0;  // that those keep (VerifiedSequence::bytes())
   uint32_t stream_count = 0;
   uint32_t places_kept = 0;  // for sessions that its new streams may open
   uint32_t kept_count = 0;  // of sessions that have gone, what the target still has (SessionMemory)

@@ -1,5 +1,7 @@
 #include "common/verification/machine/sessions.h"
 
+#include <utility>
+
 #include "common/base/check.h"
 
 namespace outrider {
@@ -20,7 +22,14 @@ VerifierSession& Sessions::Add(uint64_t number, Caller& caller, const v1::Open& 
   const bool is_new = by_nonce_.insert({{caller.number, open.nonce()}, &session}).second;
   OUTRIDER_CHECK(is_new, "a nonce opens one session");
   sessions_.insert({number, std::move(added)});
+  Charge(session);
   return session;
+}
+
+void Sessions::Charge(VerifierSession& session) {
+  const uint64_t before = std::exchange(session.bytes, session.sequence->bytes());
+  session.caller.session_bytes += session.bytes - before;
+  bytes_ += session.bytes - before;
 }
 
 void Sessions::Hide(VerifierSession& session) {
@@ -36,6 +45,8 @@ void Sessions::Erase(VerifierSession& session) {
   changed_use_.erase(session.number);
   Expect(session, false);
   --session.caller.session_count;
+  session.caller.session_bytes -= session.bytes;
+  bytes_ -= session.bytes;
   sessions_.erase(session.number);
 }
 
@@ -96,8 +107,10 @@ void Sessions::CheckInvariants() const {
   OUTRIDER_CHECK(sessions_.size() <= limits_.session_count_max, "sessions are bounded");
   OUTRIDER_CHECK(deadlines_.size() <= sessions_.size(), "a session has one deadline");
   size_t found = 0;
+  uint64_t bytes = 0;
   for (const auto& [number, session] : sessions_) {
     const VerifiedSequence& sequence = *session->sequence;
+    bytes += sequence.bytes();
     OUTRIDER_CHECK(session->at_target.read_count() <= sequence.history().size(),
                    "the target has read what is committed");
     OUTRIDER_CHECK(!sequence.in_pass() || session->at_target.in_run(), "a pass is in a run");
@@ -109,6 +122,7 @@ void Sessions::CheckInvariants() const {
                    "a session without a stream will not stay for ever");
     if (!session->hidden) ++found;
   }
+  OUTRIDER_CHECK(bytes == bytes_, "all that sessions keep is charged");
   OUTRIDER_CHECK(found == by_id_.size() && found == by_nonce_.size(),
                  "names are those of sessions that are here");
 }

@@ -72,6 +72,7 @@ struct VerifierSession {
   double promised = 0;              // of the running pass
   std::vector<HeardGuess> guesses;  // of the running pass, as they came
   VerifierStream* stream = nullptr;
+  uint64_t bytes = 0;  // that its caller is charged with
   bool hidden = false;
   bool touched = false;  // Sessions::Touch()
   std::optional<MonotonicTime> due;
@@ -109,6 +110,8 @@ class Sessions {
   // There is room, and the caller has no session of this nonce.
   VerifierSession& Add(uint64_t number, Caller& caller, const v1::Open& open, size_t open_hash,
                        std::unique_ptr<VerifiedSequence> sequence);
+  // What it keeps may have become more, or less.
+  void Charge(VerifierSession& session);
   void Hide(VerifierSession& session);
   void Erase(VerifierSession& session);
 
@@ -146,6 +149,8 @@ class Sessions {
   std::optional<MonotonicTime> first_deadline() const { return deadlines_.first(); }
 
   size_t size() const { return sessions_.size(); }
+  // That all of them keep (VerifiedSequence::bytes()).
+  uint64_t bytes() const { return bytes_; }
   VerifierSession& any() const { return *sessions_.begin()->second; }
 
   // In the order in which they were opened. None may be added or erased meanwhile.
@@ -162,6 +167,7 @@ class Sessions {
   const SessionIdentity::RandomBits& random_bits_;
   const Moment& moment_;
   std::map<uint64_t, std::unique_ptr<VerifierSession>> sessions_;
+  uint64_t bytes_ = 0;
   absl::flat_hash_set<uint64_t> changed_use_;
   std::vector<uint64_t> touched_;
   std::vector<uint64_t> taken_;  // working memory of TakeTouched()

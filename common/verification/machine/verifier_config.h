@@ -47,6 +47,12 @@ struct VerifierConfig {
   // Of a key, or of an origin without one; 0: a quarter of those there may be, so that nobody has
   // all of them.
   uint32_t session_count_of_key_max = 0;
+  // What sessions keep besides the target's memory (VerifiedSequence::bytes()): those of a caller
+  // together so much, and for each that he may have a context of tokens and so much more. That is
+  // room for all who ask for nothing in particular; not all can have a megabyte of stop strings, or
+  // counts of a large vocabulary for penalties. Of all together the same.
+  uint64_t bytes_of_sessions = 64 << 20;
+  uint64_t bytes_of_session = 512 << 10;
   // Of a key, or of an origin without one; 0: any number. A key may have terms of its own.
   uint32_t opens_per_minute = 0;
   uint32_t stream_count_max = 2048;

@@ -19,6 +19,7 @@ constexpr uint32_t kRevision = 1;  // of verifier.proto
 
 // What a message that cannot be followed does to its session.
 v1::Fault::Kind FaultOf(const absl::Status& status) {
+  if (absl::IsResourceExhausted(status)) return v1::Fault::OVERLOADED;
   return absl::IsFailedPrecondition(status) ? v1::Fault::DRIFTED : v1::Fault::MALFORMED;
 }
 
@@ -319,6 +320,7 @@ absl::Status VerifierMachine::Follow(VerifierSession& session, const v1::Append&
                                      Prepared* prepared) {
   OUTRIDER_RETURN_IF_ERROR(
       session.sequence->Append(append, prepared ? std::move(prepared->stops) : std::nullopt));
+  OUTRIDER_RETURN_IF_ERROR(attachments_.Charge(session));
   session.tally.ReplyBegun(state_.moment.now);
   attachments_.RootKnown(session);
   state_.memory.Queue(session);
