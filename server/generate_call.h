@@ -6,6 +6,9 @@
 //
 // A caller who has gone closes the session: nobody could resume it.
 //
+// To open a session takes long, and is not done on the machine's thread, which schedules everybody:
+// when the machine asks for the first message, one of gRPC's threads says it (Begin()).
+//
 // Threads: reactions come from gRPC's threads and the machine's; a mutex guards what they share. The
 //          driver owns it from Open() on.
 #pragma once
@@ -17,6 +20,7 @@
 #include "common/base/mutex.h"
 #include "common/verification/generation.h"
 #include "common/verification/verifier_driver.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/outrider/v1/verifier.pb.h"
 #include "server/connection_book.h"
@@ -47,6 +51,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   void OnCancel() override;
   void OnDone() override;
 
+  void Begin();
+  bool HasNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SayNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   VerifierDriver& driver_;
@@ -58,7 +64,11 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   Generation generation_ ABSL_GUARDED_BY(mu_);
   bool is_asked_ ABSL_GUARDED_BY(mu_) = false;  // for the next message
   bool has_left_ ABSL_GUARDED_BY(mu_) = false;  // the caller
-  v1::ClientMessage up_;                        // untouched until the next Read()
+  enum class Beginning { kAwaited, kUnderWay, kOver };
+  Beginning beginning_ ABSL_GUARDED_BY(mu_) = Beginning::kAwaited;
+  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;  // as far as gRPC is concerned
+  v1::ClientMessage up_;                         // untouched until the next Read()
+  grpc::Alarm alarm_;
 };
 
 }  // namespace outrider
