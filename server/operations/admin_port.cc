@@ -158,14 +158,16 @@ class AdminPort::Implementation {
   // Until something happens, of which those who ask have been served then. False: it is to stop.
   bool Await() {
     polled_ = {{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
+    const bool is_resting = std::exchange(rests_, false);
     for (const FileDescriptor& socket : sockets_) {
-      polled_.push_back({.fd = socket.get(), .events = POLLIN, .revents = 0});
+      polled_.push_back({.fd = is_resting ? -1 : socket.get(), .events = POLLIN, .revents = 0});
     }
     const size_t first_asker = polled_.size();
     for (const Asker& asker : askers_) {
       polled_.push_back({.fd = asker.socket(), .events = asker.awaited(), .revents = 0});
     }
-    poll(polled_.data(), polled_.size(), askers_.empty() ? -1 : kTickMs);
+    const int wait_ms = askers_.empty() ? -1 : kTickMs;
+    poll(polled_.data(), polled_.size(), is_resting ? kRestMs : wait_ms);
     if (polled_[0].revents != 0) return false;
     for (size_t i = 0; i < askers_.size(); ++i) {
       if (polled_[first_asker + i].revents != 0) Serve(askers_[i]);
@@ -175,6 +177,8 @@ class AdminPort::Implementation {
 
   void Accept(int socket) {
     FileDescriptor accepted(accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    // Where there is no descriptor for him, whoever has come stays, and is seen again at once.
+    rests_ = rests_ || !accepted.is_open();
     if (!accepted.is_open()) return;
     if (askers_.size() == kConnectionsMax) askers_.pop_front();
     askers_.emplace_back(std::move(accepted),
@@ -216,12 +220,14 @@ class AdminPort::Implementation {
   }
 
   static constexpr int kTickMs = 500;  // how late a deadline may be seen to
+  static constexpr int kRestMs = 50;   // until somebody is accepted again where nobody could be
 
   const std::vector<FileDescriptor> sockets_;  // that listen
   const std::string address_;
   const EntranceLog& entrance_;
   const FileDescriptor stop_;   // an eventfd
   std::vector<pollfd> polled_;  // its thread only: stop, sockets, those who ask
+  bool rests_ = false;          // its thread only: it accepts nobody in the next poll
   std::deque<Asker> askers_;    // its thread only; the oldest first, kConnectionsMax at the most
 
   Mutex mu_;

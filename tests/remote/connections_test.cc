@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -387,6 +388,30 @@ TEST_F(ConnectionsTest, AServerWithoutDescriptorsSaysSoAndGoesOnWhenItHasSome) {
   pollfd polled = {.fd = waiting.get(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(poll(&polled, 1, 10'000), 1) << "whoever waited is let in";
   EXPECT_TRUE(Reply().ok());
+}
+
+double ProcessorSeconds(pid_t pid) {
+  clockid_t clock{};
+  EXPECT_EQ(clock_getcpuclockid(pid, &clock), 0);
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+TEST_F(ConnectionsTest, TheOperatorsPortWaitsForDescriptorsAndTakesNoProcessorMeanwhile) {
+  Start({});
+  const uint16_t port = ServerProcess::PortIn(server_->AwaitLine("probes and metrics on "));
+  const double begin = ProcessorSeconds(server_->pid());
+  constexpr rlim_t kStandard = 3;  // it has those, and none below them is free
+  AllowDescriptors(server_->pid(), kStandard);
+  const FileDescriptor asker = ConnectTo(port);
+  const std::string request = "GET /health/live HTTP/1.1\r\n\r\n";
+  send(asker.get(), request.data(), request.size(), MSG_NOSIGNAL);
+  pollfd polled = {.fd = asker.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&polled, 1, 1000), 0) << "there is none for it";
+  EXPECT_LT(ProcessorSeconds(server_->pid()) - begin, 0.1);
+  AllowDescriptors(server_->pid(), 1024);
+  EXPECT_EQ(poll(&polled, 1, 10'000), 1);
 }
 
 // --- peers that are not there any more ---
