@@ -40,7 +40,7 @@ void AddSecurityFlags(CLI::App& app, SecurityFlags& flags) {
       ->envname("OUTRIDER_INSECURE");
   app.add_option("--keys", flags.keys,
                  "Only who has a key of this file is let in. A line a key: name, sha256:HASH, "
-                 "sessions=N, streams=N, opens-per-minute=N; read again on SIGHUP")
+                 "sessions=N, streams=N, opens-per-minute=N, share=N; read again on SIGHUP")
       ->envname("OUTRIDER_KEYS");
   app.add_option_function<std::string>(
          "--new-key", MakeKey,

@@ -13,3 +13,8 @@ fails 2 'required' outrider inspect
 fails 2 'required' outrider convert stories.gguf
 fails 2 'q9_9' outrider convert stories.gguf --out x.gguf --type q9_9
 fails 2 '--nonsense' outrider inspect stories.gguf --nonsense
+
+# All that a line of the file of keys may say.
+for limit in sessions streams opens-per-minute share; do
+  contains "$("$server" --help)" " $limit=N"
+done
