@@ -166,6 +166,26 @@ TEST_F(ScriptTest, WhatWasChosenWhileATuneWaitedIsToldAfterIt) {
   EXPECT_EQ(told, controller.course().pass_nodes);
 }
 
+// A server that says it has taken in every edit, so that its verdicts count and the controller
+// changes its mind, and that reads nothing.
+TEST_F(ScriptTest, EditsAndTunesThatNobodyTakesEndTheStreamBeforeTheirRoomDoes) {
+  RestlessController controller(eager_);
+  controller_ = &controller;
+  BeginAttached();
+  const auto turn = Tokens("uv");
+  uint32_t tuned = controller.course().pass_nodes;
+  for (int i = 0; i < 40 && closed_ == 0; ++i) {
+    v1::ServerMessage verdict = VerdictMessage(0, "", 'd');
+    verdict.mutable_verdict()->set_edits(i == 0 ? 0 : 2);
+    Down(verdict);
+    EXPECT_NE(std::exchange(tuned, controller.course().pass_nodes), tuned) << i;
+    Handle(Session::UserTruncate{2});
+    Handle(Session::UserAppend{turn});
+  }
+  EXPECT_EQ(closed_, 1);
+  EXPECT_TRUE(up_.back().has_resume());
+}
+
 TEST_F(ScriptTest, WhatWasSeenIsSaidEvenWhenThereIsNothingElseToSay) {
   // Nothing is drafted: the verifier goes on alone.
   BeginAttached();
