@@ -11,13 +11,16 @@
 #include "client/verifier/remote_verifier.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/formats/models/exits_file.h"
 #include "common/verification/machine/verifier_config.h"
 #include "common/verification/wire_options.h"
 #include "common/verification/wire_prompt.h"
 #include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
 #include "tests/client/stories_world.h"
 #include "tests/remote/device_line.h"
 #include "tests/remote/server_process.h"
+#include "tests/remote/stories_exits.h"
 
 namespace outrider {
 namespace {
@@ -157,6 +160,20 @@ TEST(ManySessionsTest, TwoHundredWriteWhatTheTargetAloneWould) {
   for (const auto& [stream, tokens] : written) {
     EXPECT_EQ(tokens, expected.at(stream % 20)) << "session " << stream;
   }
+}
+
+// Devices with drafts of their own, and a server whose exits say what they like.
+TEST(ManySessionsTest, TwoHundredThatDraftWriteWhatTheTargetAloneWould) {
+  const ScratchDir dir;
+  const std::string exits = dir.File("stories.exits.gguf");
+  OUTRIDER_CHECK_OK(WriteExits(StoriesExits({1, 3}, 0.5f), exits));
+  const ServerProcess server(0, {"--sessions", std::to_string(kSessions), "--context", "64",
+                                 "--connects-per-second", "1000", "--exits", exits});
+  const auto alone = [](uint64_t session, uint32_t tokens) {
+    const SessionOptions story = StoryOf(session, tokens);
+    return Alone(story.prompt, story.sampling, story.stops, true).tokens;
+  };
+  WriteBesideOthers(server.address(), kSessions, 12, alone);
 }
 
 }  // namespace

@@ -38,9 +38,10 @@ TEST(TorchExitsTest, ChangeNoToken) {
     return written;
   };
 
-  ServerProcess server(0, {"--device", "torch", "--sessions", "8", "--exits", exits});
+  ServerProcess server(0, {"--device", "torch", "--sessions", "64", "--exits", exits});
   EXPECT_GT(WriteBesideOthers(server.address(), 1, 80, alone), 0u);  // greedily
   EXPECT_GT(WriteBesideOthers(server.address(), 8, 60, alone), 0u);  // half of them sampled
+  WriteBesideOthers(server.address(), 64, 12, alone);
   EXPECT_EQ(server.Stop(), 0);
 }
 
