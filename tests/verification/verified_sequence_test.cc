@@ -38,6 +38,23 @@ TEST(VerifiedSequence, AnOpenGetsWhatItAsksForWithinTheLimits) {
   EXPECT_EQ(Make(open)->length_max(), 64u);
 }
 
+TEST(VerifiedSequence, SaysWhatItKeepsBecauseItWasAskedTo) {
+  v1::Open open = OpenOf("once");
+  EXPECT_EQ(Make(open)->bytes(), 65u * 12);
+  open.set_length_max(20);
+  EXPECT_EQ(Make(open)->bytes(), 21u * 12);
+  open.mutable_sampling()->set_repetition_penalty(1.5);
+  EXPECT_EQ(Make(open)->bytes(), 21u * (12 + 4) + 270 * 8);
+  open.mutable_sampling()->clear_repetition_penalty();
+  open.mutable_stops()->add_strings(std::string(1000, 'x'));
+  const auto sequence = Make(open);
+  EXPECT_EQ(sequence->bytes(), 21u * 12 + 1000 * 16);
+  v1::Append append = AppendOf(4, "s", false);
+  append.mutable_stops()->add_strings("x");
+  ASSERT_TRUE(sequence->Append(append).ok());
+  EXPECT_EQ(sequence->bytes(), 21u * 12 + 16);
+}
+
 TEST(VerifiedSequence, ABadOpenIsRefusedInASentence) {
   const auto error_of = [](const std::function<void(v1::Open&)>& spoil) {
     v1::Open open = OpenOf("once");
