@@ -3,9 +3,10 @@
 // Limits that have no flag, since another number would help nobody: what a message may ask for, which
 // is the protocol's and the same at every server (wire_options.h, wire_prompt.h, wire_padding.h);
 // what goes with a flag, as what may be sent at once goes with what may be sent a second
-// (front_door.cc, connection_book.h); how many addresses are remembered that have gone (origins.h);
-// what the operators' own port and files may have; and how often and how much at a time the server
-// itself looks at whatever it looks at.
+// (front_door.cc, connection_book.h), and what sessions keep with how many there may be
+// (verifier_config.h); how many addresses are remembered that have gone (origins.h); how many streams
+// there are of what gRPC answers by itself (side_streams.h); what the operators' own port and files
+// may have; and how often and how much at a time the server itself looks at whatever it looks at.
 #pragma once
 
 #include <chrono>
