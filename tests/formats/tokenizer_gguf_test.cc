@@ -83,6 +83,36 @@ TEST(TokenizerGguf, ReadsSentencePieceBpeWithItsDefaults) {
             SpacePrefix::kNever);
 }
 
+// As TinyLlama is published.
+TEST(TokenizerGguf, ScoresRuleOverMergesThatStandBesideThem) {
+  const absl::StatusOr<TokenizerSpec> spec =
+      SentencePieceKeys().Texts("tokenizer.ggml.merges", {"▁ a"}).Read();
+  ASSERT_EQ(Outcome(spec), "OK");
+  EXPECT_TRUE(spec->merges.empty());
+  EXPECT_EQ(spec->space_prefix, SpacePrefix::kAlways);
+}
+
+TEST(TokenizerGguf, MergesRuleWhereScoresSayNothing) {
+  TokenizerKeys keys = SentencePieceKeys().Texts("tokenizer.ggml.merges", {"▁ a"});
+  for (const TokenizerKeys& each :
+       {TokenizerKeys(keys).Scores({0, 0, 0, 0, 0, 0, 0}), keys.Without("tokenizer.ggml.scores")}) {
+    const absl::StatusOr<TokenizerSpec> spec = each.Read();
+    ASSERT_EQ(Outcome(spec), "OK");
+    EXPECT_THAT(spec->merges, ElementsAre(Pair(4, 6)));
+    EXPECT_EQ(spec->space_prefix, SpacePrefix::kAlways);
+  }
+}
+
+TEST(TokenizerGguf, Gemma4ListsItsMergesAndPutsNoSpaceInFront) {
+  const absl::StatusOr<TokenizerSpec> spec = SentencePieceKeys()
+                                                 .Text("tokenizer.ggml.model", "gemma4")
+                                                 .Texts("tokenizer.ggml.merges", {"▁ a"})
+                                                 .Read();
+  ASSERT_EQ(Outcome(spec), "OK");
+  EXPECT_THAT(spec->merges, ElementsAre(Pair(4, 6)));
+  EXPECT_EQ(spec->space_prefix, SpacePrefix::kNever);
+}
+
 TEST(TokenizerGguf, ReadsUnigramWithItsDefaults) {
   const absl::StatusOr<TokenizerSpec> spec =
       SentencePieceKeys().Text("tokenizer.ggml.model", "t5").Read();

@@ -40,6 +40,7 @@ TEST(TokenizerGgufWrite, WhatIsWrittenReadsBackTheSame) {
         SentencePieceKeys(), SentencePieceKeys().Text("tokenizer.ggml.model", "t5"),
         SentencePieceKeys()
             .Texts("tokenizer.ggml.merges", {"▁ a"})
+            .Scores({0, 0, 0, 0, 0, 0, 0})
             .Flag("tokenizer.ggml.add_space_prefix", false)
             .Flag("tokenizer.ggml.add_eos_token", true)}) {
     keys.Text("tokenizer.chat_template", "A")

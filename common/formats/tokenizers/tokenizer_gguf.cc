@@ -63,8 +63,8 @@ absl::StatusOr<PreName> ReadPreName(const GgufFile& file, const std::string& nam
   return Unimplemented(name, ": ", Key("pre"), " is ", Quote(pre), ", which is not supported");
 }
 
-absl::StatusOr<Model> ReadModelName(const GgufFile& file, const std::string& name) {
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view model, file.GetString(Key("model")));
+absl::StatusOr<Model> ReadModel(const GgufFile& file, std::string_view model,
+                                const std::string& name) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::string_view pre, ReadTextOrEmpty(file, Key("pre")));
   if (model == "gemma4" || (model == "gpt2" && MergesCharacters(pre))) {
     return Model::kSentencePieceBpe;
@@ -119,7 +119,18 @@ absl::Status ReadTokens(const GgufFile& file, Vocabulary& vocabulary) {
   return absl::OkStatus();
 }
 
-absl::Status ReadMerges(const GgufFile& file, Vocabulary& vocabulary) {
+// Published files of Llama's kind often list merges beside the scores, TinyLlama's for one. There
+// the scores rule; merges do where scores say nothing, as in what comes of a tokenizer.json.
+bool MergesByScore(std::string_view model, const TokenizerSpec& spec) {
+  if (model != "llama") return false;
+  const auto is_other = [&](const TokenizerSpec::Token& token) {
+    return token.score != spec.tokens.front().score;
+  };
+  return std::ranges::any_of(spec.tokens, is_other);
+}
+
+absl::Status ReadMerges(const GgufFile& file, std::string_view model, Vocabulary& vocabulary) {
+  if (MergesByScore(model, vocabulary.spec())) return absl::OkStatus();
   if (file.Find(Key("merges")) == nullptr) {
     if (vocabulary.spec().model != Model::kByteLevelBpe) return absl::OkStatus();
     return InvalidArgument(vocabulary.name(), ": has no ", Key("merges"),
@@ -189,13 +200,11 @@ absl::Status ReadFlags(const GgufFile& file, bool byte_level_bos, const std::str
   return absl::OkStatus();
 }
 
-// What only SentencePiece models have.
-absl::Status ReadNormalizer(const GgufFile& file, TokenizerSpec& spec) {
+// What only SentencePiece models have. Gemma 4's is of the byte-level kind in its default.
+absl::Status ReadNormalizer(const GgufFile& file, std::string_view model, TokenizerSpec& spec) {
   if (spec.model == Model::kByteLevelBpe) return absl::OkStatus();
-  // Gemma 4's, which lists its merges, is of the byte-level kind in this.
-  const bool scored_bpe = spec.model == Model::kSentencePieceBpe && spec.merges.empty();
   bool prefix = false;
-  OUTRIDER_RETURN_IF_ERROR(ReadFlag(file, "add_space_prefix", scored_bpe, prefix));
+  OUTRIDER_RETURN_IF_ERROR(ReadFlag(file, "add_space_prefix", model == "llama", prefix));
   OUTRIDER_RETURN_IF_ERROR(
       ReadFlag(file, "remove_extra_whitespaces", false, spec.remove_extra_whitespace));
   spec.space_prefix = prefix ? SpacePrefix::kAlways : SpacePrefix::kNever;
@@ -234,7 +243,8 @@ absl::StatusOr<TokenizerSpec> TokenizerFromGguf(const GgufFile& file, const std:
     return NotFound(name, ": carries no tokenizer (", Key("model"), " and ", Key("tokens"), ")");
   }
   TokenizerSpec spec;
-  OUTRIDER_ASSIGN_OR_RETURN(spec.model, ReadModelName(file, name));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view model, file.GetString(Key("model")));
+  OUTRIDER_ASSIGN_OR_RETURN(spec.model, ReadModel(file, model, name));
   bool byte_level_bos = false;
   if (spec.model == Model::kByteLevelBpe) {
     OUTRIDER_ASSIGN_OR_RETURN(const PreName pre, ReadPreName(file, name));
@@ -245,14 +255,14 @@ absl::StatusOr<TokenizerSpec> TokenizerFromGguf(const GgufFile& file, const std:
   }
   Vocabulary vocabulary(name, spec);
   OUTRIDER_RETURN_IF_ERROR(ReadTokens(file, vocabulary));
-  OUTRIDER_RETURN_IF_ERROR(ReadMerges(file, vocabulary));
+  OUTRIDER_RETURN_IF_ERROR(ReadMerges(file, model, vocabulary));
   OUTRIDER_RETURN_IF_ERROR(vocabulary.AddByKind());
   OUTRIDER_ASSIGN_OR_RETURN(const std::string_view architecture,
                             ReadTextOrEmpty(file, "general.architecture"));
   if (architecture == "phi3" && spec.model == Model::kSentencePieceBpe) WidenPhi3Tokens(spec);
   OUTRIDER_RETURN_IF_ERROR(ReadSpecials(file, vocabulary));
   OUTRIDER_RETURN_IF_ERROR(ReadFlags(file, byte_level_bos, name, spec));
-  OUTRIDER_RETURN_IF_ERROR(ReadNormalizer(file, spec));
+  OUTRIDER_RETURN_IF_ERROR(ReadNormalizer(file, model, spec));
   OUTRIDER_RETURN_IF_ERROR(ReadTemplates(file, spec));
   OUTRIDER_RETURN_IF_ERROR(vocabulary.Finish());
   return spec;
