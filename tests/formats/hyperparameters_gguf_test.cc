@@ -7,9 +7,11 @@
 
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_file.h"
+#include "common/formats/containers/gguf_writer.h"
 #include "common/formats/models/hyperparameters.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/scratch_dir.h"
 #include "tests/formats/gguf_bytes.h"
 
 namespace outrider {
@@ -98,6 +100,19 @@ class Metadata {
   std::vector<std::string> tensors_;
   std::string data_;
 };
+
+Hyperparameters ThroughGguf(const Hyperparameters& model) {
+  const ScratchDir dir;
+  const std::string path = dir.File("tiny.gguf");
+  GgufWriter writer;
+  AddHyperparameterMetadata(model, writer);
+  EXPECT_TRUE(writer.Begin(path).ok() && writer.Commit().ok());
+  const absl::StatusOr<GgufFile> file = GgufFile::Open(path);
+  EXPECT_TRUE(file.ok()) << file.status();
+  absl::StatusOr<Hyperparameters> read = HyperparametersFromGguf(*file, path);
+  EXPECT_TRUE(read.ok()) << read.status();
+  return *std::move(read);
+}
 
 TEST(HyperparametersFromGguf, AbsentKeysTakeTheDocumentedDefaults) {
   const Hyperparameters model = Metadata("llama").ReadOrFail();
@@ -311,13 +326,8 @@ TEST(HyperparametersFromGguf, WindowsAreANumberOrAFlagForEveryBlock) {
 }
 
 TEST(HyperparametersFromGguf, ScalesAreTheirArchitectures) {
-  const Hyperparameters gemma = Metadata("gemma2")
-                                    .Float("attn_logit_softcapping", 50)
-                                    .Float("final_logit_softcapping", 30)
-                                    .ReadOrFail();
+  const Hyperparameters gemma = Metadata("gemma2").ReadOrFail();
   EXPECT_EQ(gemma.embedding_scale, 8.0f);
-  EXPECT_EQ(gemma.attention_soft_cap, 50.0f);
-  EXPECT_EQ(gemma.output_soft_cap, 30.0f);
   EXPECT_EQ(gemma.attention_scale, std::nullopt);
   // The 27B model's queries are scaled by its width.
   EXPECT_EQ(Metadata("gemma2")
@@ -337,6 +347,22 @@ TEST(HyperparametersFromGguf, ScalesAreTheirArchitectures) {
   EXPECT_EQ(granite.attention_scale, 0.5f);
   EXPECT_EQ(Metadata("granite").Flag("rope.scaling.finetuned", false).ReadOrFail().rope.style,
             RopeStyle::kNone);
+}
+
+TEST(HyperparametersFromGguf, Gemma2IsCappedWhereItsFileDoesNotSayOtherwise) {
+  const Hyperparameters silent = Metadata("gemma2").ReadOrFail();
+  EXPECT_EQ(silent.attention_soft_cap, 50.0f);
+  EXPECT_EQ(silent.output_soft_cap, 30.0f);
+  const Hyperparameters other = Metadata("gemma2")
+                                    .Float("attn_logit_softcapping", 40)
+                                    .Float("final_logit_softcapping", 0)
+                                    .ReadOrFail();
+  EXPECT_EQ(other.attention_soft_cap, 40.0f);
+  EXPECT_EQ(other.output_soft_cap, 0.0f);
+  EXPECT_EQ(ThroughGguf(other), other);
+  EXPECT_EQ(Metadata("gemma3").ReadOrFail().output_soft_cap, 0.0f);
+  EXPECT_EQ(Metadata("gemma2").Float("attn_logit_softcapping", -1).Refusal().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(HyperparametersFromGguf, LongRopeIsTwoTensors) {

@@ -248,11 +248,12 @@ absl::Status ReadGemma(const Section& config, Hyperparameters& model) {
                               ": every token sees those after it too");
   }
   if (model.architecture == Architecture::kGemma) return absl::OkStatus();
-  const bool capped = model.architecture == Architecture::kGemma2;
-  OUTRIDER_ASSIGN_OR_RETURN(model.attention_soft_cap,
-                            ReadSoftCap(config, "attn_logit_softcapping", capped ? 50.0f : 0.0f));
-  OUTRIDER_ASSIGN_OR_RETURN(model.output_soft_cap,
-                            ReadSoftCap(config, "final_logit_softcapping", capped ? 30.0f : 0.0f));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      model.attention_soft_cap,
+      ReadSoftCap(config, "attn_logit_softcapping", CustomaryAttentionSoftCap(model.architecture)));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      model.output_soft_cap,
+      ReadSoftCap(config, "final_logit_softcapping", CustomaryOutputSoftCap(model.architecture)));
   OUTRIDER_ASSIGN_OR_RETURN(const float divisor, config.PositiveOr("query_pre_attn_scalar", 256));
   const float scale = InverseRoot(divisor);
   if (scale != InverseRoot(model.key_length)) model.attention_scale = scale;

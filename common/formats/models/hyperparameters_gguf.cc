@@ -74,6 +74,12 @@ class GgufSection {
     if (!Has(suffix)) return fallback;
     return Positive(suffix);
   }
+  // Zero or above.
+  absl::StatusOr<float> NumberOr(std::string_view suffix, float fallback) const {
+    if (!Has(suffix)) return fallback;
+    OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> positive, PositiveIfAny(suffix));
+    return positive.value_or(0.0f);
+  }
   // Where 0 says the same as no key.
   absl::StatusOr<std::optional<float>> PositiveIfAny(std::string_view suffix) const {
     if (!Has(suffix)) return std::nullopt;
@@ -136,9 +142,9 @@ absl::Status ReadAttention(const GgufSection& section, Hyperparameters& model) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> scale,
                             section.PositiveIfAny("attention.scale"));
   model.attention_scale = scale ? scale : CustomaryAttentionScale(model);
-  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> soft_cap,
-                            section.PositiveIfAny("attn_logit_softcapping"));
-  model.attention_soft_cap = soft_cap.value_or(0);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      model.attention_soft_cap,
+      section.NumberOr("attn_logit_softcapping", CustomaryAttentionSoftCap(model.architecture)));
   return absl::OkStatus();
 }
 
@@ -421,9 +427,9 @@ absl::Status ReadOutput(const GgufSection& section, Hyperparameters& model) {
   float& scale =
       model.architecture == Architecture::kGranite ? model.output_divisor : model.output_scale;
   OUTRIDER_ASSIGN_OR_RETURN(scale, section.PositiveOr("logit_scale", scale));
-  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> soft_cap,
-                            section.PositiveIfAny("final_logit_softcapping"));
-  model.output_soft_cap = soft_cap.value_or(0);
+  OUTRIDER_ASSIGN_OR_RETURN(
+      model.output_soft_cap,
+      section.NumberOr("final_logit_softcapping", CustomaryOutputSoftCap(model.architecture)));
   return absl::OkStatus();
 }
 

@@ -288,6 +288,14 @@ std::optional<float> CustomaryAttentionScale(const Hyperparameters& model) {
   return InverseRoot(share);
 }
 
+float CustomaryAttentionSoftCap(Architecture architecture) {
+  return architecture == Architecture::kGemma2 ? 50.0f : 0.0f;
+}
+
+float CustomaryOutputSoftCap(Architecture architecture) {
+  return architecture == Architecture::kGemma2 ? 30.0f : 0.0f;
+}
+
 float InverseRoot(double number) {
   return static_cast<float>(1.0 / std::sqrt(number));
 }

@@ -59,6 +59,10 @@ float CustomaryEmbeddingScale(const Hyperparameters& model);
 // that is not 1 / sqrt(key_length). GGUF files of Gemma do not say it.
 std::optional<float> CustomaryAttentionScale(const Hyperparameters& model);
 
+// What scores and logits are capped at by the architecture's rule; 0: at nothing.
+float CustomaryAttentionSoftCap(Architecture architecture);
+float CustomaryOutputSoftCap(Architecture architecture);
+
 // 1 / sqrt(number), rounded once.
 float InverseRoot(double number);
 

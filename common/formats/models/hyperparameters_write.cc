@@ -116,8 +116,13 @@ void AddScales(const Hyperparameters& model, Output& out) {
   if (model.attention_scale != CustomaryAttentionScale(model)) {
     out.Number("attention.scale", model.attention_scale.value_or(InverseRoot(model.key_length)));
   }
-  if (model.attention_soft_cap > 0) out.Number("attn_logit_softcapping", model.attention_soft_cap);
-  if (model.output_soft_cap > 0) out.Number("final_logit_softcapping", model.output_soft_cap);
+  // 0 is written where readers take silence for another number.
+  if (model.attention_soft_cap > 0 || CustomaryAttentionSoftCap(model.architecture) > 0) {
+    out.Number("attn_logit_softcapping", model.attention_soft_cap);
+  }
+  if (model.output_soft_cap > 0 || CustomaryOutputSoftCap(model.architecture) > 0) {
+    out.Number("final_logit_softcapping", model.output_soft_cap);
+  }
   if (model.architecture != Architecture::kGranite) return;
   out.Number("embedding_scale", model.embedding_scale);
   out.Number("residual_scale", model.residual_scale);
