@@ -375,6 +375,31 @@ TEST(HyperparametersFromGguf, LongRopeIsTwoTensors) {
   EXPECT_EQ(rope.attention_factor, 1.25f);
 }
 
+TEST(HyperparametersFromGguf, AFactorThatItsScalingDoesNotGoByIsRefused) {
+  const auto refusal = [](Metadata metadata, const char* key, float value) {
+    return metadata.Float(key, value).Refusal();
+  };
+  constexpr char kLength[] = "rope.scaling.attn_factor";
+  EXPECT_EQ(refusal(Metadata("llama"), kLength, 1.25f),
+            Unimplemented(kFile,
+                          ": llama.rope.scaling.attn_factor = 1.25 is not supported but with yarn "
+                          "and longrope scaling"));
+  Metadata linear = Metadata("llama").Text("rope.scaling.type", "linear");
+  linear.Float("rope.scaling.factor", 2);
+  EXPECT_EQ(refusal(linear, kLength, 1.25f).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(linear.Float(kLength, 1).ReadOrFail().rope.factor, 2.0f);
+  Metadata llama3 = Metadata("llama").Tensor("rope_freqs.weight", {8});
+  EXPECT_EQ(refusal(llama3, kLength, 1.25f).code(), absl::StatusCode::kUnimplemented);
+
+  Metadata phi = Metadata("phi3").Text("rope.scaling.type", "longrope");
+  phi.Uint("rope.scaling.original_context_length", 128).Tensor("rope_factors_long.weight", {8});
+  EXPECT_EQ(refusal(phi, "rope.scaling.factor", 4),
+            Unimplemented(kFile,
+                          ": phi3.rope.scaling.factor = 4 is not supported with longrope scaling, "
+                          "whose divisors have the factor"));
+  EXPECT_EQ(phi.Float("rope.scaling.factor", 1).ReadOrFail().rope.scaling, RopeScaling::kLongRope);
+}
+
 TEST(HyperparametersFromGguf, QueriesOfMinistral3GrowByTheContextThatIsStretched) {
   Metadata ministral("mistral3");
   EXPECT_EQ(ministral.ReadOrFail().query_growth, std::nullopt);

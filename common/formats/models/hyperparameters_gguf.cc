@@ -247,6 +247,25 @@ absl::Status ReadRopeTensors(const GgufSection& section, std::string_view type, 
   return absl::OkStatus();
 }
 
+// What only some ways of stretching a context go by, where it says something and the way is another
+// one: llama.cpp goes by it all the same.
+absl::Status CheckRopeFactors(const GgufSection& section, RopeScaling scaling) {
+  const bool has_length = scaling == RopeScaling::kYarn || scaling == RopeScaling::kLongRope;
+  constexpr std::string_view kLength = "rope.scaling.attn_factor";
+  OUTRIDER_ASSIGN_OR_RETURN(const float length, section.PositiveOr(kLength, 1.0f));
+  if (length != 1.0f && !has_length) {
+    return Unimplemented(section.file(), ": ", section.Key(kLength), " = ", length,
+                         " is not supported but with yarn and longrope scaling");
+  }
+  constexpr std::string_view kFactor = "rope.scaling.factor";
+  OUTRIDER_ASSIGN_OR_RETURN(const float factor, section.PositiveOr(kFactor, 1.0f));
+  if (factor != 1.0f && scaling == RopeScaling::kLongRope) {
+    return Unimplemented(section.file(), ": ", section.Key(kFactor), " = ", factor,
+                         " is not supported with longrope scaling, whose divisors have the factor");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadRope(const GgufSection& section, Hyperparameters& model) {
   Rope& rope = model.rope;
   if (model.architecture == Architecture::kGranite && section.Has("rope.scaling.finetuned")) {
@@ -277,11 +296,11 @@ absl::Status ReadRope(const GgufSection& section, Hyperparameters& model) {
   OUTRIDER_RETURN_IF_ERROR(CheckYarnMix(section, rope.scaling));
   if (rope.scaling == RopeScaling::kNone) rope.factor = 1.0f;
   OUTRIDER_RETURN_IF_ERROR(ReadRopeTensors(section, type, rope));
+  OUTRIDER_RETURN_IF_ERROR(CheckRopeFactors(section, rope.scaling));
   OUTRIDER_ASSIGN_OR_RETURN(
       rope.original_context_length,
       section.CountOr("rope.scaling.original_context_length", kMaxContext, 0, 0));
   if (rope.scaling == RopeScaling::kLongRope) {
-    rope.factor = 1.0f;  // the divisors have it
     if (rope.original_context_length == 0) {
       return NotFound(section.file(), ": has no ",
                       section.Key("rope.scaling.original_context_length"),
