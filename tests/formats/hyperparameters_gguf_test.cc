@@ -447,12 +447,6 @@ TEST(HyperparametersFromGguf, AKeyIsReadOrNeutralOrRefused) {
             Unimplemented(kFile,
                           ": llama.attention.causal = 0 is not supported: every token sees "
                           "those after it too"));
-  EXPECT_EQ(Metadata("gpt2")
-                .Float("attention.layer_norm_epsilon", 1e-5f)
-                .Flag("use_parallel_residual", true)
-                .Refusal()
-                .code(),
-            absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Metadata("llama").Text("residual_scale", "1").Refusal().code(),
             absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(Message(refusal("attention.mood", 0))),
@@ -467,6 +461,7 @@ TEST(HyperparametersFromGguf, AKeyIsReadOrNeutralOrRefused) {
                   .Flag("attention.causal", true)
                   .Uint("expert_shared_count", 0)
                   .Text("tensor_data_layout", "Meta AI original pth")
+                  .Flag("use_parallel_residual", true)
                   .Flag("rope.scaling.finetuned", true)
                   .Float("rope.scaling.yarn_ext_factor", 0)
                   .Read()

@@ -13,7 +13,7 @@ namespace outrider {
 namespace {
 
 // Read by hyperparameters_gguf.cc, of every architecture.
-constexpr std::array<std::string_view, 33> kRead = {
+constexpr std::array<std::string_view, 34> kRead = {
     "context_length",
     "embedding_length",
     "block_count",
@@ -48,6 +48,9 @@ constexpr std::array<std::string_view, 33> kRead = {
     // How the tensors came to be, which says nothing of what they are; and what a text is good for.
     "tensor_data_layout",
     "rope.scaling.finetuned",
+    // Whether attention and feed-forward part stand beside one another: here the architecture or its
+    // tensors say so, and old converters wrote "true" of Llama.
+    "use_parallel_residual",
 };
 
 // Read of encoder-decoders, and of no other.
@@ -79,8 +82,6 @@ constexpr std::array kReadOfSome = {
     ReadOfSome{"final_logit_softcapping", IsGemma},
     ReadOfSome{"embedding_scale", [](Architecture a) { return a == Architecture::kGranite; }},
     ReadOfSome{"residual_scale", [](Architecture a) { return a == Architecture::kGranite; }},
-    ReadOfSome{"use_parallel_residual",
-               [](Architecture a) { return a == Architecture::kStableLm; }},
     ReadOfSome{"expert_shared_feed_forward_length",
                [](Architecture a) { return a == Architecture::kQwen2Moe; }},
 };
@@ -109,7 +110,6 @@ constexpr std::array kUnread = {
     Unread{"router_logit_softcapping", 0, "the router's logits are capped softly"},
     Unread{"embedding_scale", 1, "embeddings are multiplied"},
     Unread{"residual_scale", 1, "what a layer adds is multiplied"},
-    Unread{"use_parallel_residual", 0, "attention and feed-forward read the same rows"},
     Unread{"swin_norm", 0, "norms stand in other places"},
     Unread{"rope.freq_base_swa", {}, "layers with a window turn by another base"},
     Unread{"rope.dimension_count_swa", {}, "layers with a window turn other dimensions"},
