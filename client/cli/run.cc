@@ -29,7 +29,7 @@
 #include "common/base/units.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
-#include "common/model/weights/type_speed.h"
+#include "common/model/weights/model_notices.h"
 
 namespace outrider {
 namespace {
@@ -157,12 +157,13 @@ void WarnOfPageCache(const FlashUse& use) {
   }
 }
 
-void WarnOfSlowTypes(const DeviceOptions& options) {
+void TellOfModels(const DeviceOptions& options) {
   for (const std::string& path : {options.model, options.draft.model}) {
     const auto model = ModelFile::Open(path);
     if (!model.ok()) continue;  // at a server, or no model
-    const std::string notice = SlowTypesNotice(**model, path);
-    if (!notice.empty()) std::fprintf(stderr, "outrider: %s\n", notice.c_str());
+    for (const std::string& notice : ModelNotices(**model, path)) {
+      std::fprintf(stderr, "outrider: %s\n", notice.c_str());
+    }
   }
 }
 
@@ -230,7 +231,7 @@ absl::Status Run(RunFlags flags) {
       SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, Device::Open(flags.device));
   OUTRIDER_RETURN_IF_ERROR(device->Check(flags.conversation));
-  WarnOfSlowTypes(flags.device);
+  TellOfModels(flags.device);
   CatchInterrupt();
   {
     LoadingBars bars;

@@ -8,6 +8,7 @@
 
 #include "common/base/status.h"
 #include "common/formats/models/model_file.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/formats/gguf_bytes.h"
@@ -17,6 +18,8 @@ namespace outrider {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // A GGUF file of zeros with one block's worth of a tiny llama's metadata and the tensors given.
 class GgufModelBytes {
@@ -89,6 +92,30 @@ TEST(GgufModel, OpensGguf) {
   ASSERT_NE(norm, nullptr);
   EXPECT_EQ(FloatAt(ReadAll(*model, *norm), 0), 9.0f);  // eight of output_norm before it
   EXPECT_TRUE(norm->place.has_value());
+}
+
+TEST(GgufModel, ACutThatIsGuessedGetsANotice) {
+  const ScratchDir scratch;
+  const std::string path = scratch.File("tiny.gguf");
+  const auto notices = [&](const char* tokenizer, const char* pre) {
+    GgufModelBytes gguf;
+    gguf.Dense();
+    gguf.Text("tokenizer.ggml.model", tokenizer);
+    if (pre != nullptr) gguf.Text("tokenizer.ggml.pre", pre);
+    scratch.Write("tiny.gguf", gguf.Encode());
+    const std::unique_ptr<ModelFile> model = OpenOrNull(path);
+    return model == nullptr ? std::vector<std::string>{"cannot be opened"} : model->Notices();
+  };
+  const std::string notice =
+      path +
+      ": does not say in tokenizer.ggml.pre how its tokenizer cuts text; it is cut as "
+      "llama.cpp does by default, and the model may have learned otherwise: convert it again "
+      "with a current converter";
+  EXPECT_THAT(notices("gpt2", nullptr), ElementsAre(notice));
+  EXPECT_THAT(notices("gpt2", ""), ElementsAre(notice));
+  EXPECT_THAT(notices("gpt2", "default"), IsEmpty());  // what it says itself is no guess
+  EXPECT_THAT(notices("gpt2", "llama-bpe"), IsEmpty());
+  EXPECT_THAT(notices("llama", nullptr), IsEmpty());
 }
 
 TEST(GgufModel, GgufTensorsAreHeldToTheHyperparameters) {

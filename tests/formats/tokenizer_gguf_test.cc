@@ -57,14 +57,23 @@ TEST(TokenizerGguf, PreNamesSayHowTextIsCutAndMore) {
             "t.gguf: tokenizer.ggml.pre is \"whitespace\", which is not supported");
 }
 
-TEST(TokenizerGguf, AnOldFilesPreTokenizerFollowsFromTheArchitectureOrIsRefused) {
+TEST(TokenizerGguf, AnOldFilesPreTokenizerFollowsFromTheArchitectureOrIsTheDefault) {
   TokenizerKeys keys = ByteLevelKeys().Without("tokenizer.ggml.pre");
-  EXPECT_EQ(Outcome(keys.Read()),
-            "t.gguf: does not say in tokenizer.ggml.pre how its tokenizer cuts text; convert the "
-            "model again with a current converter");
+  EXPECT_EQ(keys.Read()->pre_tokenizer, PreTokenizer::kDefault);
   EXPECT_EQ(keys.Text("general.architecture", "gpt2").Read()->pre_tokenizer, PreTokenizer::kGpt2);
   EXPECT_EQ(keys.Text("general.architecture", "qwen2").Read()->pre_tokenizer, PreTokenizer::kQwen2);
-  EXPECT_FALSE(keys.Text("general.architecture", "llama").Read().ok());
+  EXPECT_EQ(keys.Text("general.architecture", "llama").Read()->pre_tokenizer,
+            PreTokenizer::kDefault);
+  EXPECT_EQ(keys.Text("tokenizer.ggml.pre", "").Read()->pre_tokenizer, PreTokenizer::kDefault);
+}
+
+TEST(TokenizerGguf, ANameImpliesABosOnlyWhereThereIsOne) {
+  for (const char* const pre : {"llama-bpe", "tekken"}) {
+    TokenizerKeys keys = ByteLevelKeys().Text("tokenizer.ggml.pre", pre);
+    ASSERT_EQ(Outcome(keys.Read()), "OK") << pre;
+    EXPECT_FALSE(keys.Read()->add_bos) << pre;
+    EXPECT_TRUE(keys.Id("tokenizer.ggml.bos_token_id", 4).Read()->add_bos) << pre;
+  }
 }
 
 TEST(TokenizerGguf, ReadsSentencePieceBpeWithItsDefaults) {

@@ -102,6 +102,14 @@ class GgufModel : public StoredModel {
   std::optional<uint64_t> RecordedContentHash() const override {
     return ReadContentRecord(file_, tensors());
   }
+  std::vector<std::string> Notices() const override {
+    if (!GuessesHowTextIsCut(file_)) return {};
+    return {
+        Concat(path_,
+               ": does not say in tokenizer.ggml.pre how its tokenizer cuts text; it is cut as "
+               "llama.cpp does by default, and the model may have learned otherwise: convert it "
+               "again with a current converter")};
+  }
   absl::StatusOr<TokenizerSpec> ReadTokenizer() const override {
     return TokenizerFromGguf(file_, path_);
   }
@@ -198,6 +206,7 @@ class HfModel : public StoredModel {
   const std::string& file_path(uint32_t file) const override { return files_.shard_path(file); }
   uint64_t file_bytes() const override { return files_.file_bytes(); }
   std::optional<uint64_t> RecordedContentHash() const override { return std::nullopt; }
+  std::vector<std::string> Notices() const override { return {}; }
   absl::StatusOr<TokenizerSpec> ReadTokenizer() const override {
     return TokenizerFromDirectory(directory_);
   }

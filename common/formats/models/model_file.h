@@ -72,6 +72,10 @@ class ModelFile {
   // no record, or one that was copied from another file (content_record.h).
   virtual std::optional<uint64_t> RecordedContentHash() const = 0;
 
+  // What whoever runs the model should know of how its files were taken, a sentence each that starts
+  // with the path; for a log or a terminal.
+  virtual std::vector<std::string> Notices() const = 0;
+
   // Read when asked: a vocabulary is most of a small model's opening time. NotFound when the model
   // carries none.
   virtual absl::StatusOr<TokenizerSpec> ReadTokenizer() const = 0;

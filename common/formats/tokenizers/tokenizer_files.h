@@ -20,6 +20,10 @@ class GgufWriter;
 // tokenizer.ggml.* of a GGUF file. NotFound when it carries none.
 absl::StatusOr<TokenizerSpec> TokenizerFromGguf(const GgufFile& file, const std::string& name);
 
+// Whether the file leaves unsaid how its tokenizer cuts text, and neither does its architecture
+// tell. It is read all the same, as llama.cpp cuts by default.
+bool GuessesHowTextIsCut(const GgufFile& file);
+
 // Hugging Face's tokenizer.json: BPE (byte-level, or SentencePiece-like with byte_fallback) and
 // Unigram. A normaliser, pre-tokeniser or post-processor we do not run is an error that names it: a
 // token wrong is worse than a refusal.

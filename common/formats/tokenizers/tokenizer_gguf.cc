@@ -46,20 +46,19 @@ absl::StatusOr<std::string_view> ReadTextOrEmpty(const GgufFile& file, const std
   return file.GetString(key);
 }
 
+// Empty where neither the file nor its architecture says it.
+absl::StatusOr<std::string_view> ReadPre(const GgufFile& file) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view pre, ReadTextOrEmpty(file, Key("pre")));
+  if (!pre.empty() && pre != "default") return pre;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view architecture,
+                            ReadTextOrEmpty(file, "general.architecture"));
+  const std::string_view known = PreNameOfArchitecture(architecture);
+  return known.empty() ? pre : known;
+}
+
 absl::StatusOr<PreName> ReadPreName(const GgufFile& file, const std::string& name) {
-  OUTRIDER_ASSIGN_OR_RETURN(std::string_view pre, ReadTextOrEmpty(file, Key("pre")));
-  if (pre.empty() || pre == "default") {
-    OUTRIDER_ASSIGN_OR_RETURN(const std::string_view architecture,
-                              ReadTextOrEmpty(file, "general.architecture"));
-    const std::string_view known = PreNameOfArchitecture(architecture);
-    if (!known.empty()) pre = known;
-  }
-  if (pre.empty()) {
-    return InvalidArgument(name, ": does not say in ", Key("pre"),
-                           " how its tokenizer cuts text; convert the model again with a current "
-                           "converter");
-  }
-  if (const PreName* known = FindPreName(pre)) return *known;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string_view pre, ReadPre(file));
+  if (const PreName* known = FindPreName(pre.empty() ? "default" : pre)) return *known;
   return Unimplemented(name, ": ", Key("pre"), " is ", Quote(pre), ", which is not supported");
 }
 
@@ -159,7 +158,8 @@ absl::Status ReadSpecial(const GgufFile& file, const Vocabulary& vocabulary, std
 }
 
 // llama.cpp takes token 11 for bos and eos of a gpt2 file that names none: Falcon's, and a comma to
-// everybody else. Such a file has none here.
+// everybody else. Such a file has none here, and what the name of its pre-tokenizer implies of a
+// bos in front is void.
 absl::Status ReadSpecials(const GgufFile& file, Vocabulary& vocabulary) {
   TokenizerSpec& spec = vocabulary.spec();
   std::optional<TokenId> bos, eos, unknown, padding;
@@ -189,7 +189,8 @@ absl::Status ReadFlags(const GgufFile& file, bool byte_level_bos, const std::str
                        TokenizerSpec& spec) {
   const bool bpe = spec.model == Model::kSentencePieceBpe;
   const bool unigram = spec.model == Model::kUnigram;
-  OUTRIDER_RETURN_IF_ERROR(ReadFlag(file, "add_bos_token", bpe || byte_level_bos, spec.add_bos));
+  const bool customary_bos = bpe || (byte_level_bos && spec.bos);
+  OUTRIDER_RETURN_IF_ERROR(ReadFlag(file, "add_bos_token", customary_bos, spec.add_bos));
   OUTRIDER_RETURN_IF_ERROR(ReadFlag(file, "add_eos_token", unigram, spec.add_eos));
   if (spec.add_bos && !spec.bos) {
     return InvalidArgument(name, ": wants a bos token in front but has no ", Key("bos_token_id"));
@@ -237,6 +238,13 @@ absl::Status ReadTemplates(const GgufFile& file, TokenizerSpec& spec) {
 }
 
 }  // namespace
+
+bool GuessesHowTextIsCut(const GgufFile& file) {
+  const absl::StatusOr<std::string_view> model = ReadTextOrEmpty(file, Key("model"));
+  if (!model.ok() || *model != "gpt2") return false;
+  const absl::StatusOr<std::string_view> pre = ReadPre(file);
+  return pre.ok() && pre->empty();
+}
 
 absl::StatusOr<TokenizerSpec> TokenizerFromGguf(const GgufFile& file, const std::string& name) {
   if (file.Find(Key("model")) == nullptr || file.Find(Key("tokens")) == nullptr) {
