@@ -30,11 +30,14 @@ class TokenizerKeys {
     return Set(key, GgufValueType::kArray,
                PackedArray(GgufValueType::kString, values.size(), elements));
   }
-  TokenizerKeys& Kinds(const std::vector<int32_t>& values) {
+  TokenizerKeys& Ids(const std::string& key, const std::vector<int32_t>& values) {
     std::string elements;
     for (const int32_t value : values) elements += Packed(value);
-    return Set("tokenizer.ggml.token_type", GgufValueType::kArray,
+    return Set(key, GgufValueType::kArray,
                PackedArray(GgufValueType::kInt32, values.size(), elements));
+  }
+  TokenizerKeys& Kinds(const std::vector<int32_t>& values) {
+    return Ids("tokenizer.ggml.token_type", values);
   }
   TokenizerKeys& Scores(const std::vector<float>& values) {
     std::string elements;

@@ -145,6 +145,26 @@ TEST(TokenizerGguf, ReadsChatTemplates) {
   EXPECT_EQ(spec->chat_templates.at("tool_use"), "B");
 }
 
+TEST(TokenizerGguf, WhatIsNotDoneIsRefusedWhereItIsAskedFor) {
+  EXPECT_EQ(Outcome(ByteLevelKeys().Ids("tokenizer.ggml.suppress_tokens", {2}).Read()),
+            "t.gguf: tokenizer.ggml.suppress_tokens is not supported: some tokens are never to be "
+            "chosen");
+  EXPECT_EQ(Outcome(ByteLevelKeys().Flag("tokenizer.ggml.normalizer.lowercase", true).Read()),
+            "t.gguf: tokenizer.ggml.normalizer.lowercase is not supported: text is to be "
+            "lowercased");
+  EXPECT_EQ(
+      Outcome(SentencePieceKeys().Flag("tokenizer.ggml.normalizer.strip_accents", true).Read()),
+      "t.gguf: tokenizer.ggml.normalizer.strip_accents is not supported: letters are to lose "
+      "their accents");
+  EXPECT_EQ(Outcome(ByteLevelKeys()
+                        .Ids("tokenizer.ggml.suppress_tokens", {})
+                        .Flag("tokenizer.ggml.normalizer.lowercase", false)
+                        .Flag("tokenizer.ggml.normalizer.strip_accents", false)
+                        .Flag("tokenizer.ggml.add_sep_token", true)
+                        .Read()),
+            "OK");
+}
+
 TEST(TokenizerGguf, AnEmptyTextIsPadding) {
   TokenizerKeys keys = ByteLevelKeys();
   keys.Texts("tokenizer.ggml.tokens", {"a", "b", "Ġ", "ab", "<|x|>", "", ""})

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/base/quote.h"
@@ -221,6 +223,27 @@ absl::Status ReadNormalizer(const GgufFile& file, std::string_view model, Tokeni
   return absl::OkStatus();
 }
 
+// What is not done here, and a file may ask for. (add_sep_token asks for nothing: it is between two
+// texts that an encoder compares.)
+absl::Status CheckUnread(const GgufFile& file, const std::string& name) {
+  constexpr std::pair<std::string_view, std::string_view> kUnread[] = {
+      {"suppress_tokens", "some tokens are never to be chosen"},
+      {"normalizer.lowercase", "text is to be lowercased"},
+      {"normalizer.strip_accents", "letters are to lose their accents"},
+  };
+  for (const auto& [tail, meaning] : kUnread) {
+    const GgufValue* const value = file.Find(Key(tail));
+    if (value == nullptr) continue;
+    const bool* const flag = std::get_if<bool>(&value->data);
+    const GgufArray* const list = std::get_if<GgufArray>(&value->data);
+    const bool asks_for_nothing = (flag && !*flag) || (list && list->count == 0);
+    if (!asks_for_nothing) {
+      return Unimplemented(name, ": ", Key(tail), " is not supported: ", meaning);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadTemplates(const GgufFile& file, TokenizerSpec& spec) {
   if (file.Find(kChatTemplateKey) != nullptr) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::string_view text, file.GetString(kChatTemplateKey));
@@ -253,6 +276,7 @@ absl::StatusOr<TokenizerSpec> TokenizerFromGguf(const GgufFile& file, const std:
   TokenizerSpec spec;
   OUTRIDER_ASSIGN_OR_RETURN(const std::string_view model, file.GetString(Key("model")));
   OUTRIDER_ASSIGN_OR_RETURN(spec.model, ReadModel(file, model, name));
+  OUTRIDER_RETURN_IF_ERROR(CheckUnread(file, name));
   bool byte_level_bos = false;
   if (spec.model == Model::kByteLevelBpe) {
     OUTRIDER_ASSIGN_OR_RETURN(const PreName pre, ReadPreName(file, name));
