@@ -60,6 +60,10 @@ class EditedTensors {
     std::erase_if(tensors_, [&](const Tensor& tensor) { return tensor.name == name; });
   }
   void Add(Tensor tensor) { tensors_.push_back(std::move(tensor)); }
+  template <typename NewName>
+  void RenameAll(const NewName& new_name) {
+    for (Tensor& tensor : tensors_) tensor.name = new_name(tensor.name);
+  }
 
   // By hand, so that the file need not be one our own writer would agree to write.
   void WriteBack() const {
@@ -83,6 +87,67 @@ class EditedTensors {
   std::string directory_;
   std::vector<Tensor> tensors_;
 };
+
+// How transformers has spelled the decoder of a model that looks at images.
+struct Spelling {
+  std::string_view of_decoder;  // in place of "model."
+  std::string_view of_head;     // in front of "lm_head."
+  std::string_view of_images;   // in front of their part
+};
+constexpr Spelling kSpellings[] = {{"language_model.model.", "language_model.", ""},
+                                   {"model.language_model.", "", "model."}};
+
+// Makes the decoder in `scratch` one that looks at images.
+void GiveEyes(const ScratchDir& scratch, const std::string& model_type, const Spelling& spelling) {
+  EditedTensors edited(scratch.path());
+  edited.RenameAll([&](const std::string& name) {
+    constexpr std::string_view kModel = "model.";
+    const bool is_head = name.starts_with("lm_head.");
+    return is_head ? Concat(spelling.of_head, name)
+                   : Concat(spelling.of_decoder, name.substr(kModel.size()));
+  });
+  for (const char* part : {"vision_tower.patch_conv.weight", "multi_modal_projector.norm.weight"}) {
+    edited.Add({Concat(spelling.of_images, part), "U8", {3}, std::vector<std::byte>(3)});
+  }
+  edited.WriteBack();
+  const std::string path = scratch.File("config.json");
+  nlohmann::json text = nlohmann::json::parse(ReadFile(path));
+  const nlohmann::json whole = {{"model_type", model_type},
+                                {"text_config", std::move(text)},
+                                {"vision_config", {{"hidden_size", 16}}}};
+  scratch.Write("config.json", whole.dump());
+}
+
+TEST(HfModel, OfAModelThatLooksAtImagesTheDecoderIsWhatItWouldBeAlone) {
+  for (const auto& [model_type, decoder] :
+       {std::pair{"gemma3", "gemma3"}, {"mistral3", "ministral3"}}) {
+    const std::string directory = TestFile(Concat("logits/", decoder));
+    const std::unique_ptr<ModelFile> alone = OpenOrNull(directory);
+    ASSERT_NE(alone, nullptr);
+    EXPECT_TRUE(alone->Notices().empty());
+    for (const Spelling& spelling : kSpellings) {
+      SCOPED_TRACE(Concat(decoder, ", ", spelling.of_decoder));
+      const ScratchDir scratch;
+      fs::copy(directory, scratch.path(), fs::copy_options::recursive);
+      GiveEyes(scratch, model_type, spelling);
+      const std::unique_ptr<ModelFile> seeing = OpenOrNull(scratch.path());
+      ASSERT_NE(seeing, nullptr);
+      Hyperparameters expected = alone->hyperparameters();
+      expected.name = seeing->hyperparameters().name;
+      EXPECT_EQ(seeing->hyperparameters(), expected);
+      ASSERT_EQ(seeing->tensors().size(), alone->tensors().size());
+      for (const ModelTensor& tensor : alone->tensors()) {
+        const ModelTensor* const same = seeing->Find(tensor.name);
+        ASSERT_NE(same, nullptr) << tensor.name;
+        EXPECT_EQ(ReadAll(*seeing, *same), ReadAll(*alone, tensor)) << tensor.name;
+      }
+      EXPECT_EQ(seeing->Notices(),
+                std::vector{Concat(scratch.path(),
+                                   ": was made to look at images too; only what it "
+                                   "does with text is used here")});
+    }
+  }
+}
 
 // What config.json says about tying, the tensors overrule.
 TEST(HfModel, AStoredCopyOfTheEmbeddingsIsNoOutputMatrixAndAnythingElseIs) {

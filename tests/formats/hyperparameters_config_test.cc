@@ -436,14 +436,58 @@ TEST(HyperparametersFromConfig, WhatDoesNotRunYetIsToldWithThePartThatIsMissing)
                                    {"granitemoehybrid", "Mamba"},
                                    {"gemma3n", "embeddings of their own"},
                                    {"gemma4", "embeddings of their own"},
-                                   {"mistral3", "images"},
-                                   {"gemma3", "images"}}) {
+                                   {"qwen2_5_vl", "images"}}) {
     const absl::Status status = Refusal(kLlama, Concat(R"("model_type":")", type, "\""));
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
     EXPECT_THAT(std::string(Message(status)),
                 HasSubstr(Concat("\"", type, "\" cannot be run yet")));
     EXPECT_THAT(std::string(Message(status)), HasSubstr(part));
   }
+}
+
+// As the 4B model's is published: what transformers fills in is left out.
+TEST(HyperparametersFromConfig, OfAModelThatLooksAtImagesTheDecoderIsRead) {
+  constexpr char kSmallest[] = R"("model_type":"gemma3","vision_config":{"hidden_size":1152},
+      "text_config":{"model_type":"gemma3_text","hidden_size":2560,"intermediate_size":10240,
+      "num_hidden_layers":34,"rope_scaling":{"factor":8.0,"rope_type":"linear"},
+      "sliding_window":1024})";
+  const Hyperparameters gemma = Read(kSmallest);
+  EXPECT_EQ(gemma.architecture, Architecture::kGemma3);
+  EXPECT_EQ(gemma.block_count, 34u);
+  EXPECT_EQ(gemma.head_count[0], 8u);
+  EXPECT_EQ(gemma.head_count_kv[0], 4u);
+  EXPECT_EQ(gemma.key_length, 256u);
+  EXPECT_EQ(gemma.vocabulary_size, 262208u);
+  EXPECT_EQ(gemma.context_length, 131072u);
+  EXPECT_TRUE(gemma.tied_embeddings);
+  EXPECT_EQ(gemma.rope.factor, 8.0f);
+  EXPECT_EQ(gemma.window_rope->scaling, RopeScaling::kNone);
+
+  constexpr char kMistral[] = R"({"hidden_size":64,"intermediate_size":96,"num_hidden_layers":2,
+      "num_attention_heads":4,"num_key_value_heads":2,"vocab_size":300,"head_dim":32,
+      "max_position_embeddings":2048,"sliding_window":null)";
+  const auto mistral = [&](const char* more, const char* beside) {
+    return Concat(R"("model_type":"mistral3","text_config":)", kMistral, more, "}", beside);
+  };
+  EXPECT_EQ(Read(mistral("", "")).architecture, Architecture::kLlama);  // Small 3.1
+  EXPECT_EQ(Read(mistral("", "")).key_length, 32u);
+  EXPECT_FALSE(Read(mistral("", "")).tied_embeddings);
+  EXPECT_TRUE(Read(mistral("", R"(,"tie_word_embeddings":true)")).tied_embeddings);
+  EXPECT_FALSE(Read(mistral(R"(,"tie_word_embeddings":false)", R"(,"tie_word_embeddings":true)"))
+                   .tied_embeddings);
+  EXPECT_EQ(Read(mistral(R"(,"model_type":"ministral3","rope_parameters":{"rope_type":"yarn",
+                "factor":4,"original_max_position_embeddings":512,"llama_4_scaling_beta":0.1})",
+                         ""))
+                .architecture,
+            Architecture::kMistral3);
+
+  EXPECT_EQ(Refusal(R"("model_type":"gemma3")", ""), NotFound(kFile, ": has no text_config"));
+  EXPECT_EQ(Refusal(R"("model_type":"gemma3","text_config":7)", "").code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Refusal(R"("model_type":"gemma3","text_config":{})", ""),
+            NotFound(kFile, ": has no text_config.hidden_size"));
+  EXPECT_THAT(std::string(Message(Refusal(mistral(R"(,"model_type":"mistral4")", ""), ""))),
+              HasSubstr("text_config.model_type \"mistral4\" cannot be run yet"));
 }
 
 TEST(HyperparametersFromConfig, ReadsGemma) {

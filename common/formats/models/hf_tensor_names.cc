@@ -330,15 +330,27 @@ HfTransform TransformFor(const Rule& rule, Architecture architecture, std::strin
   return rule.transform;
 }
 
+// A model that looks at images has its decoder in front of the usual prefix, or lately behind it.
+std::string_view WithoutPrefix(std::string_view hf_name) {
+  constexpr std::string_view kDecoder = "language_model.";
+  if (hf_name.starts_with(kDecoder)) hf_name.remove_prefix(kDecoder.size());
+  for (const std::string_view prefix : {"model.language_model.", "model.", "transformer."}) {
+    if (hf_name.starts_with(prefix)) return hf_name.substr(prefix.size());
+  }
+  return hf_name;
+}
+
 }  // namespace
 
+bool IsOfImages(std::string_view hf_name) {
+  constexpr std::string_view kModel = "model.";
+  if (hf_name.starts_with(kModel)) hf_name.remove_prefix(kModel.size());
+  return hf_name.starts_with("vision_tower.") || hf_name.starts_with("multi_modal_projector.");
+}
+
 std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view hf_name) {
-  for (const std::string_view prefix : {"model.", "transformer."}) {
-    if (hf_name.starts_with(prefix)) {
-      hf_name.remove_prefix(prefix.size());
-      break;
-    }
-  }
+  if (IsOfImages(hf_name)) return HfTarget{"", kIgnored, 0};
+  hf_name = WithoutPrefix(hf_name);
   const auto [stem, suffix] = SplitSuffix(hf_name);
   const auto target_of = [&, stem = stem,
                           suffix = suffix](const Rule& rule) -> std::optional<HfTarget> {

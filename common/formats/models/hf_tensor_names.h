@@ -31,7 +31,7 @@ enum class HfTransform {
   kScales,   // of blocks
   kPlusOne,  // Gemma's norms, which are stored as what they have more than one
   kCopy,     // stands in for a tensor shared under another name, when that is not in the file
-  kIgnored,  // buffers that old checkpoints carry along
+  kIgnored,  // buffers that old checkpoints carry along, and what looks at images
 };
 
 // Where one stored tensor goes.
@@ -40,6 +40,9 @@ struct HfTarget {
   HfTransform transform = HfTransform::kNone;
   uint32_t expert = 0;  // kExpert
 };
+
+// Whether a tensor is of the part that looks at images, which nothing here does.
+bool IsOfImages(std::string_view hf_name);
 
 // Empty for a name no table knows.
 std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view hf_name);

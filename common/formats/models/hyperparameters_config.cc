@@ -2,9 +2,12 @@
 //
 // A key that is absent takes the default transformers gives it when that default does not depend on
 // the size of one particular model; a size is never guessed, its absence is an error.
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/base/status.h"
@@ -182,6 +185,41 @@ absl::StatusOr<Hyperparameters> ReadModelType(const Section& config) {
                             "\" is not supported; these are: ", DecoderTypes(), "gpt2");
 }
 
+// Models that look at images keep their decoder in a part of its own, and it is all that is read.
+struct SeeingFamily {
+  std::string_view model_type;
+  const char* text_type;  // its decoder's, where that does not say so itself
+};
+constexpr SeeingFamily kSeeing[] = {{"gemma3", "gemma3_text"}, {"mistral3", "mistral"}};
+
+// What transformers fills in of a Gemma 3 that looks at images, and the smallest one's files leave
+// out.
+constexpr std::pair<const char*, uint32_t> kGemma3Sizes[] = {{"num_attention_heads", 8},
+                                                             {"num_key_value_heads", 4},
+                                                             {"head_dim", 256},
+                                                             {"vocab_size", 262208},
+                                                             {"max_position_embeddings", 131072}};
+
+// The decoder's part, whole; nothing of a model that is one altogether.
+absl::StatusOr<std::optional<Json>> ReadTextPart(const Section& config) {
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string type, config.TextOr("model_type", ""));
+  const auto* const family = std::ranges::find(kSeeing, type, &SeeingFamily::model_type);
+  if (family == std::end(kSeeing)) return std::nullopt;
+  constexpr const char* kKey = "text_config";
+  const Json* const part = config.Find(kKey);
+  if (part == nullptr) return config.Missing(kKey);
+  if (!part->is_object()) return config.Invalid(kKey, " is ", part->type_name(), ", not an object");
+  Json text = *part;
+  text.emplace("model_type", family->text_type);
+  if (const Json* const tied = config.Find("tie_word_embeddings")) {
+    text.emplace("tie_word_embeddings", *tied);
+  }
+  if (type == "gemma3") {
+    for (const auto& [key, size] : kGemma3Sizes) text.emplace(key, size);
+  }
+  return text;
+}
+
 // All but gpt-oss as it is published.
 absl::Status RefuseQuantised(const Section& config) {
   const Json* quantization = config.Find("quantization_config");
@@ -220,7 +258,9 @@ absl::StatusOr<Hyperparameters> HyperparametersFromConfig(std::string_view confi
   }
   const Section config(json, name);
   OUTRIDER_RETURN_IF_ERROR(RefuseQuantised(config));
-  OUTRIDER_ASSIGN_OR_RETURN(Hyperparameters model, ReadModelType(config));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Json> text, ReadTextPart(config));
+  OUTRIDER_ASSIGN_OR_RETURN(Hyperparameters model,
+                            ReadModelType(text ? Section(*text, name, "text_config.") : config));
   if (model.experts.count == 0) model.experts = Experts{};
   OUTRIDER_RETURN_IF_ERROR(CheckHyperparameters(model, KeysOf(model), name));
   model.name = std::filesystem::path(name).parent_path().filename().string();

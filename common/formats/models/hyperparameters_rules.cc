@@ -69,8 +69,6 @@ constexpr auto kMissing = std::to_array<Missing>({
     {"gemma3n_text", kPerLayerEmbeddings},
     {"gemma4", kPerLayerEmbeddings},
     {"gemma4_text", kPerLayerEmbeddings},
-    {"gemma3", kImages},    // Hugging Face's name for the model with its eyes
-    {"mistral3", kImages},  // likewise
     {"qwen2vl", kImages},
     {"qwen2_vl", kImages},
     {"qwen2_5_vl", kImages},

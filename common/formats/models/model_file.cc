@@ -1,5 +1,6 @@
 #include "common/formats/models/model_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "common/formats/containers/gguf_writer.h"
 #include "common/formats/containers/safetensors.h"
 #include "common/formats/models/content_record.h"
+#include "common/formats/models/hf_tensor_names.h"
 #include "common/formats/models/hf_tensors.h"
 #include "common/formats/models/stored_tensor.h"
 #include "common/formats/models/tensor_layout.h"
@@ -206,7 +208,14 @@ class HfModel : public StoredModel {
   const std::string& file_path(uint32_t file) const override { return files_.shard_path(file); }
   uint64_t file_bytes() const override { return files_.file_bytes(); }
   std::optional<uint64_t> RecordedContentHash() const override { return std::nullopt; }
-  std::vector<std::string> Notices() const override { return {}; }
+  std::vector<std::string> Notices() const override {
+    const auto is_of_images = [](const SafetensorsTensor& tensor) {
+      return IsOfImages(tensor.name);
+    };
+    if (std::ranges::none_of(files_.tensors(), is_of_images)) return {};
+    return {Concat(directory_,
+                   ": was made to look at images too; only what it does with text is used here")};
+  }
   absl::StatusOr<TokenizerSpec> ReadTokenizer() const override {
     return TokenizerFromDirectory(directory_);
   }
