@@ -436,7 +436,16 @@ TEST(HyperparametersFromConfig, WhatDoesNotRunYetIsToldWithThePartThatIsMissing)
                                    {"granitemoehybrid", "Mamba"},
                                    {"gemma3n", "embeddings of their own"},
                                    {"gemma4", "embeddings of their own"},
-                                   {"qwen2_5_vl", "images"}}) {
+                                   {"qwen2_5_vl", "images"},
+                                   {"bamba", "Mamba"},
+                                   {"plamo2", "Mamba"},
+                                   {"granitemoe", "experts as well as Granite's scales"},
+                                   {"phimoe", "SparseMixer"},
+                                   {"umt5", "a relative bias of its own"},
+                                   {"mbart", "norms in other places"},
+                                   {"pegasus", "norms in other places"},
+                                   {"marian", "sines"},
+                                   {"t5gemma", "Gemma's layers"}}) {
     const absl::Status status = Refusal(kLlama, Concat(R"("model_type":")", type, "\""));
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
     EXPECT_THAT(std::string(Message(status)),

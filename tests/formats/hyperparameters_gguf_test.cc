@@ -292,6 +292,10 @@ TEST(HyperparametersFromGguf, ArithmeticWeDoNotDoIsRefused) {
             Unimplemented(kFile,
                           ": architecture \"qwen35\" cannot be run yet: its gated delta net layers "
                           "keep a recurrent state"));
+  EXPECT_EQ(Metadata("gemma-embedding").Refusal(),
+            Unimplemented(kFile,
+                          ": architecture \"gemma-embedding\" cannot be run yet: it is an encoder, "
+                          "which reads a text and writes none"));
 }
 
 TEST(HyperparametersFromGguf, WindowsAreANumberOrAFlagForEveryBlock) {

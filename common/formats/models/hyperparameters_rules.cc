@@ -40,6 +40,7 @@ constexpr std::string_view kPerLayerEmbeddings =
 constexpr std::string_view kNarrowAttention = "its attention goes through narrow matrices (MLA)";
 constexpr std::string_view kEncoder = "it is an encoder, which reads a text and writes none";
 constexpr std::string_view kImages = "it looks at images or hears sounds";
+constexpr std::string_view kOtherNorms = "its encoder and decoder have their norms in other places";
 constexpr std::string_view kReceptance = "its layers are recurrent (RWKV)";
 constexpr auto kMissing = std::to_array<Missing>({
     {"qwen35", kDeltaNet},
@@ -63,6 +64,8 @@ constexpr auto kMissing = std::to_array<Missing>({
     {"jamba", kMamba},
     {"mamba", kMamba},
     {"mamba2", kMamba},
+    {"bamba", kMamba},
+    {"plamo2", kMamba},
     {"rwkv6", kReceptance},
     {"rwkv7", kReceptance},
     {"gemma3n", kPerLayerEmbeddings},
@@ -79,9 +82,20 @@ constexpr auto kMissing = std::to_array<Missing>({
     {"deepseek_v3", kNarrowAttention},
     {"minicpm3", kNarrowAttention},
     {"mistral4", kNarrowAttention},
+    {"granitemoe", "it has experts as well as Granite's scales"},
+    {"phimoe", "its router chooses experts by a rule of its own (SparseMixer)"},
+    {"umt5", "each of its layers has a relative bias of its own"},
+    {"mbart", kOtherNorms},
+    {"pegasus", kOtherNorms},
+    {"marian", "its positions are sines that its files do not hold"},
+    {"t5gemma", "its encoder and decoder are put together as Gemma's layers are"},
     {"bert", kEncoder},
     {"modern-bert", kEncoder},
     {"t5encoder", kEncoder},
+    {"gemma-embedding", kEncoder},
+    {"jina-bert-v2", kEncoder},
+    {"nomic-bert", kEncoder},
+    {"nomic-bert-moe", kEncoder},
 });
 
 absl::Status CheckHeads(const Hyperparameters& model, const HyperparameterKeys& keys,
