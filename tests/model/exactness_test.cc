@@ -49,8 +49,9 @@ std::vector<Model> Models() {
       models.push_back({family, type});
     }
   }
-  for (const char* family : {"gemma2", "gemma3", "phi3", "smollm3", "granite", "olmo2", "stablelm",
-                             "qwen2moe", "cohere2", "exaone4", "gptoss", "ministral3"}) {
+  for (const char* family :
+       {"gemma", "gemma2", "gemma3", "phi3", "smollm3", "granite", "olmo2", "stablelm", "qwen2moe",
+        "cohere2", "exaone4", "gptoss", "ministral3"}) {
     models.push_back({family, TensorType::kF32});
     models.push_back({family, TensorType::kQ4_K});
   }
@@ -351,7 +352,8 @@ TEST_P(Exactness, LogitsHaveTheContractsBits) {
       {"llama_Q5_0", 0x2b65644df79140fc},      {"llama_Q5_1", 0x79722a074196d941},
       {"llama_IQ4_NL", 0x4a90b4ea5951c50e},    {"llama_IQ4_XS", 0xfd6c7dc51ec6987a},
       {"llama_Q3_K", 0x8bdce061669a0ad2},      {"llama_Q2_K", 0x84777667c804195},
-      {"llama_MXFP4", 0x764ca7fa93f05cd4},     {"gemma2_F32", 0x5ad3c2a82f5182c4},
+      {"llama_MXFP4", 0x764ca7fa93f05cd4},     {"gemma_F32", 0xb42ea8172f39b534},
+      {"gemma_Q4_K", 0x844c803c51675417},      {"gemma2_F32", 0x5ad3c2a82f5182c4},
       {"gemma2_Q4_K", 0x1679ae20046ae47b},     {"gemma3_F32", 0x24792f66925b5da3},
       {"gemma3_Q4_K", 0x754d08ead3fddd3d},     {"phi3_F32", 0xc9d32e9aaa835a71},
       {"phi3_Q4_K", 0x44280d18160b8ad},        {"smollm3_F32", 0xca973eab5b125087},

@@ -189,6 +189,10 @@ Hyperparameters SmallModel(const std::string& family) {
   } else if (family == "olmoe") {
     model.architecture = Architecture::kOlmoe;
     AddExperts(20, 8, false, model);
+  } else if (family == "gemma") {
+    model.architecture = Architecture::kGemma;
+    model.tied_embeddings = true;
+    kv_heads = 1;
   } else if (family == "gemma2") {
     model.architecture = Architecture::kGemma2;
     model.tied_embeddings = true;

@@ -17,7 +17,7 @@ import llama_cpp
 import numpy as np
 
 FILES = [("100m", "q8_0"), ("100m", "q4_0"), ("100m", "q4_k"), ("100m", "q5_0"), ("100m", "q5_k"), ("100m", "q4_1"),
-         ("100m", "q5_1"), ("100m", "iq4_nl"), ("100m", "iq4_xs"), ("moe-1b", "q4_0"), ("moe-1b", "q4_k")]
+         ("100m", "q5_1"), ("100m", "q6_k"), ("100m", "iq4_nl"), ("100m", "iq4_xs"), ("moe-1b", "q4_0"), ("moe-1b", "q4_k")]
 TEXTS = 16  # far down a text of random tokens all positions are decided alike: several are more than one decision
 TEXT_TOKENS = 125
 AGREEMENT_MIN = 0.99
