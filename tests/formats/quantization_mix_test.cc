@@ -66,6 +66,29 @@ TEST(MixedType, HalfTheBlocksGetMoreBitsWhereItPays) {
   }
 }
 
+TEST(MixedType, ValuesOfTheLargestModelsGetFiveBitsWhereTheyGetNotSix) {
+  const auto values_of = [](const Hyperparameters& numbers, const char* block) {
+    return MixedType(Tensor(std::string(block) + ".attn_v.weight", {256, 256}), numbers,
+                     TensorType::kQ4_K);
+  };
+  Hyperparameters large = Llama(80);
+  large.head_count.assign(80, 64);
+  large.head_count_kv.assign(80, 8);
+  EXPECT_EQ(values_of(large, "blk.0"), TensorType::kQ6_K);
+  EXPECT_EQ(values_of(large, "blk.10"), TensorType::kQ5_K);
+  EXPECT_EQ(values_of(large, "blk.12"), TensorType::kQ6_K);
+  EXPECT_EQ(MixedType(Tensor("blk.10.ffn_down.weight", {256, 256}), large, TensorType::kQ4_K),
+            TensorType::kQ4_K);
+  EXPECT_EQ(MixedType(Tensor("blk.10.attn_k.weight", {256, 256}), large, TensorType::kQ4_K),
+            TensorType::kQ4_K);
+  large.head_count_kv = large.head_count;  // Llama 1's 65B
+  EXPECT_EQ(values_of(large, "blk.10"), TensorType::kQ4_K);
+  large.architecture = Architecture::kQwen2;
+  EXPECT_EQ(values_of(large, "blk.10"), TensorType::kQ5_K);
+  large.architecture = Architecture::kGemma2;
+  EXPECT_EQ(values_of(large, "blk.10"), TensorType::kQ4_K);
+}
+
 // Without an importance matrix: the first eighth of the down projections, and values that four
 // queries or more share.
 TEST(MixedType, SomeOfIQ4XSGetsFiveBits) {

@@ -41,6 +41,14 @@ bool FourQueriesShareAKey(const Hyperparameters& numbers) {
          numbers.head_count[0] >= 4 * numbers.head_count_kv[0];
 }
 
+// Llama's 70B and Qwen's 72B: eight queries share a value, so its matrices are few bytes.
+bool IsOfSeventyBillion(const Hyperparameters& numbers) {
+  if (numbers.block_count != 80) return false;
+  return numbers.architecture == Architecture::kQwen2 ||
+         (numbers.architecture == Architecture::kLlama &&
+          numbers.head_count != numbers.head_count_kv);
+}
+
 TensorType WantedType(const ModelTensor& tensor, const Hyperparameters& numbers,
                       TensorType wanted) {
   const std::string_view name = tensor.name;
@@ -66,6 +74,7 @@ TensorType WantedType(const ModelTensor& tensor, const Hyperparameters& numbers,
   }
   const bool sensitive = value_projection || down_projection;
   if (block && sensitive && DeservesMoreBits(*block, numbers.block_count)) return TensorType::kQ6_K;
+  if (value_projection && IsOfSeventyBillion(numbers)) return TensorType::kQ5_K;
   return wanted;
 }
 
