@@ -11,6 +11,7 @@
 #include "common/text/fingerprint.h"
 #include "common/text/tokenizer_source.h"
 #include "common/verification/machine/draft_here.h"
+#include "server/model_log.h"
 
 namespace outrider {
 namespace {
@@ -23,7 +24,7 @@ absl::StatusOr<std::unique_ptr<ServerDraft>> ServerDraft::Load(const std::string
                                                                const Tokenizer& target,
                                                                uint32_t session_count,
                                                                const Kernels& kernels,
-                                                               ThreadPool& pool) {
+                                                               ThreadPool& pool, EventLog& log) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(path));
   if (tokenizer->fingerprint() != target.fingerprint()) {
     return FailedPrecondition(path, ": its tokenizer has fingerprint ",
@@ -32,6 +33,7 @@ absl::StatusOr<std::unique_ptr<ServerDraft>> ServerDraft::Load(const std::string
                               "; take a draft of the same family");
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
+  SayNotices(*model, path, log);
   OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(*model, path));
   OUTRIDER_ASSIGN_OR_RETURN(std::shared_ptr<ResidentWeights> weights,
                             ResidentWeights::Load(*model, spec, path, pool, nullptr));

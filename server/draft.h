@@ -12,6 +12,7 @@
 #include "common/kernels/kernels.h"
 #include "common/text/tokenizer.h"
 #include "common/verification/draft_runner.h"
+#include "server/operations/event_log.h"
 
 namespace outrider {
 
@@ -21,8 +22,8 @@ class ServerDraft {
   static absl::StatusOr<std::unique_ptr<ServerDraft>> Load(const std::string& path,
                                                            const Tokenizer& target,
                                                            uint32_t session_count,
-                                                           const Kernels& kernels,
-                                                           ThreadPool& pool);
+                                                           const Kernels& kernels, ThreadPool& pool,
+                                                           EventLog& log);
 
   // It outlives what this makes. One drafter is asked, made or ended at a time.
   DraftRunner::NewDrafter NewDrafter() const;

@@ -17,6 +17,7 @@
 #include "common/text/tokenizer_source.h"
 #include "common/torch/load_engine.h"
 #include "server/exits.h"
+#include "server/model_log.h"
 
 namespace outrider {
 namespace {
@@ -54,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Target>> LoadTarget(const ServerFlags& flags, Thr
       const Isa isa,
       SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
+  SayNotices(*model, flags.model, event_log);
   const EngineOptions options = {.context_length = flags.context.value_or(std::min(
                                      model->hyperparameters().context_length, kDefaultContext)),
                                  .sequence_count_max = flags.sessions,

@@ -136,7 +136,7 @@ absl::StatusOr<std::unique_ptr<ServerDraft>> LoadDraft(const ServerFlags& flags,
   OUTRIDER_ASSIGN_OR_RETURN(
       const Isa isa,
       SelectIsa(flags.isa ? std::optional<std::string_view>(*flags.isa) : std::nullopt));
-  return ServerDraft::Load(flags.draft, tokenizer, flags.sessions, KernelsFor(isa), pool);
+  return ServerDraft::Load(flags.draft, tokenizer, flags.sessions, KernelsFor(isa), pool, log);
 }
 
 [[noreturn]] void EndNow(EventLog& log) {

@@ -9,6 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "client/cli/command.h"
+#include "client/cli/model_notices.h"
 #include "client/cli/speculation_flags.h"
 #include "client/device/device.h"
 #include "client/planner/flash_forecast.h"
@@ -134,6 +135,7 @@ absl::Status Plan(PlanFlags flags) {
   OUTRIDER_ASSIGN_OR_RETURN(flags.device.draft, DraftOf(flags.speculation));
   OUTRIDER_ASSIGN_OR_RETURN(flags.device.isa, SelectIsa(std::nullopt));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, Device::Open(flags.device));
+  TellOfModels(flags.device);
   const MemoryPlan plan = *device->plan();
   PrintMemory(plan, flags.device.draft);
   if (const std::optional<ExitsLeftOut> exits = device->exits_left_out()) {

@@ -16,6 +16,7 @@
 #include "CLI/CLI.hpp"
 #include "client/cli/command.h"
 #include "client/cli/link_flags.h"
+#include "client/cli/model_notices.h"
 #include "client/cli/run_chat.h"
 #include "client/cli/speculation_flags.h"
 #include "client/cli/terminal_screen.h"
@@ -29,7 +30,6 @@
 #include "common/base/units.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
-#include "common/model/weights/model_notices.h"
 
 namespace outrider {
 namespace {
@@ -154,16 +154,6 @@ void WarnOfPageCache(const FlashUse& use) {
   if (use.backend.find("buffered") == std::string::npos) return;
   for (const std::string& refusal : use.refusals) {
     std::fprintf(stderr, "outrider: reading through the page cache: %s\n", refusal.c_str());
-  }
-}
-
-void TellOfModels(const DeviceOptions& options) {
-  for (const std::string& path : {options.model, options.draft.model}) {
-    const auto model = ModelFile::Open(path);
-    if (!model.ok()) continue;  // at a server, or no model
-    for (const std::string& notice : ModelNotices(**model, path)) {
-      std::fprintf(stderr, "outrider: %s\n", notice.c_str());
-    }
   }
 }
 
