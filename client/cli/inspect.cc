@@ -30,6 +30,10 @@ void Print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
+void Print(const InspectFlags& flags, const ModelSummary& summary) {
+  Print(flags.json ? Dump(ToJson(summary)) : ToTable(summary));
+}
+
 absl::Status Inspect(const InspectFlags& flags) {
   // Exits are no model, but lie beside models under names like theirs.
   if (const auto exits = ReadExits(flags.model); exits.ok()) {
@@ -40,18 +44,27 @@ absl::Status Inspect(const InspectFlags& flags) {
     Print(flags.json ? Dump(ToJson(*exits, flags.model)) : ToTable(*exits, flags.model));
     return absl::OkStatus();
   }
-  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
-  OUTRIDER_ASSIGN_OR_RETURN(ModelSummary summary, Summarize(*model, flags.model));
+  const absl::StatusOr<std::unique_ptr<ModelFile>> opened = ModelFile::Open(flags.model);
+  // What is sound but cannot be run is described as far as it can be.
+  if (absl::IsUnimplemented(opened.status()) && !flags.weights) {
+    OUTRIDER_ASSIGN_OR_RETURN(const ModelSummary summary,
+                              SummarizeRefused(flags.model, opened.status()));
+    Print(flags, summary);
+    return absl::OkStatus();
+  }
+  if (!opened.ok()) return opened.status();
+  const ModelFile& model = **opened;
+  ModelSummary summary = Summarize(model, flags.model);
   if (flags.weights) {
     ProgressBar bar("reading", summary.memory.weight_bytes);
     OUTRIDER_ASSIGN_OR_RETURN(
         summary.unsound,
-        FindUnsoundTensors(*model, flags.model, [&bar](uint64_t done, std::string_view tensor) {
+        FindUnsoundTensors(model, flags.model, [&bar](uint64_t done, std::string_view tensor) {
           bar.AdvanceTo(done, tensor);
         }));
     bar.Finish();
   }
-  Print(flags.json ? Dump(ToJson(summary)) : ToTable(summary));
+  Print(flags, summary);
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "client/cli/model_summary.h"
 #include "common/base/quote.h"
@@ -104,6 +105,12 @@ void AppendShape(std::string& out, const Hyperparameters& numbers) {
   if (numbers.sliding_window) Line(out, "window", Concat(*numbers.sliding_window, " tokens"));
 }
 
+void AppendShape(std::string& out, const RoughShape& shape) {
+  if (shape.context_length) Line(out, "context", Concat(*shape.context_length, " tokens"));
+  if (shape.block_count) Line(out, "blocks", Concat(*shape.block_count));
+  if (shape.embedding_length) Line(out, "width", Concat(*shape.embedding_length));
+}
+
 void AppendTypes(std::string& out, const ModelSummary& summary) {
   if (summary.types.empty()) return;
   const auto total = static_cast<double>(summary.memory.weight_bytes);
@@ -189,14 +196,15 @@ void AppendProspects(std::string& out, const ModelProspects& prospects) {
                   " tokens/s: ", HumanBytes(prospects.pass_bytes), " a token, of ",
                   HumanBytes(static_cast<uint64_t>(prospects.bytes_per_second)), " a second"));
     }
+    Line(out, "drafts", Listed(prospects.drafts));
+    Line(out, "exits", Listed(prospects.exits));
   }
-  Line(out, "drafts", Listed(prospects.drafts));
-  Line(out, "exits", Listed(prospects.exits));
 }
 
 void AppendMemory(std::string& out, const MemoryEstimate& memory) {
   out += "memory (estimated, all weights resident)\n";
   Line(out, "weights", HumanBytes(memory.weight_bytes));
+  if (memory.kv_tokens == 0) return;
   Line(out, "KV cache",
        Concat(HumanBytes(memory.kv_bytes), " for ", memory.kv_tokens, " tokens (f16)"));
   Line(out, "together", HumanBytes(memory.weight_bytes + memory.kv_bytes));
@@ -248,6 +256,14 @@ nlohmann::ordered_json ShapeToJson(const Hyperparameters& numbers) {
   return json;
 }
 
+nlohmann::ordered_json ShapeToJson(const RoughShape& shape) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (shape.context_length) json["context_length"] = *shape.context_length;
+  if (shape.block_count) json["block_count"] = *shape.block_count;
+  if (shape.embedding_length) json["embedding_length"] = *shape.embedding_length;
+  return json;
+}
+
 nlohmann::ordered_json TokenizerToJson(const TokenizerSummary& tokenizer) {
   nlohmann::ordered_json special = nlohmann::ordered_json::object();
   for (const auto& [role, token] : tokenizer.special_tokens) special[role] = token;
@@ -264,21 +280,21 @@ nlohmann::ordered_json TokenizerToJson(const TokenizerSummary& tokenizer) {
 }  // namespace
 
 std::string ToTable(const ModelSummary& summary) {
-  const Hyperparameters& numbers = summary.hyperparameters;
   std::string out = Concat(summary.path, "\n");
   Line(out, "architecture",
-       Concat(Name(numbers.architecture),
-              numbers.name.empty() ? "" : Concat(" (", numbers.name, ")")));
+       Concat(summary.architecture, summary.name.empty() ? "" : Concat(" (", summary.name, ")")));
   Line(out, "format",
        Concat(summary.format, ", ", HumanBytes(summary.file_bytes),
               summary.file_count > 1 ? Concat(" in ", summary.file_count, " files") : ""));
   Line(out, "parameters",
        Concat(HumanCount(summary.parameter_count), " in ", summary.tensor_count, " tensors"));
-  AppendShape(out, numbers);
+  std::visit([&](const auto& shape) { AppendShape(out, shape); }, summary.shape);
   AppendTypes(out, summary);
   AppendLayers(out, summary.layers);
   if (summary.tokenizer) {
     AppendTokenizer(out, *summary.tokenizer);
+  } else if (!summary.tokenizer_trouble.empty()) {
+    out += Concat("tokenizer\n  cannot be read: ", Harmless(summary.tokenizer_trouble), "\n");
   } else {
     out += "tokenizer\n  none in these files\n";
   }
@@ -307,14 +323,15 @@ nlohmann::ordered_json ToJson(const ModelSummary& summary) {
   }
   nlohmann::ordered_json json = {
       {"path", summary.path},
-      {"architecture", Name(summary.hyperparameters.architecture)},
-      {"name", summary.hyperparameters.name},
+      {"architecture", summary.architecture},
+      {"name", summary.name},
       {"format", summary.format},
       {"file_count", summary.file_count},
       {"file_bytes", summary.file_bytes},
       {"parameter_count", summary.parameter_count},
       {"tensor_count", summary.tensor_count},
-      {"hyperparameters", ShapeToJson(summary.hyperparameters)},
+      {"hyperparameters",
+       std::visit([](const auto& shape) { return ShapeToJson(shape); }, summary.shape)},
       {"types", std::move(types)},
       {"layers", std::move(layers)},
       {"tokenizer", nullptr},
@@ -323,6 +340,7 @@ nlohmann::ordered_json ToJson(const ModelSummary& summary) {
         {"kv_bytes", summary.memory.kv_bytes},
         {"kv_tokens", summary.memory.kv_tokens}}},
   };
+  if (!summary.tokenizer_trouble.empty()) json["tokenizer_trouble"] = summary.tokenizer_trouble;
   if (summary.tokenizer) json["tokenizer"] = TokenizerToJson(*summary.tokenizer);
   const ModelProspects& prospects = summary.prospects;
   json["prospects"] = {{"runs", prospects.why_not.empty()},

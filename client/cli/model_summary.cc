@@ -1,10 +1,12 @@
 #include "client/cli/model_summary.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/formats/containers/gguf_file.h"
 #include "common/formats/models/execution_order.h"
 #include "common/formats/tokenizers/tokenizer_files.h"
 #include "common/text/fingerprint.h"
@@ -19,9 +21,9 @@ uint64_t ElementCount(const ModelTensor& tensor) {
   return tensor.dims[0] * tensor.row_count();
 }
 
-std::vector<TypeSummary> SummarizeTypes(const ModelFile& model) {
+std::vector<TypeSummary> SummarizeTypes(std::span<const ModelTensor> tensors) {
   std::vector<TypeSummary> types;
-  for (const ModelTensor& tensor : model.tensors()) {
+  for (const ModelTensor& tensor : tensors) {
     auto entry = std::ranges::find(types, tensor.type, &TypeSummary::type);
     if (entry == types.end()) entry = types.insert(entry, TypeSummary{.type = tensor.type});
     entry->tensor_count += 1;
@@ -40,9 +42,9 @@ std::string_view LayerName(std::string_view tensor) {
   return tensor.substr(0, tensor.find('.', from));
 }
 
-std::vector<LayerSummary> SummarizeLayers(const ModelFile& model) {
+std::vector<LayerSummary> SummarizeLayers(std::span<const ModelTensor> tensors) {
   std::vector<LayerSummary> layers;
-  for (const ModelTensor* tensor : ExecutionOrder(model.tensors())) {
+  for (const ModelTensor* tensor : ExecutionOrder(tensors)) {
     const std::string_view name = LayerName(tensor->name);
     if (layers.empty() || layers.back().name != name) layers.emplace_back().name = name;
     LayerSummary& layer = layers.back();
@@ -69,12 +71,21 @@ std::string_view Name(TokenizerSpec::Model model) {
   return "?";
 }
 
-absl::StatusOr<std::optional<TokenizerSummary>> SummarizeTokenizer(const ModelFile& model) {
-  const absl::StatusOr<TokenizerSpec> spec = model.ReadTokenizer();
-  if (absl::IsNotFound(spec.status())) return std::optional<TokenizerSummary>();
-  if (!spec.ok()) return spec.status();
+void SummarizeTensors(std::span<const ModelTensor> tensors, ModelSummary& summary) {
+  summary.tensor_count = tensors.size();
+  for (const ModelTensor& tensor : tensors) summary.parameter_count += ElementCount(tensor);
+  summary.types = SummarizeTypes(tensors);
+  summary.layers = SummarizeLayers(tensors);
+  for (const TypeSummary& type : summary.types) summary.memory.weight_bytes += type.bytes;
+}
 
-  TokenizerSummary summary;
+void SummarizeTokenizer(const absl::StatusOr<TokenizerSpec>& spec, ModelSummary& model) {
+  if (absl::IsNotFound(spec.status())) return;
+  if (!spec.ok()) {
+    model.tokenizer_trouble = Message(spec.status());
+    return;
+  }
+  TokenizerSummary& summary = model.tokenizer.emplace();
   summary.model = Name(spec->model);
   summary.pre_tokenizer = NameOf(spec->pre_tokenizer);
   summary.token_count = spec->tokens.size();
@@ -91,41 +102,81 @@ absl::StatusOr<std::optional<TokenizerSummary>> SummarizeTokenizer(const ModelFi
   for (const auto& [name, source] : spec->chat_templates) summary.chat_templates.push_back(name);
 
   summary.fingerprint = TokenizerFingerprint(*spec);
-  return std::optional(std::move(summary));
 }
 
-MemoryEstimate EstimateMemory(const ModelSummary& summary) {
-  const Hyperparameters& numbers = summary.hyperparameters;
-  MemoryEstimate memory;
-  for (const TypeSummary& type : summary.types) memory.weight_bytes += type.bytes;
+void EstimateCache(const Hyperparameters& numbers, MemoryEstimate& memory) {
   memory.kv_tokens = std::min<uint64_t>(kEstimateTokens, numbers.context_length);
   constexpr uint64_t kHalfBytes = 2;
   for (const uint32_t heads : numbers.head_count_kv) {
     memory.kv_bytes +=
         memory.kv_tokens * heads * (numbers.key_length + numbers.value_length) * kHalfBytes;
   }
-  return memory;
+}
+
+std::optional<uint64_t> NumberOrNone(const GgufFile& file, const std::string& key) {
+  const absl::StatusOr<uint64_t> number = file.GetUint(key);
+  return number.ok() ? std::optional(*number) : std::nullopt;
+}
+
+std::string TextOrNone(const GgufFile& file, const std::string& key) {
+  const absl::StatusOr<std::string_view> text = file.GetString(key);
+  return text.ok() ? std::string(*text) : "";
+}
+
+std::vector<ModelTensor> TensorsOf(const GgufFile& file) {
+  std::vector<ModelTensor> tensors;
+  for (const GgufTensor& tensor : file.tensors()) {
+    tensors.push_back({.name = std::string(tensor.name),
+                       .type = tensor.type,
+                       .dims = tensor.dims,
+                       .bytes = tensor.bytes,
+                       .place = {}});
+  }
+  return tensors;
 }
 
 }  // namespace
 
-absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string& path) {
+ModelSummary Summarize(const ModelFile& model, const std::string& path) {
+  const Hyperparameters& numbers = model.hyperparameters();
   ModelSummary summary;
   summary.path = path;
   summary.format = model.format();
   summary.file_count = model.file_count();
   summary.file_bytes = model.file_bytes();
-  summary.hyperparameters = model.hyperparameters();
-  summary.tensor_count = model.tensors().size();
-  for (const ModelTensor& tensor : model.tensors()) summary.parameter_count += ElementCount(tensor);
-  summary.types = SummarizeTypes(model);
-  summary.layers = SummarizeLayers(model);
-  OUTRIDER_ASSIGN_OR_RETURN(summary.tokenizer, SummarizeTokenizer(model));
-  summary.memory = EstimateMemory(summary);
+  summary.architecture = Name(numbers.architecture);
+  summary.name = numbers.name;
+  summary.shape = numbers;
+  SummarizeTensors(model.tensors(), summary);
+  SummarizeTokenizer(model.ReadTokenizer(), summary);
+  EstimateCache(numbers, summary.memory);
   const uint64_t needed = summary.memory.weight_bytes + summary.memory.kv_bytes;
   const std::optional<uint64_t> fingerprint =
       summary.tokenizer ? std::optional(summary.tokenizer->fingerprint) : std::nullopt;
   summary.prospects = FindProspects(model, path, needed, fingerprint);
+  if (summary.prospects.why_not.empty()) summary.prospects.why_not = summary.tokenizer_trouble;
+  return summary;
+}
+
+absl::StatusOr<ModelSummary> SummarizeRefused(const std::string& path,
+                                              const absl::Status& refusal) {
+  const absl::StatusOr<GgufFile> file = GgufFile::Open(path);
+  if (!file.ok()) return refusal;
+  ModelSummary summary;
+  summary.path = path;
+  summary.format = Concat("GGUF v", file->version());
+  summary.file_count = file->shard_count();
+  summary.file_bytes = file->file_bytes();
+  summary.architecture = TextOrNone(*file, "general.architecture");
+  summary.name = TextOrNone(*file, "general.name");
+  const std::string prefix = summary.architecture + ".";
+  summary.shape = RoughShape{.context_length = NumberOrNone(*file, prefix + "context_length"),
+                             .block_count = NumberOrNone(*file, prefix + "block_count"),
+                             .embedding_length = NumberOrNone(*file, prefix + "embedding_length")};
+  const std::vector<ModelTensor> tensors = TensorsOf(*file);
+  SummarizeTensors(tensors, summary);
+  SummarizeTokenizer(TokenizerFromGguf(*file, path), summary);
+  summary.prospects.why_not = Message(refusal);
   return summary;
 }
 

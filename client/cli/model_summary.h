@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cli/model_prospects.h"
 #include "common/formats/models/exits_file.h"
@@ -48,7 +50,7 @@ struct TokenizerSummary {
 struct MemoryEstimate {
   uint64_t weight_bytes = 0;  // all tensors, resident as they are stored
   uint64_t kv_bytes = 0;      // f16 keys and values of `kv_tokens`
-  uint64_t kv_tokens = 0;
+  uint64_t kv_tokens = 0;     // 0: what a token takes is not known
 };
 
 // A tensor with a weight that is no finite number, and its first one.
@@ -57,24 +59,37 @@ struct UnsoundTensor {
   UnsoundWeight weight;
 };
 
+// What a file of an architecture that is not known here says of its shape, as far as it does.
+struct RoughShape {
+  std::optional<uint64_t> context_length;
+  std::optional<uint64_t> block_count;
+  std::optional<uint64_t> embedding_length;
+};
+
 struct ModelSummary {
   std::string path;
   std::string format;
   uint64_t file_count = 0;
   uint64_t file_bytes = 0;
-  Hyperparameters hyperparameters;
+  std::string architecture;
+  std::string name;
+  std::variant<Hyperparameters, RoughShape> shape;
   uint64_t parameter_count = 0;
   uint64_t tensor_count = 0;
   std::vector<TypeSummary> types;    // most bytes first
   std::vector<LayerSummary> layers;  // in execution order
   std::optional<TokenizerSummary> tokenizer;
+  std::string tokenizer_trouble;  // why there is none though the files have one; else empty
   MemoryEstimate memory;
   ModelProspects prospects;
   std::optional<std::vector<UnsoundTensor>> unsound;  // nothing: weights have not been read
 };
 
-// A tokenizer that cannot be read is an error; a model without one is not.
-absl::StatusOr<ModelSummary> Summarize(const ModelFile& model, const std::string& path);
+ModelSummary Summarize(const ModelFile& model, const std::string& path);
+
+// Of a file that ModelFile::Open() has refused with `refusal`: what a GGUF file says of itself all
+// the same. `refusal` again for what is none.
+absl::StatusOr<ModelSummary> SummarizeRefused(const std::string& path, const absl::Status& refusal);
 
 // So many bytes of all tensors are done with; the last of them was of `tensor`.
 using TensorsRead = std::function<void(uint64_t done, std::string_view tensor)>;

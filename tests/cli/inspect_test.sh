@@ -62,6 +62,48 @@ equals '' "$(outrider inspect escape.gguf --json | tr -d '\n -~')"
 "$OUTRIDER" run --model escape.gguf --prompt x --max-tokens 1 --verbose >/dev/null 2>err.txt
 equals '' "$(tr -d '\n -~' <err.txt)"
 
+# What cannot be run is described as far as it can be, and then why not: an architecture that is not here, keys that
+# change what is computed, and a tokenizer that is cut in a way nobody knows.
+outrider convert "$DATA/models/llama" --out bytes.gguf --type f16 >/dev/null
+python3 - <<'PYTHON'
+import struct
+def text(value):
+    return struct.pack("<IQ", 8, len(value)) + value
+data = open("stories.gguf", "rb").read()
+key = b"general.architecture"
+assert data.count(key + text(b"llama")) == 1
+other = data.replace(key + text(b"llama"), key + text(b"mamba")).replace(b"llama.", b"mamba.")
+open("mamba.gguf", "wb").write(other)
+data = open("bytes.gguf", "rb").read()
+key = b"tokenizer.ggml.pre"
+assert data.count(key + text(b"gpt-2")) == 1
+open("cut.gguf", "wb").write(data.replace(key + text(b"gpt-2"), key + text(b"gpt-9")))
+PYTHON
+table=$(outrider inspect mamba.gguf)
+contains "$table" 'architecture    mamba (stories260k)'
+contains "$table" '260 k in 47 tensors'
+contains "$table" 'context         512 tokens'
+contains "$table" 'blk.0 .. blk.4'
+contains "$table" 'SentencePiece BPE'
+contains "$table" 'weights         1016 KiB'
+contains "$table" 'runs            no: '
+contains "$table" 'its Mamba layers keep a recurrent state'
+[[ "$table" != *'KV cache'* ]] || fail 'keys and values of layers that have none'
+fails 1 'its Mamba layers keep a recurrent state' outrider inspect mamba.gguf --weights
+table=$(outrider inspect cut.gguf)
+contains "$table" 'architecture    llama (llama)'
+contains "$table" 'KV cache'
+contains "$table" 'cannot be read: cut.gguf: tokenizer.ggml.pre is "gpt-9", which is not supported'
+contains "$table" 'runs            no: cut.gguf: tokenizer.ggml.pre is "gpt-9"'
+for name in mamba cut; do outrider inspect $name.gguf --json >$name.json; done
+python3 - <<'PYTHON'
+import json
+mamba, cut = json.load(open("mamba.json")), json.load(open("cut.json"))
+assert mamba["architecture"] == "mamba" and mamba["hyperparameters"]["block_count"] == 5
+assert not mamba["prospects"]["runs"] and "recurrent" in mamba["prospects"]["why_not"]
+assert not cut["prospects"]["runs"] and cut["tokenizer"] is None and "gpt-9" in cut["tokenizer_trouble"]
+PYTHON
+
 # A weight that is no number: who meets it is told the file, and --weights names the tensor.
 python3 - <<'PYTHON'
 import struct

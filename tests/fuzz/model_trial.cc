@@ -123,18 +123,17 @@ void Try(const std::string& path) {
   const absl::StatusOr<std::unique_ptr<ModelFile>> model = ModelFile::Open(path);
   if (!model.ok()) {
     CheckSaysWhy(model.status());
+    const absl::StatusOr<ModelSummary> summary = SummarizeRefused(path, model.status());
+    OUTRIDER_CHECK(!summary.ok() || !ToTable(*summary).empty(), "a model can be told of");
     ++outcomes.refused;
     return;
   }
-  const absl::StatusOr<ModelSummary> summary = Summarize(**model, path);
-  if (summary.ok()) {
-    OUTRIDER_CHECK(!ToTable(*summary).empty(), "a model can be told of");
-  } else {
-    CheckSaysWhy(summary.status());
-  }
+  const ModelSummary summary = Summarize(**model, path);
+  OUTRIDER_CHECK(!ToTable(summary).empty(), "a model can be told of");
   const absl::Status status = RunTokens(**model, path);
   if (!status.ok()) CheckSaysWhy(status);
-  ++(status.ok() ? outcomes.ran : summary.ok() ? outcomes.not_run : outcomes.not_inspected);
+  const bool is_read = summary.tokenizer_trouble.empty();
+  ++(status.ok() ? outcomes.ran : is_read ? outcomes.not_run : outcomes.not_inspected);
 }
 
 // Of this thread, whether or not others have the processor. Workers that wait for it count for
