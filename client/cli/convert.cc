@@ -67,6 +67,9 @@ absl::Status CheckOutput(const ConvertFlags& flags, const ModelFile& model) {
 absl::Status RunConvert(const ConvertFlags& flags) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(flags.model));
   OUTRIDER_RETURN_IF_ERROR(CheckOutput(flags, *model));
+  for (const std::string& notice : model->Notices()) {
+    std::fprintf(stderr, "outrider: %s\n", notice.c_str());
+  }
   ConvertOptions options;
   if (!flags.type.empty()) options.type = TensorTypeFromName(flags.type);
   options.flash = flags.flash;

@@ -176,9 +176,11 @@ std::string Listed(const std::vector<std::string>& names) {
   return list.empty() ? "none in its folder" : list;
 }
 
-void AppendProspects(std::string& out, const ModelProspects& prospects) {
+void AppendProspects(std::string& out, const ModelSummary& summary) {
+  const ModelProspects& prospects = summary.prospects;
   out += "on this machine\n";
   Line(out, "runs", prospects.why_not.empty() ? "yes" : Concat("no: ", prospects.why_not));
+  for (const std::string& notice : summary.notices) Line(out, "but", notice);
   if (prospects.why_not.empty()) {
     Line(out, "types",
          prospects.slow_types.empty()
@@ -299,7 +301,7 @@ std::string ToTable(const ModelSummary& summary) {
     out += "tokenizer\n  none in these files\n";
   }
   AppendMemory(out, summary.memory);
-  AppendProspects(out, summary.prospects);
+  AppendProspects(out, summary);
   if (summary.unsound) AppendUnsound(out, *summary.unsound);
   return out;
 }
@@ -343,6 +345,7 @@ nlohmann::ordered_json ToJson(const ModelSummary& summary) {
   if (!summary.tokenizer_trouble.empty()) json["tokenizer_trouble"] = summary.tokenizer_trouble;
   if (summary.tokenizer) json["tokenizer"] = TokenizerToJson(*summary.tokenizer);
   const ModelProspects& prospects = summary.prospects;
+  json["notices"] = summary.notices;
   json["prospects"] = {{"runs", prospects.why_not.empty()},
                        {"why_not", prospects.why_not},
                        {"slow_types", prospects.slow_types},

@@ -150,6 +150,7 @@ ModelSummary Summarize(const ModelFile& model, const std::string& path) {
   SummarizeTensors(model.tensors(), summary);
   SummarizeTokenizer(model.ReadTokenizer(), summary);
   EstimateCache(numbers, summary.memory);
+  summary.notices = model.Notices();
   const uint64_t needed = summary.memory.weight_bytes + summary.memory.kv_bytes;
   const std::optional<uint64_t> fingerprint =
       summary.tokenizer ? std::optional(summary.tokenizer->fingerprint) : std::nullopt;

@@ -81,6 +81,7 @@ struct ModelSummary {
   std::optional<TokenizerSummary> tokenizer;
   std::string tokenizer_trouble;  // why there is none though the files have one; else empty
   MemoryEstimate memory;
+  std::vector<std::string> notices;  // ModelFile's
   ModelProspects prospects;
   std::optional<std::vector<UnsoundTensor>> unsound;  // nothing: weights have not been read
 };

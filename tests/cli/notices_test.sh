@@ -20,6 +20,14 @@ outrider plan --model unsaid.gguf --memory 400MiB >plan.txt 2>err.txt
 told 1 err.txt
 told 0 plan.txt
 
+outrider convert unsaid.gguf --out again.gguf >out.txt 2>err.txt
+told 1 err.txt
+outrider inspect unsaid.gguf >out.txt
+told 1 out.txt
+contains "$(cat out.txt)" 'but             unsaid.gguf: does not say'
+outrider inspect unsaid.gguf --json >out.txt
+told 1 out.txt
+
 trap 'kill "$server_pid" 2>/dev/null || true' EXIT
 start --model unsaid.gguf --listen 127.0.0.1:0
 told 1 server.log
