@@ -53,6 +53,9 @@ TEST(TokenizerGguf, PreNamesSayHowTextIsCutAndMore) {
   EXPECT_TRUE(with("tekken").add_bos);
   EXPECT_TRUE(with("minicpm5").ignore_merges);
   EXPECT_FALSE(with("minicpm5").add_bos);
+  EXPECT_TRUE(with("glm4").ignore_merges);
+  EXPECT_TRUE(with("glm5").ignore_merges);
+  EXPECT_FALSE(with("chatglm-bpe").ignore_merges);
   EXPECT_EQ(Outcome(ByteLevelKeys().Text("tokenizer.ggml.pre", "whitespace").Read()),
             "t.gguf: tokenizer.ggml.pre is \"whitespace\", which is not supported");
 }
