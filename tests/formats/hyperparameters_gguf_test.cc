@@ -401,6 +401,7 @@ TEST(HyperparametersFromGguf, AFactorThatItsScalingDoesNotGoByIsRefused) {
             Unimplemented(kFile,
                           ": phi3.rope.scaling.factor = 4 is not supported with longrope scaling, "
                           "whose divisors have the factor"));
+  EXPECT_EQ(refusal(phi, "rope.scale_linear", 4).code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(phi.Float("rope.scaling.factor", 1).ReadOrFail().rope.scaling, RopeScaling::kLongRope);
 }
 

@@ -249,18 +249,18 @@ absl::Status ReadRopeTensors(const GgufSection& section, std::string_view type, 
 
 // What only some ways of stretching a context go by, where it says something and the way is another
 // one: llama.cpp goes by it all the same.
-absl::Status CheckRopeFactors(const GgufSection& section, RopeScaling scaling) {
-  const bool has_length = scaling == RopeScaling::kYarn || scaling == RopeScaling::kLongRope;
+absl::Status CheckRopeFactors(const GgufSection& section, const Rope& rope) {
+  const bool is_long = rope.scaling == RopeScaling::kLongRope;
+  const bool has_length = rope.scaling == RopeScaling::kYarn || is_long;
   constexpr std::string_view kLength = "rope.scaling.attn_factor";
   OUTRIDER_ASSIGN_OR_RETURN(const float length, section.PositiveOr(kLength, 1.0f));
   if (length != 1.0f && !has_length) {
     return Unimplemented(section.file(), ": ", section.Key(kLength), " = ", length,
                          " is not supported but with yarn and longrope scaling");
   }
-  constexpr std::string_view kFactor = "rope.scaling.factor";
-  OUTRIDER_ASSIGN_OR_RETURN(const float factor, section.PositiveOr(kFactor, 1.0f));
-  if (factor != 1.0f && scaling == RopeScaling::kLongRope) {
-    return Unimplemented(section.file(), ": ", section.Key(kFactor), " = ", factor,
+  if (rope.factor != 1.0f && is_long) {
+    return Unimplemented(section.file(), ": ", section.Key("rope.scaling.factor"), " = ",
+                         rope.factor,
                          " is not supported with longrope scaling, whose divisors have the factor");
   }
   return absl::OkStatus();
@@ -296,7 +296,7 @@ absl::Status ReadRope(const GgufSection& section, Hyperparameters& model) {
   OUTRIDER_RETURN_IF_ERROR(CheckYarnMix(section, rope.scaling));
   if (rope.scaling == RopeScaling::kNone) rope.factor = 1.0f;
   OUTRIDER_RETURN_IF_ERROR(ReadRopeTensors(section, type, rope));
-  OUTRIDER_RETURN_IF_ERROR(CheckRopeFactors(section, rope.scaling));
+  OUTRIDER_RETURN_IF_ERROR(CheckRopeFactors(section, rope));
   OUTRIDER_ASSIGN_OR_RETURN(
       rope.original_context_length,
       section.CountOr("rope.scaling.original_context_length", kMaxContext, 0, 0));
