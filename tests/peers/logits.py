@@ -9,6 +9,7 @@ twice the distance of the two programs' logits (root mean square over all of the
 least 99 % of those positions. And the distance must be that of two roundings, at most 3 % of the logits' deviation: a
 model that leaves out one of eight experts is 4 % off. Closes with "N passed, N failed".
 """
+import ctypes
 import pathlib
 import subprocess
 import sys
@@ -17,12 +18,31 @@ import llama_cpp
 import numpy as np
 
 FILES = [("100m", "q8_0"), ("100m", "q4_0"), ("100m", "q4_k"), ("100m", "q5_0"), ("100m", "q5_k"), ("100m", "q4_1"),
-         ("100m", "q5_1"), ("100m", "q6_k"), ("100m", "iq4_nl"), ("100m", "iq4_xs"), ("moe-1b", "q4_0"), ("moe-1b", "q4_k")]
+         ("100m", "q5_1"), ("100m", "q6_k"), ("100m", "iq4_nl"), ("100m", "iq4_xs"), ("moe-1b", "q4_0"), ("moe-1b", "q4_k"),
+         ("100m", "q2_k"), ("100m", "q3_k"), ("100m", "iq3_s"), ("100m", "tq2_0"), ("moe-1b", "mxfp4")]
+# Of the types that we read and do not write, llama.cpp makes files of ours: the mixes that it gives these names.
+MADE_BY_LLAMA_CPP = {"q2_k": llama_cpp.LLAMA_FTYPE_MOSTLY_Q2_K, "q3_k": llama_cpp.LLAMA_FTYPE_MOSTLY_Q3_K_M,
+                     "iq3_s": llama_cpp.LLAMA_FTYPE_MOSTLY_IQ3_S,
+                     "tq2_0": llama_cpp.LLAMA_FTYPE_MOSTLY_TQ2_0, "mxfp4": llama_cpp.LLAMA_FTYPE_MOSTLY_MXFP4_MOE}
 TEXTS = 16  # far down a text of random tokens all positions are decided alike: several are more than one decision
 TEXT_TOKENS = 125
 AGREEMENT_MIN = 0.99
 CLEAR_MIN = 0.05  # of all positions: a comparison with hardly a clear one would show nothing
 DISTANCE_MAX = 0.03
+
+
+def write_model(tools, shape, kind, path):
+    if kind not in MADE_BY_LLAMA_CPP:
+        subprocess.run([tools / "random_model", shape, kind, path], check=True)
+        return
+    plain = path.with_suffix(".plain.gguf")
+    subprocess.run([tools / "random_model", shape, "f16", plain], check=True)
+    options = llama_cpp.llama_model_quantize_default_params()
+    options.ftype = MADE_BY_LLAMA_CPP[kind]
+    failed = llama_cpp.llama_model_quantize(str(plain).encode(), str(path).encode(), ctypes.byref(options))
+    plain.unlink()
+    if failed:
+        raise RuntimeError(f"llama.cpp could not write {path}")
 
 
 def llama_cpp_logits(path, texts):
@@ -52,7 +72,7 @@ def main():
     passed = failed = 0
     for shape, kind in FILES:
         path = work / f"random-{shape}-{kind}.gguf"
-        subprocess.run([tools / "random_model", shape, kind, path], check=True)
+        write_model(tools, shape, kind, path)
         texts = [[1] + random.integers(300, 16000, TEXT_TOKENS - 1).tolist() for _ in range(TEXTS)]
         theirs = llama_cpp_logits(path, texts)
         ours = our_logits(tools, path, "best", texts, work)
