@@ -247,8 +247,8 @@ absl::Status ReadRopeTensors(const GgufSection& section, std::string_view type, 
   return absl::OkStatus();
 }
 
-// What only some ways of stretching a context go by, where it says something and the way is another
-// one: llama.cpp goes by it all the same.
+// Two factors that are used of some scalings alone. llama.cpp multiplies by them whatever the scaling
+// is, so elsewhere they have to be 1.
 absl::Status CheckRopeFactors(const GgufSection& section, const Rope& rope) {
   const bool is_long = rope.scaling == RopeScaling::kLongRope;
   const bool has_length = rope.scaling == RopeScaling::kYarn || is_long;
