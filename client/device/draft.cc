@@ -16,6 +16,9 @@ namespace {
 
 constexpr uint32_t kRowsOfARun = 64;  // nodes, and a prompt's chunk
 
+// One thread is through with so little before another has woken.
+constexpr uint64_t kOneThreadBytes = uint64_t{8} << 20;
+
 // A drafter whose engine others use as well.
 class TurnTaker final : public Drafter {
  public:
@@ -38,6 +41,15 @@ class TurnTaker final : public Drafter {
   Mutex& turn_;
 };
 
+// The threads that are of use for such a model.
+absl::StatusOr<std::shared_ptr<ThreadPool>> PoolFor(const ModelFile& model,
+                                                    std::shared_ptr<ThreadPool> offered) {
+  uint64_t bytes = 0;
+  for (const ModelTensor& tensor : model.tensors()) bytes += tensor.bytes;
+  if (bytes > kOneThreadBytes) return offered;
+  return ThreadPool::Create(1);
+}
+
 }  // namespace
 
 Draft::Draft(const Limits& limits, int32_t vocabulary_size)
@@ -56,6 +68,7 @@ absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path,
                                                    std::shared_ptr<ThreadPool> pool,
                                                    const LoadProgress& progress) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
+  OUTRIDER_ASSIGN_OR_RETURN(pool, PoolFor(*model, std::move(pool)));
   OUTRIDER_ASSIGN_OR_RETURN(
       std::unique_ptr<Engine> loaded,
       LoadEngine(engine, *model, path, OptionsFor(limits, *model), kernels, *pool, progress));
@@ -68,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Draft>> Draft::Load(const std::string& path, cons
                                                    FlashTurns& turns,
                                                    const LoadProgress& progress) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> model, ModelFile::Open(path));
+  OUTRIDER_ASSIGN_OR_RETURN(pool, PoolFor(*model, std::move(pool)));
   OUTRIDER_ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::From(*model, path));
   const EngineOptions options = OptionsFor(limits, *model);
   spec.LimitContext(options.context_length);

@@ -39,7 +39,8 @@ class Draft {
   // What the engine of such a model is made for.
   static EngineOptions OptionsFor(const Limits& limits, const ModelFile& model);
 
-  // On an engine of that name (torch/load_engine.h), which computes on `pool` where it is this processor.
+  // On an engine of that name (torch/load_engine.h), which computes on `pool` where it is this processor, and on one
+  // thread if it is so small that more would only wait for one another.
   static absl::StatusOr<std::unique_ptr<Draft>> Load(const std::string& path,
                                                      const std::string& engine,
                                                      const Limits& limits, const Kernels& kernels,
