@@ -110,9 +110,10 @@ struct TileKernel {
     return config;
   }
 
+  // Inlined whatever the compiler thinks of its size: around a call all results would go to memory and back.
   template <int kRows, int kPanels>
-  static inline void UnpackBlock(const ProductTile& tile, uint32_t b,
-                                 TileMemory<kRows> (&memory)[kPanels]) {
+  [[gnu::always_inline]] static void UnpackBlock(const ProductTile& tile, uint32_t b,
+                                                 TileMemory<kRows> (&memory)[kPanels]) {
     const uint32_t block_count = tile.x.inputs / kPanel.block;
     if (b >= block_count) return;
     const std::byte* const lines = tile.panels + b * kBlockBytes;
