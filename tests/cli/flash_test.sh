@@ -127,7 +127,7 @@ in_the_middle() {
   "$OUTRIDER" run --model cut.gguf --draft draft.gguf --memory "${budgets[0]}MiB" --prompt '' --temperature 1 --stop 'never said' \
     >partial.txt 2>summary.txt &
   pid=$!
-  for _ in $(seq 500); do [ -s partial.txt ] && break; sleep 0.01; done
+  for _ in $(seq 6000); do [ -s partial.txt ] && break; sleep 0.01; done
   "$@"
   status=0
   wait $pid || status=$?
