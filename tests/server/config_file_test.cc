@@ -43,7 +43,9 @@ class ConfigFileTest : public testing::Test {
     return "";
   }
 
-  const std::string path_ = testing::TempDir() + "config_file_test.toml";
+  // One for each test: they run beside one another.
+  const std::string path_ =
+      testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + ".toml";
   ServerFlags flags_;
   bool is_check_ = false;
 };
