@@ -9,19 +9,21 @@
 namespace outrider {
 namespace {
 
-void AwaitAnother(LoopTurns& turns) {
+// Waits for a turn, and writes 'b' in it.
+std::thread StartWaiting(LoopTurns& turns, std::string& order) {
+  std::thread other([&] {
+    const LoopTurn turn(turns);
+    order += 'b';
+  });
   while (!turns.IsAwaited()) std::this_thread::yield();
+  return other;
 }
 
 TEST(LoopTurnsTest, ATurnIsAwaited) {
   LoopTurns turns;
   turns.Begin();
   std::string order;
-  std::thread other([&] {
-    const LoopTurn turn(turns);
-    order += 'b';
-  });
-  AwaitAnother(turns);
+  std::thread other = StartWaiting(turns, order);
   order += 'a';
   turns.End();
   other.join();
@@ -34,11 +36,7 @@ TEST(LoopTurnsTest, WhoHasHadHisSliceGivesWayToWhoWaits) {
   for (int round = 0; round < 20; ++round) {
     turns.Begin();
     std::string order;
-    std::thread other([&] {
-      const LoopTurn turn(turns);
-      order += 'b';
-    });
-    AwaitAnother(turns);
+    std::thread other = StartWaiting(turns, order);
     std::this_thread::sleep_for(LoopTurns::kSlice);
     turns.End();
     turns.Begin();
