@@ -17,7 +17,6 @@
 #include "bench/simulator/sources/vocabulary.h"
 #include "bench/simulator/world/host.h"
 #include "client/verifier/local_verifier.h"
-#include "client/verifier/remote_verifier.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -27,8 +26,7 @@
 #include "common/verification/wire_prompt.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/decode_service.h"
-#include "server/listener.h"
+#include "tests/remote/served_here.h"
 
 namespace outrider {
 namespace {
@@ -245,37 +243,12 @@ class InThisProcess final : public BehindVerifier {
 
 class AtAServer final : public BehindVerifier {
  public:
-  ~AtAServer() override {
-    EndAll();
-    verifier_.reset();
-    listener_.reset();
-  }
+  ~AtAServer() override { EndAll(); }
 
  private:
-  Verifier& verifier() override { return *verifier_; }
+  Verifier& verifier() override { return served_.verifier(); }
 
-  const std::unique_ptr<Gatekeeper> gate_ = *Gatekeeper::Open("");
-  EventLog log_{EventLog::Form::kText};
-  EntranceLog entrance_{log_};
-  ConnectionBook book_;
-  DecodeService service_{*driver_, {}, *gate_, book_, entrance_};
-  std::unique_ptr<outrider::Listener> listener_ =
-      *outrider::Listener::Listen("127.0.0.1:0",
-                                  {.context_length = 4096,
-                                   .streams_per_connection_max = 100,
-                                   .handshake_max = std::chrono::seconds(10),
-                                   .connection_idle_max = std::chrono::minutes(1),
-                                   .keepalive = std::chrono::seconds(20),
-                                   .connections = {.connection_count_max = 8,
-                                                   .connection_count_of_origin_max = 8,
-                                                   .connects_per_second = 8,
-                                                   .overhead_bytes_per_second = 64 << 10,
-                                                   .shut_out = std::chrono::seconds(4)},
-                                   .header_bytes = 8 << 10,
-                                   .message_bytes = 64 << 10,
-                                   .transport_bytes = 64 << 20},
-                                  {}, service_, book_, entrance_);
-  std::unique_ptr<RemoteVerifier> verifier_ = *RemoteVerifier::Connect(listener_->address());
+  ServedHere served_{*driver_, 4096};
 };
 
 class AtTheSimulatorsHost final : public Verifying {

@@ -14,7 +14,6 @@
 #include "bench/simulator/sources/synthetic_target.h"
 #include "bench/simulator/sources/text.h"
 #include "bench/simulator/sources/vocabulary.h"
-#include "client/verifier/remote_verifier.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random_bits.h"
@@ -22,8 +21,7 @@
 #include "common/verification/verifier_driver.h"
 #include "common/verification/wire_prompt.h"
 #include "gtest/gtest.h"
-#include "server/decode_service.h"
-#include "server/listener.h"
+#include "tests/remote/served_here.h"
 
 namespace outrider {
 namespace {
@@ -77,7 +75,7 @@ class ServerHere {
  private:
   double MachineSecondsAfter(const v1::GenerateRequest& request) {
     const absl::Status status =
-        verifier_->Generate(request, [](const v1::GenerateResponse&) { return true; });
+        served_.verifier().Generate(request, [](const v1::GenerateResponse&) { return true; });
     EXPECT_TRUE(status.ok()) << status;
     MutexLock lock(mu_);
     while (!seconds_) is_over_.Wait(mu_);
@@ -107,28 +105,7 @@ class ServerHere {
       {.refused = nullptr,
        .fault = nullptr,
        .session = [this](const VerifierMachine::SessionOver&) { SessionOver(); }}};
-  const std::unique_ptr<Gatekeeper> gate_ = *Gatekeeper::Open("");
-  EventLog log_{EventLog::Form::kText};
-  EntranceLog entrance_{log_};
-  ConnectionBook book_;
-  DecodeService service_{driver_, {}, *gate_, book_, entrance_};
-  const std::unique_ptr<Listener> listener_ =
-      *Listener::Listen("127.0.0.1:0",
-                        {.context_length = 64,
-                         .streams_per_connection_max = 100,
-                         .handshake_max = std::chrono::seconds(10),
-                         .connection_idle_max = std::chrono::minutes(1),
-                         .keepalive = std::chrono::seconds(20),
-                         .connections = {.connection_count_max = 8,
-                                         .connection_count_of_origin_max = 8,
-                                         .connects_per_second = 8,
-                                         .overhead_bytes_per_second = 64 << 10,
-                                         .shut_out = std::chrono::seconds(4)},
-                         .header_bytes = 8 << 10,
-                         .message_bytes = 64 << 10,
-                         .transport_bytes = 64 << 20},
-                        {}, service_, book_, entrance_);
-  const std::unique_ptr<RemoteVerifier> verifier_ = *RemoteVerifier::Connect(listener_->address());
+  ServedHere served_{driver_, 64};
 };
 
 TEST(MachineThreadTest, WhatAGenerateAsksForIsPreparedElsewhere) {
