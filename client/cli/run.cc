@@ -56,8 +56,10 @@ struct RunFlags {
   bool verbose = false;
 };
 
+// Below ten, as from flash, a tenth would be a large part of it.
 std::string Rate(uint64_t tokens, double seconds) {
-  return Fixed(seconds > 0 ? static_cast<double>(tokens) / seconds : 0, 1) + " tokens/s";
+  const double rate = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+  return Fixed(rate, rate < 10 ? 3 : 1) + " tokens/s";
 }
 
 std::string PerPass(uint64_t count, uint64_t passes) {
