@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace outrider {
 namespace {
@@ -53,6 +54,16 @@ double KernelSpeed::ProductSeconds(uint32_t row_count) const {
   return product_seconds[above - 1] + share * (product_seconds[above] - product_seconds[above - 1]);
 }
 
+FlashSetting SettingOf(const MemoryPlan& plan, uint32_t thread_count) {
+  const StreamShape& weights = plan.needs.weights;
+  const ExpertShape& experts = weights.experts;
+  return {.reads = plan.reads(),
+          .target_bytes = std::accumulate(weights.layer_bytes.begin(), weights.layer_bytes.end(),
+                                          weights.head_bytes),
+          .expert_bytes = experts.place_bytes * experts.used_count,
+          .thread_count = thread_count};
+}
+
 FlashForecast Forecast(const FlashSetting& setting) {
   FlashForecast forecast;
   forecast.alone_seconds = PassSeconds(setting, 1);
@@ -68,6 +79,16 @@ FlashForecast Forecast(const FlashSetting& setting) {
     forecast.tokens_per_second = rate;
   }
   return forecast;
+}
+
+bool HidesReads(const FlashSetting& setting, uint32_t row_count) {
+  return ComputeSeconds(setting, row_count) >= ReadSeconds(setting, row_count);
+}
+
+double PromptSeconds(const FlashSetting& setting, uint32_t token_count, uint32_t run_rows) {
+  const uint32_t rest = token_count % run_rows;
+  const double full_runs = token_count / run_rows;
+  return full_runs * PassSeconds(setting, run_rows) + (rest > 0 ? PassSeconds(setting, rest) : 0);
 }
 
 uint32_t NodesForReads(const PassReads& reads, uint32_t nodes_max) {

@@ -8,6 +8,9 @@
 //   its draft            a run of the draft for each token on the way down
 //   what it commits      1 + a + a^2 + ... : chains whose every token is right with chance a. Trees
 //                        do better; how much better only the text knows.
+//   a prompt             runs of as many rows as a plan has (run_rows.h), each as a pass of so many;
+//                        the last one's root says the first token. Attention is not counted, which is
+//                        little in a prompt of some hundreds.
 //
 // The number of drafted tokens is that at which tokens of a pass over its time are most.
 //
@@ -18,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "client/planner/memory_plan.h"
 #include "client/planner/pass_reads.h"
 
 namespace outrider {
@@ -47,6 +51,9 @@ struct FlashSetting {
   double acceptance = 0.7;  // a
 };
 
+// What of it a plan says: what is read and computed.
+FlashSetting SettingOf(const MemoryPlan& plan, uint32_t thread_count);
+
 struct FlashForecast {
   double alone_seconds = 0;      // a pass of one row: a token of the target alone
   uint32_t hidden_nodes = 0;     // drafted tokens whose products the reads hide
@@ -56,6 +63,11 @@ struct FlashForecast {
 };
 
 FlashForecast Forecast(const FlashSetting& setting);
+
+// Whether computing so many rows is as long as what is read for them.
+bool HidesReads(const FlashSetting& setting, uint32_t row_count);
+// Until the first token of a prompt of so many tokens, in runs of so many rows.
+double PromptSeconds(const FlashSetting& setting, uint32_t token_count, uint32_t run_rows);
 
 // The drafted tokens that pay, as far as reads tell: where a session begins that knows nothing else.
 // `nodes_max` where those are the same whatever the rows.

@@ -31,4 +31,19 @@ absl::StatusOr<uint64_t> ExitsBytes(const TrainedExits& exits, const PlannedMode
   return ExitsMemory(exits, spec, target.options, needs.weights.head_bytes, target.thread_count);
 }
 
+absl::StatusOr<MemoryNeeds> NeedsOfRows(const MemoryNeeds& needs, PlannedModel target,
+                                        const TrainedExits* exits, uint32_t row_count) {
+  OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(target.model, target.path));
+  MemoryNeeds of_rows = needs;
+  target.options.row_count_max = row_count;
+  OUTRIDER_ASSIGN_OR_RETURN(of_rows.target,
+                            CpuEngineMemory(spec, target.options, target.thread_count));
+  if (exits != nullptr) {
+    OUTRIDER_ASSIGN_OR_RETURN(of_rows.exits_bytes, ExitsBytes(*exits, target, of_rows));
+  }
+  of_rows.run_rows = row_count;
+  of_rows.spared_bytes = of_rows.FixedBytes() - needs.FixedBytes();
+  return of_rows;
+}
+
 }  // namespace outrider

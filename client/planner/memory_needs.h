@@ -29,5 +29,9 @@ absl::StatusOr<MemoryNeeds> NeedsOf(const PlannedModel& target, const PlannedMod
 // MemoryNeeds::exits_bytes of such a target, whose needs these are.
 absl::StatusOr<uint64_t> ExitsBytes(const TrainedExits& exits, const PlannedModel& target,
                                     const MemoryNeeds& needs);
+// The same needs where runs of the target have so many rows, and not the fewest that make sense, as in
+// its options and in `needs`. `exits` are those that are counted among these; null: none are.
+absl::StatusOr<MemoryNeeds> NeedsOfRows(const MemoryNeeds& needs, PlannedModel target,
+                                        const TrainedExits* exits, uint32_t row_count);
 
 }  // namespace outrider

@@ -57,20 +57,25 @@ std::span<const bool> HeadChoices(const MemoryNeeds& needs) {
   return std::span(kChoices).first(needs.exits_bytes > 0 ? 1 : 2);
 }
 
-}  // namespace
-
-uint64_t LeastBytes(const MemoryNeeds& needs) {
+uint64_t LeastWeightBytes(const MemoryNeeds& needs) {
   uint64_t least = UINT64_MAX;
   for (const bool pins_head : HeadChoices(needs)) {
     least = std::min(least, MemoryBytes(needs.weights, Least(needs.weights, pins_head)));
   }
-  return needs.FixedBytes() + least;
+  return least;
+}
+
+}  // namespace
+
+uint64_t LeastBytes(const MemoryNeeds& needs) {
+  return needs.FixedBytes() - needs.spared_bytes + LeastWeightBytes(needs);
 }
 
 absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_bytes) {
   const uint64_t fixed = needs.FixedBytes();
   const uint64_t least = LeastBytes(needs);
-  if (budget_bytes < least) {
+  const uint64_t least_weights = LeastWeightBytes(needs);
+  if (budget_bytes < fixed + least_weights) {
     return InvalidArgument(
         "--memory: a budget of ", budget_bytes / kMebibyte,
         " MiB is too small; the least that works is ", Mebibytes(least), "MiB (the program ",
@@ -78,7 +83,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_
         Mebibytes(needs.draft_weight_bytes + needs.draft.kv_bytes + needs.draft.scratch_bytes),
         ", the target's keys and values ", Mebibytes(needs.target.kv_bytes), ", its scratch ",
         Mebibytes(needs.target.scratch_bytes), ExitsText(needs), ", and of its weights ",
-        Mebibytes(least - fixed), "); a smaller --context takes less");
+        Mebibytes(least_weights), "); a smaller --context takes less");
   }
   std::optional<StreamOptions> best;
   for (const bool pins_head : HeadChoices(needs)) {

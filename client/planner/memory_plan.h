@@ -6,7 +6,8 @@
 //
 //   budget   | process | draft | keys, values | scratch | kept | slots | pinned ........ | left |
 //
-// All but the last two is needed whatever the budget is. There are two slots: one is read while the
+// All but the last two is needed whatever the budget is, but for scratch, which is for runs of as many
+// rows as there are (run_rows.h). There are two slots: one is read while the
 // other is computed, so that a read never waits for more than what is computed. A third would hold
 // what is read while nothing is computed (while the draft runs), once a pass at the most, and a
 // layer that is pinned in its place is not read at all. What is left pins layers, and the head
@@ -34,8 +35,10 @@ struct MemoryNeeds {
   uint64_t draft_weight_bytes = 0;  // none of a draft's: no model drafts
   EngineMemory draft = {};
   EngineMemory target = {};
-  uint64_t exits_bytes = 0;  // of the target's exits, which look into its head; none: it has none
-  StreamShape weights = {};  // the target's
+  uint32_t run_rows = 0;      // of the target, which its scratch is for (run_rows.h):
+  uint64_t spared_bytes = 0;  // so much less is needed with the fewest that make sense
+  uint64_t exits_bytes = 0;   // of the target's exits, which look into its head; none: it has none
+  StreamShape weights = {};   // the target's
 
   // Whatever the budget is, without the target's weights.
   uint64_t FixedBytes() const {
@@ -60,7 +63,7 @@ struct MemoryPlan {
   bool ReadsMost() const;
 };
 
-// What a budget has to be for PlanMemory().
+// What a budget has to be for PlanMemory(), with runs of the fewest rows.
 uint64_t LeastBytes(const MemoryNeeds& needs);
 
 absl::StatusOr<MemoryPlan> PlanMemory(const MemoryNeeds& needs, uint64_t budget_bytes);

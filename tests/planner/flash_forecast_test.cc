@@ -45,6 +45,18 @@ TEST(FlashForecast, WhatIsAllInMemoryIsAsFastAsItsProducts) {
   EXPECT_EQ(forecast.hidden_nodes, 0u);
 }
 
+// 20 rows are computed while all is read; of a run of n more rows a row takes 50 ms.
+TEST(FlashForecast, APromptIsRunsOfWhichEachReadsAll) {
+  const FlashSetting setting = Setting();
+  EXPECT_FALSE(HidesReads(setting, 19));
+  EXPECT_TRUE(HidesReads(setting, 21));
+  EXPECT_DOUBLE_EQ(PromptSeconds(setting, 10, 64), 1.0);
+  EXPECT_NEAR(PromptSeconds(setting, 64, 64), 3.2, 1e-9);
+  EXPECT_NEAR(PromptSeconds(setting, 128, 64), 6.4, 1e-9);
+  EXPECT_NEAR(PromptSeconds(setting, 129, 64), 7.4, 1e-9);  // the last token's run reads it again
+  EXPECT_NEAR(PromptSeconds(setting, 129, 129), 6.45, 1e-9);
+}
+
 // Qwen3-30B in Q4_0: 16.3 GB of experts, 6 of 128 used, none in memory, and all else.
 PassReads ExpertReads() {
   return {.row_bytes = 800'000'000,
