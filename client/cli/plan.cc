@@ -83,36 +83,42 @@ void PrintMemory(const MemoryPlan& plan, const DraftOptions& draft) {
               RowsText(plan.reads()).c_str());
 }
 
+// Of 512 tokens, or of as many as a context has.
+void PrintPrompt(const FlashSetting& setting, uint32_t rows, uint32_t context_length) {
+  const uint32_t tokens = std::min(512u, context_length);
+  const uint32_t runs = (tokens + rows - 1) / rows;
+  std::printf("a prompt of %u tokens: %u %s of up to %u rows, the first token after about %s s\n",
+              tokens, runs, runs == 1 ? "run" : "runs", rows,
+              Fixed(PromptSeconds(setting, tokens, rows), 2).c_str());
+}
+
 absl::StatusOr<FlashSetting> Probe(const PlanFlags& flags, const MemoryPlan& plan) {
   const Kernels& kernels = KernelsFor(flags.device.isa);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
                             ThreadPool::Create(flags.device.threads));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> target,
                             ModelFile::Open(flags.device.model));
-  FlashSetting setting = {.reads = plan.reads(),
-                          .thread_count = flags.device.threads,
-                          .pass_nodes_max = flags.device.draft.pass_nodes};
-  for (const uint64_t bytes : plan.needs.weights.layer_bytes) setting.target_bytes += bytes;
-  setting.target_bytes += plan.needs.weights.head_bytes;
-  const ExpertShape& experts = plan.needs.weights.experts;
-  setting.expert_bytes = experts.place_bytes * experts.used_count;
+  FlashSetting setting = SettingOf(plan, flags.device.threads);
+  setting.pass_nodes_max = flags.device.draft.pass_nodes;
   ProgressBar bar("looking at flash and kernels", target->file_bytes());
   OUTRIDER_ASSIGN_OR_RETURN(
       const FlashSpeed flash,
       ProbeFlash(*target, kFlashTime, [&](uint64_t bytes) { bar.AdvanceTo(bytes, ""); }));
   setting.flash_bytes_per_second = flash.bytes_per_second;
-  OUTRIDER_ASSIGN_OR_RETURN(setting.target,
-                            ProbeKernels(*target, flags.device.model, kernels, *pool, kKernelTime));
+  OUTRIDER_ASSIGN_OR_RETURN(
+      setting.target, ProbeKernels(*target, flags.device.model, kernels, *pool, {kKernelTime}));
   if (flags.device.draft.is_model()) {
     OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> draft,
                               ModelFile::Open(flags.device.draft.model));
-    OUTRIDER_ASSIGN_OR_RETURN(
-        setting.draft, ProbeKernels(*draft, flags.device.draft.model, kernels, *pool, kKernelTime));
+    OUTRIDER_ASSIGN_OR_RETURN(setting.draft, ProbeKernels(*draft, flags.device.draft.model, kernels,
+                                                          *pool, {kKernelTime}));
     setting.draft_bytes = plan.needs.draft_weight_bytes;
   }
   bar.Finish();
   std::printf("this flash: %s GB/s by %s\n", Fixed(flash.bytes_per_second / 1e9, 2).c_str(),
               flash.backend.c_str());
+  PrintPrompt(setting, plan.needs.run_rows,
+              flags.device.ContextOf(target->hyperparameters().context_length));
   return setting;
 }
 

@@ -22,6 +22,7 @@
 // Errors:  a sentence, which begins with the file or address it is about.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -109,6 +110,10 @@ struct DeviceOptions {
   // conversations, runs of a target here, drafts, messages and text. Empty: nowhere.
   std::string trace_file = {};
 
+  // Of a model that was made for so many tokens.
+  uint32_t ContextOf(uint32_t trained) const {
+    return context.value_or(std::min(trained, kContextDefault));
+  }
   // Whose tokenizer is used: a server tells its own only by fingerprint.
   const std::string& tokenizer_path() const {
     return !model.empty() ? model : tokenizer.empty() ? draft.model : tokenizer;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/device/draft.h"
+#include "client/planner/machine_probe.h"
 #include "client/verifier/local_verifier.h"
 #include "common/base/clock.h"
 #include "common/base/group_limit.h"
@@ -25,6 +26,11 @@ namespace {
 constexpr uint64_t kTellingBytes = uint64_t{16} << 20;
 constexpr double kBytesPerSecond = 1e9;  // of one that nothing is known of
 
+// How long flash and kernels are looked at before it is planned how long runs are: each. What a run of
+// hundreds of rows takes is known well enough from a part of a layer.
+constexpr Duration kProbeTime = std::chrono::milliseconds(60);
+constexpr uint64_t kProbeBytes = uint64_t{16} << 20;
+
 // For which a machine in this process is waited for.
 constexpr Duration kAnswerMax = std::chrono::seconds(5);
 
@@ -40,13 +46,11 @@ absl::Status CheckBudgeted(const DeviceOptions& options) {
 }
 
 EngineOptions OptionsOf(const DeviceOptions& options, const ModelFile& model) {
-  const uint32_t trained = model.hyperparameters().context_length;
-  return {
-      .context_length = options.context.value_or(std::min(trained, DeviceOptions::kContextDefault)),
-      .sequence_count_max = options.conversation_count_max,
-      .node_count_max = options.draft.model.empty() ? 0 : options.draft.pass_nodes,
-      .kv_bytes = options.kv_bytes,
-      .projection = options.draft.projection};
+  return {.context_length = options.ContextOf(model.hyperparameters().context_length),
+          .sequence_count_max = options.conversation_count_max,
+          .node_count_max = options.draft.model.empty() ? 0 : options.draft.pass_nodes,
+          .kv_bytes = options.kv_bytes,
+          .projection = options.draft.projection};
 }
 
 bool HasAllCores(const DeviceOptions& options) {
@@ -127,39 +131,77 @@ absl::Status LocalTarget::Refuse(const absl::Status& exits) {
 absl::Status LocalTarget::Plan(const ModelSpec& spec) {
   if (options_.memory_bytes == 0) return ReadExits(spec);
   OUTRIDER_RETURN_IF_ERROR(CheckBudgeted(options_));
-  const PlannedModel target = {*model_, setup_.path, engine_options_, options_.threads};
+  PlannedModel target = {*model_, setup_.path, engine_options_, options_.threads};
+  target.options.row_count_max = LeastRows(Runs());
   OUTRIDER_ASSIGN_OR_RETURN(MemoryNeeds needs, NeedsWithoutExits(target));
-  absl::StatusOr<MemoryPlan> plan = PlanMemory(needs, options_.memory_bytes);
+  absl::StatusOr<MemoryPlan> plan = PlanRuns(target, needs);
   if (!options_.draft.asks_for_exits()) OUTRIDER_RETURN_IF_ERROR(plan.status());
   OUTRIDER_RETURN_IF_ERROR(ReadExits(spec));
   if (exits_) plan = PlanExits(target, std::move(needs), plan);
   OUTRIDER_RETURN_IF_ERROR(plan.status());
   plan_ = *std::move(plan);
+  engine_options_.row_count_max = plan_->needs.run_rows;
   return absl::OkStatus();
 }
 
-// With them or not: nobody who has not asked for them is to wait much longer for passes.
+// With runs of as many rows as is best, from those that the target's options have.
+absl::StatusOr<MemoryPlan> LocalTarget::PlanRuns(const PlannedModel& target,
+                                                 const MemoryNeeds& needs) {
+  const RunLimits limits = Runs();
+  const TrainedExits* const exits = needs.exits_bytes > 0 ? &*exits_ : nullptr;
+  const PlanOfRows plan_of = [&](uint32_t rows) -> absl::StatusOr<MemoryPlan> {
+    OUTRIDER_ASSIGN_OR_RETURN(MemoryNeeds of_rows, NeedsOfRows(needs, target, exits, rows));
+    return PlanMemory(of_rows, options_.memory_bytes);
+  };
+  const uint32_t rows = RowsThatFit(limits, plan_of);
+  absl::StatusOr<MemoryPlan> plan = plan_of(rows);
+  if (!plan.ok() || rows < limits.usual || plan->bytes_per_pass == 0) return plan;
+  OUTRIDER_ASSIGN_OR_RETURN(const FlashSetting* const machine, LookAtMachine(*plan));
+  return plan_of(RowsThatHide(limits, *machine, plan_of));
+}
+
+// Once, whatever is planned.
+absl::StatusOr<const FlashSetting*> LocalTarget::LookAtMachine(const MemoryPlan& plan) {
+  if (probed_) return &*probed_;
+  FlashSetting machine = SettingOf(plan, options_.threads);
+  OUTRIDER_ASSIGN_OR_RETURN(const FlashSpeed flash, ProbeFlash(*model_, kProbeTime, nullptr));
+  machine.flash_bytes_per_second = flash.bytes_per_second;
+  OUTRIDER_ASSIGN_OR_RETURN(machine.target,
+                            ProbeKernels(*model_, setup_.path, KernelsFor(options_.isa), *pool_,
+                                         {.time = kProbeTime, .bytes_max = kProbeBytes}));
+  return &probed_.emplace(machine);
+}
+
+// With them or not: nobody who has not asked for them is to wait much longer for passes, or prompts.
 absl::StatusOr<MemoryPlan> LocalTarget::PlanExits(const PlannedModel& target, MemoryNeeds needs,
                                                   const absl::StatusOr<MemoryPlan>& plain) {
   OUTRIDER_ASSIGN_OR_RETURN(needs.exits_bytes, ExitsBytes(*exits_, target, needs));
-  absl::StatusOr<MemoryPlan> plan = PlanMemory(needs, options_.memory_bytes);
+  absl::StatusOr<MemoryPlan> plan = PlanRuns(target, needs);
   if (options_.draft.asks_for_exits()) return plan;
-  const std::string& path = exits_choice_.path;
-  if (!plan.ok()) {
-    exits_left_out_ = {.why = Concat(path, ": is left out, as there is no room for it in ",
-                                     HumanBytes(options_.memory_bytes), "; with it the least is ",
-                                     HumanBytes(LeastBytes(needs)))};
-  } else if (static_cast<double>(plan->bytes_per_pass) >
-             (1 + kExitsRiseMax) * static_cast<double>(plain->bytes_per_pass)) {
-    exits_left_out_ = {.why = Concat(path, ": is left out, as a pass would read ",
-                                     HumanBytes(plan->bytes_per_pass), " of flash with it, and ",
-                                     HumanBytes(plain->bytes_per_pass),
-                                     " without; --exits with its path has it all the same")};
-  } else {
-    return plan;
-  }
+  const std::string why =
+      plan.ok() ? WhyWithoutExits(*plan, *plain)
+                : Concat("there is no room for it in ", HumanBytes(options_.memory_bytes),
+                         "; with it the least is ", HumanBytes(LeastBytes(needs)));
+  if (why.empty()) return plan;
+  exits_left_out_ = {.why = Concat(exits_choice_.path, ": is left out, as ", why)};
   exits_.reset();
   return plain;
+}
+
+// Empty: they take little of what there is without them.
+std::string LocalTarget::WhyWithoutExits(const MemoryPlan& with, const MemoryPlan& without) const {
+  constexpr std::string_view kAllTheSame = "; --exits with its path has it all the same";
+  if (static_cast<double>(with.bytes_per_pass) >
+      (1 + kExitsRiseMax) * static_cast<double>(without.bytes_per_pass)) {
+    return Concat("a pass would read ", HumanBytes(with.bytes_per_pass), " of flash with it, and ",
+                  HumanBytes(without.bytes_per_pass), " without", kAllTheSame);
+  }
+  const uint32_t usual = Runs().usual;
+  if (with.needs.run_rows < std::min(usual, without.needs.run_rows)) {
+    return Concat("runs of a prompt would have ", with.needs.run_rows, " rows with it, and ",
+                  without.needs.run_rows, " without", kAllTheSame);
+  }
+  return "";
 }
 
 absl::StatusOr<MemoryNeeds> LocalTarget::NeedsWithoutExits(const PlannedModel& target) const {

@@ -12,7 +12,8 @@
 // Exits guess while a pass runs, as a server's do, where something is drafted: those that were
 // asked for, or those that lie beside the model. No run fails by the latter, nor is much slower for
 // them: they are left out where they are broken or another model's, where a budget has no room for
-// them, and where a pass would read more than kExitsRiseMax more of flash. Whose exits they are is
+// them, and where a pass would read more than kExitsRiseMax more of flash or a prompt's runs would be
+// shorter than they usually are. Whose exits they are is
 // known from the model's header, but for the hash of its weights where a file has no record of it:
 // that is known when it is loaded.
 //
@@ -31,8 +32,10 @@
 #include "client/device/device.h"
 #include "client/device/expert_meter.h"
 #include "client/device/flash_turns.h"
+#include "client/planner/flash_forecast.h"
 #include "client/planner/memory_needs.h"
 #include "client/planner/memory_plan.h"
+#include "client/planner/run_rows.h"
 #include "client/verifier/verifier.h"
 #include "common/base/chrome_trace.h"
 #include "common/base/monotonic_time.h"
@@ -105,7 +108,11 @@ class LocalTarget {
   absl::Status Plan(const ModelSpec& spec);
   absl::StatusOr<MemoryPlan> PlanExits(const PlannedModel& target, MemoryNeeds needs,
                                        const absl::StatusOr<MemoryPlan>& plain);
+  std::string WhyWithoutExits(const MemoryPlan& with, const MemoryPlan& without) const;
   absl::StatusOr<MemoryNeeds> NeedsWithoutExits(const PlannedModel& target) const;
+  RunLimits Runs() const { return RowsFor(context_length(), engine_options_.node_count_max); }
+  absl::StatusOr<MemoryPlan> PlanRuns(const PlannedModel& target, const MemoryNeeds& needs);
+  absl::StatusOr<const FlashSetting*> LookAtMachine(const MemoryPlan& plan);
   absl::Status AttachExits();
   absl::StatusOr<std::unique_ptr<Engine>> LoadTarget(ChromeTrace* trace,
                                                      const LoadProgress& progress);
@@ -114,13 +121,14 @@ class LocalTarget {
   const DeviceOptions options_;
   const Setup setup_;
   std::shared_ptr<const ModelFile> model_;  // until it is loaded
-  const EngineOptions engine_options_;
+  EngineOptions engine_options_;            // with a plan: of runs as long as that has them
   std::string model_name_;
   uint32_t vocabulary_size_ = 0;
   ExitsChoice exits_choice_;
   std::optional<TrainedExits> exits_;           // until they are attached
   std::optional<ExitsLeftOut> exits_left_out_;  // that lie beside it
   std::optional<ExitsTarget> wrong_exits_;      // of those, whose they are instead
+  std::optional<FlashSetting> probed_;          // as far as runs are planned by it
   std::optional<MemoryPlan> plan_;              // nothing: the target stays in memory
   std::shared_ptr<StreamingWeights> streamed_;  // by that plan
   StreamStats loaded_;                          // of those, when they were loaded

@@ -27,7 +27,7 @@ double SecondsSince(MonotonicTime begin) {
   return std::chrono::duration<double>(RealClock().Now() - begin).count();
 }
 
-// A layer's matrices, packed as a store packs them.
+// A layer's matrices, or the first of them, packed as a store packs them.
 struct ProbedLayer {
   LoadPlan<LayerWeights> plan;
   PageBuffer slot;
@@ -42,11 +42,25 @@ struct ProbedLayer {
     }
     return matrices;
   }
+  double packed_bytes() const {
+    double bytes = 0;
+    for (const MatrixPart& part : plan.matrices) bytes += static_cast<double>(part.bytes);
+    return bytes;
+  }
 };
 
+// One at least.
+void KeepFirst(std::vector<MatrixPart>& matrices, uint64_t bytes_max) {
+  size_t count = 1;
+  uint64_t bytes = matrices.front().bytes;
+  while (count < matrices.size() && (bytes += matrices[count].bytes) <= bytes_max) ++count;
+  matrices.resize(count);
+}
+
 absl::StatusOr<ProbedLayer> ReadLayer(const ModelFile& model, const ModelSpec& spec,
-                                      const std::string& path) {
+                                      const std::string& path, uint64_t bytes_max) {
   ProbedLayer layer{.plan = LoadPlanner(model, spec).Layer(0), .slot = {}};
+  KeepFirst(layer.plan.matrices, bytes_max);
   OUTRIDER_ASSIGN_OR_RETURN(layer.slot, PageBuffer::Create(layer.plan.slot_bytes));
   std::vector<std::unique_ptr<DirectFile>> files;
   std::vector<const DirectFile*> views;
@@ -108,10 +122,11 @@ absl::StatusOr<FlashSpeed> ProbeFlash(const ModelFile& model, Duration time_max,
 }
 
 absl::StatusOr<KernelSpeed> ProbeKernels(const ModelFile& model, const std::string& path,
-                                         const Kernels& kernels, ThreadPool& pool, Duration time) {
+                                         const Kernels& kernels, ThreadPool& pool,
+                                         const KernelProbe& probe) {
   const ScopedIeeeMode ieee;
   OUTRIDER_ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::From(model, path));
-  OUTRIDER_ASSIGN_OR_RETURN(const ProbedLayer layer, ReadLayer(model, spec, path));
+  OUTRIDER_ASSIGN_OR_RETURN(const ProbedLayer layer, ReadLayer(model, spec, path, probe.bytes_max));
   const std::vector<WeightMatrix> matrices = layer.Matrices();
   uint32_t inputs_max = 0, outputs_max = 0;
   for (const WeightMatrix& matrix : matrices) {
@@ -138,9 +153,8 @@ absl::StatusOr<KernelSpeed> ProbeKernels(const ModelFile& model, const std::stri
                             {&product, 1});
       }
       ++rounds;
-    } while (RealClock().Now() - begin < time / KernelSpeed::kRows.size());
-    speed.product_seconds[i] =
-        SecondsSince(begin) / rounds / static_cast<double>(layer.plan.slot_bytes);
+    } while (RealClock().Now() - begin < probe.time / KernelSpeed::kRows.size());
+    speed.product_seconds[i] = SecondsSince(begin) / rounds / layer.packed_bytes();
   }
   return speed;
 }

@@ -2,9 +2,9 @@
 // it are packed and multiplied. Nothing is kept.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(const FlashSpeed flash, ProbeFlash(*target, 3s, progress));
-//   OUTRIDER_ASSIGN_OR_RETURN(const KernelSpeed kernels, ProbeKernels(*target, path, ..., 2s));
+//   OUTRIDER_ASSIGN_OR_RETURN(const KernelSpeed kernels, ProbeKernels(*target, path, ..., {2s}));
 //
-// Memory: that of a layer, and a few megabytes of reads.
+// Memory: that of a layer, or of what is looked at of it, and a few megabytes of reads.
 // Errors: what files have to say.
 #pragma once
 
@@ -31,8 +31,14 @@ struct FlashSpeed {
 absl::StatusOr<FlashSpeed> ProbeFlash(const ModelFile& model, Duration time_max,
                                       const std::function<void(uint64_t bytes)>& progress);
 
-// Of the first layer's matrices: about so long.
+struct KernelProbe {
+  Duration time;                    // about so long
+  uint64_t bytes_max = UINT64_MAX;  // of them, packed; but one is looked at, however large
+};
+
+// Of the first layer's matrices.
 absl::StatusOr<KernelSpeed> ProbeKernels(const ModelFile& model, const std::string& path,
-                                         const Kernels& kernels, ThreadPool& pool, Duration time);
+                                         const Kernels& kernels, ThreadPool& pool,
+                                         const KernelProbe& probe);
 
 }  // namespace outrider

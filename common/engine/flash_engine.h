@@ -9,7 +9,8 @@
 //
 // It says what LoadCpuEngine()'s says, to the bit, and has the same numerics id: only the time of a
 // run is another. A run reads all layers that are not pinned, once, however many rows it has; so
-// prompts go in runs as long as the engine takes (EngineOptions::row_count_max, 256).
+// prompts go in runs as long as the engine takes (EngineOptions::row_count_max), and a device plans
+// how long that is.
 //
 // Memory: as CpuEngine has it, and what the weights take (StreamingWeights::memory_bytes()).
 // Errors: of loading, as LoadCpuEngine() and StreamingWeights::Open(); a run fails with what could
