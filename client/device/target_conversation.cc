@@ -62,21 +62,44 @@ absl::Status TargetConversation::Forget(uint32_t length) {
   return history_.Truncate(length);
 }
 
+// But for the last tokens: they are computed with the first pass, in whose run there is room for them.
+// Where weights come from flash a run takes as long as those do, however few rows it has.
 absl::Status TargetConversation::Read(std::span<const TokenId> tokens, Observer& observer) {
+  const size_t left = LeftToFirstPass(tokens.size());
+  const auto all = static_cast<uint32_t>(tokens.size());
   uint32_t read = 0;
   absl::Status status;
   {
     MutexLock lock(turn_);
-    status = target_.Prefill(sequence_, tokens, [&](uint32_t processed, uint32_t total) {
+    const PromptProgress progress = [&](uint32_t processed, uint32_t) {
       read = processed;
-      observer.OnPromptProgress(processed, total);
+      observer.OnPromptProgress(processed, all);
       return !observer.Interrupted();
-    });
+    };
+    status = target_.Prefill(sequence_, tokens.first(tokens.size() - left), progress);
   }
   stats_.prompt_tokens += tokens.size();
   stats_.computed_tokens += read;
   OUTRIDER_RETURN_IF_ERROR(status);
-  return history_.Append(tokens);
+  OUTRIDER_RETURN_IF_ERROR(history_.Append(tokens));
+  unread_count_ = left;
+  return absl::OkStatus();
+}
+
+// Of so many new tokens. None where there will be no pass, as the context is full. What was the root
+// before them takes a row, too.
+size_t TargetConversation::LeftToFirstPass(size_t token_count) const {
+  if (history_.size() + token_count > context_length()) return 0;
+  const uint32_t rows = target_.info().row_count_max;
+  if (history_.size() == 0 && token_count <= rows) return token_count;
+  return std::min<size_t>(token_count, rows - 1);
+}
+
+// There was no pass to read them with, or it failed.
+void TargetConversation::ForgetUnread() {
+  if (unread_count_ == 0) return;
+  OUTRIDER_CHECK_OK(history_.Truncate(static_cast<uint32_t>(history_.size() - unread_count_)));
+  unread_count_ = 0;
 }
 
 absl::StatusOr<Ending> TargetConversation::Write(bool is_reply, ReplyTimes& times,
@@ -91,6 +114,7 @@ absl::StatusOr<Ending> TargetConversation::Write(bool is_reply, ReplyTimes& time
     observer.OnTokens({&*next, 1});
     if (const std::string text = reply.Take({&*next, 1}).text; !text.empty()) observer.OnText(text);
   }
+  ForgetUnread();
   if (!reply.finish()) {
     if (const std::string withheld = reply.Abandon(); !withheld.empty()) observer.OnText(withheld);
   }
@@ -102,8 +126,11 @@ absl::StatusOr<Ending> TargetConversation::Write(bool is_reply, ReplyTimes& time
 absl::StatusOr<TokenId> TargetConversation::Next() {
   MutexLock lock(turn_);
   const Pass pass = {sequence_, {}, &chooser_, &history_};
+  Reading reading = {sequence_, history_.tokens().last(unread_count_)};
   PassResult result;
-  target_.Run({}, {&pass, 1}, {&result, 1});
+  target_.Run({&reading, size_t{unread_count_ > 0}}, {&pass, 1}, {&result, 1});
+  OUTRIDER_RETURN_IF_ERROR(reading.status);
+  stats_.computed_tokens += std::exchange(unread_count_, 0);
   OUTRIDER_RETURN_IF_ERROR(result.status);
   const TokenId next = result.outcome.next;
   OUTRIDER_RETURN_IF_ERROR(target_.Commit(sequence_, result.outcome));

@@ -37,6 +37,8 @@ class TargetConversation final : public Conversation {
 
   absl::Status Forget(uint32_t length);
   absl::Status Read(std::span<const TokenId> tokens, Observer& observer);
+  size_t LeftToFirstPass(size_t token_count) const;
+  void ForgetUnread();
   absl::StatusOr<Ending> Write(bool is_reply, ReplyTimes& times, Observer& observer);
   absl::StatusOr<TokenId> Next();
   bool history_is_full() const { return history_.size() > context_length(); }
@@ -46,7 +48,8 @@ class TargetConversation final : public Conversation {
   const Chooser chooser_;
   const StopConditions stops_;
   const SequenceId sequence_;
-  TokenHistory history_;  // what the target has
+  TokenHistory history_;     // what the target has, and will have read with its next pass:
+  size_t unread_count_ = 0;  // the last of these
   ConversationStats stats_;
 };
 
