@@ -50,6 +50,7 @@ class FlashEngineTest : public testing::Test {
     for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
       per_block->assign(kLayers, per_block->at(0));
     }
+    shape.experts.blocks.resize(shape.experts.blocks.empty() ? 0 : kLayers, true);
     return shape;
   }
   void Write(const std::string& family) {
@@ -66,12 +67,12 @@ class FlashEngineTest : public testing::Test {
     WriteRandomModel(Layered("llama"), type_of, path_);
   }
 
-  std::unique_ptr<Engine> Resident() {
-    return OrDie(LoadCpuEngine(*OrDie(ModelFile::Open(path_)), path_, kOptions,
+  std::unique_ptr<Engine> Resident(const EngineOptions& options = kOptions) {
+    return OrDie(LoadCpuEngine(*OrDie(ModelFile::Open(path_)), path_, options,
                                KernelsFor(BestIsa()), *pool_, nullptr));
   }
-  FlashEngine Load(const StreamOptions& stream) {
-    return OrDie(LoadFlashEngine(OrDie(ModelFile::Open(path_)), path_, kOptions, stream,
+  FlashEngine Load(const StreamOptions& stream, const EngineOptions& options = kOptions) {
+    return OrDie(LoadFlashEngine(OrDie(ModelFile::Open(path_)), path_, options, stream,
                                  KernelsFor(BestIsa()), *pool_, nullptr));
   }
 
@@ -149,6 +150,35 @@ TEST_F(FlashEngineTest, SaysWhatResidentWeightsSayWhateverIsPinned) {
                   resident->info().numerics_id.ToString());
         EXPECT_TRUE(Everything(*flash.engine) == expected);
       }
+    }
+  }
+}
+
+// Of a prompt, in runs as long as an engine has them.
+TEST_F(FlashEngineTest, SaysTheSameHoweverLongItsRunsAre) {
+  const std::vector<TokenId> prompt = RandomTokens(150, 5);
+  const auto last_of = [&](Engine& engine) {
+    const SequenceId sequence = OrDie(engine.Open());
+    const size_t rows = engine.info().row_count_max;
+    Bits bits;
+    for (size_t at = 0; at < prompt.size(); at += rows) {
+      const auto piece = std::span(prompt).subspan(at, std::min(rows, prompt.size() - at));
+      OUTRIDER_CHECK_OK(engine.Reserve(sequence, static_cast<uint32_t>(piece.size()), 0));
+      bits.clear();
+      OUTRIDER_CHECK_OK(Run(engine, {{.sequence = sequence, .chain = piece}}, bits));
+      engine.Commit(sequence, static_cast<uint32_t>(piece.size()), {});
+    }
+    return Bits(bits.end() - engine.info().vocabulary_size, bits.end());
+  };
+  for (const char* const family : {"llama", "mistral", "olmoe"}) {
+    Write(family);
+    EngineOptions options = kOptions;
+    options.row_count_max = 150;
+    const Bits expected = last_of(*Resident(options));
+    for (const uint32_t rows : {11u, 33u, 64u, 129u, 149u, 150u, 337u}) {
+      SCOPED_TRACE(Concat(family, ", runs of ", rows));
+      options.row_count_max = rows;
+      EXPECT_TRUE(last_of(*Load({.pinned_layer_count = 2}, options).engine) == expected);
     }
   }
 }
