@@ -24,9 +24,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/buffer.h"
+#include "bench/plain_reader.h"
 #include "common/base/clock.h"
-#include "common/base/direct_file.h"
 #include "common/base/ieee_mode.h"
 #include "common/base/process_memory.h"
 #include "common/base/status.h"
@@ -41,8 +40,6 @@
 namespace outrider {
 namespace {
 
-constexpr uint64_t kReadBytes = uint64_t{1} << 20;
-constexpr uint32_t kInFlight = 4;
 constexpr uint32_t kContext = 256;
 
 struct Settings {
@@ -79,41 +76,6 @@ absl::StatusOr<std::vector<float>> Pass(Engine& engine, SequenceId sequence, uin
   return logits;
 }
 
-// Reads `bytes` of a file, from its beginning again when it ends.
-class Reader {
- public:
-  static absl::StatusOr<std::unique_ptr<Reader>> Open(const std::string& path) {
-    std::unique_ptr<Reader> reader(new Reader);
-    OUTRIDER_ASSIGN_OR_RETURN(reader->memory_, AlignedBuffer::Create(kReadBytes * kInFlight, 4096));
-    OUTRIDER_ASSIGN_OR_RETURN(reader->file_, DirectFile::Open(path, {.queue_depth = kInFlight}));
-    return reader;
-  }
-
-  absl::Status Read(uint64_t bytes) {
-    const uint64_t pieces = file_->size() / kReadBytes;
-    uint64_t asked = 0;
-    const auto ask = [&](uint64_t place) {
-      const uint64_t offset = asked / kReadBytes % pieces * kReadBytes;
-      asked += kReadBytes;
-      return file_->SubmitRead(offset, memory_.bytes().subspan(place * kReadBytes, kReadBytes),
-                               place);
-    };
-    for (uint64_t place = 0; place < kInFlight; ++place) OUTRIDER_RETURN_IF_ERROR(ask(place));
-    while (file_->in_flight() > 0) {
-      const DirectFile::Completion landed = file_->WaitCompletion();
-      OUTRIDER_RETURN_IF_ERROR(landed.status);
-      if (asked < bytes) OUTRIDER_RETURN_IF_ERROR(ask(landed.tag));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  Reader() = default;
-
-  AlignedBuffer memory_;  // before the file that reads into it
-  std::unique_ptr<DirectFile> file_;
-};
-
 struct Round {
   double passes_rate = 0;  // bytes a second
   double reader_rate = 0;
@@ -138,7 +100,7 @@ class Bench {
     OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> logits,
                               Pass(*bench->flash_.engine, bench->sequence_, settings.node_count));
     if (logits != expected) return absl::InternalError("passes say something else than resident");
-    OUTRIDER_ASSIGN_OR_RETURN(bench->reader_, Reader::Open(path));
+    OUTRIDER_ASSIGN_OR_RETURN(bench->reader_, PlainReader::Open(path));
     return bench;
   }
 
@@ -186,7 +148,7 @@ class Bench {
   std::unique_ptr<ThreadPool> pool_;
   FlashEngine flash_;
   SequenceId sequence_ = {};
-  std::unique_ptr<Reader> reader_;
+  std::unique_ptr<PlainReader> reader_;
 };
 
 absl::Status Run(const std::string& path, const Settings& settings) {
