@@ -449,7 +449,8 @@ Device::Start Device::StartAt(const LocalTarget& target, const Draft& draft,
   Start start = {.setup = {.target_is_here = true,
                            .shares_cores = target.needs_all_cores() && draft.on_host_processor()},
                  .assumed = AssumedOf(verifier),
-                 .expert_meter = target.expert_meter()};
+                 .expert_meter = target.expert_meter(),
+                 .target_content_hash = target.content_hash()};
   if (!target.reads_flash()) return start;
   const PassReads reads = target.plan()->reads();
   ControlSetup& setup = start.setup;
@@ -500,10 +501,18 @@ DraftedConversation::Control Device::ControlFor(const Draft& draft, Start start,
     assumed.draft_ms = known->draft_ms;
     assumed.draft_node_ms = known->draft_node_ms;
   }
-  return {.controller = MakeController(options_.draft.policy, setup),
-          .assumed = assumed,
-          .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); },
-          .expert_meter = start.expert_meter};
+  DraftedConversation::Control control = {
+      .controller = MakeController(options_.draft.policy, setup),
+      .assumed = assumed,
+      .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); },
+      .expert_meter = start.expert_meter};
+  if (draft.content_hash() != 0 && start.target_content_hash != 0) {
+    control.keep_accepted = [prices, target = start.target_content_hash,
+                             drafts = draft.content_hash()](const Accepted& accepted) {
+      prices.Add(target, drafts, accepted);
+    };
+  }
+  return control;
 }
 
 absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const ConversationOptions& asked,

@@ -195,6 +195,7 @@ class Device {
     ControlSetup setup;  // what can be chosen there
     CostModel::Assumed assumed;
     const ExpertMeter* expert_meter = nullptr;  // null: nobody counts experts
+    uint64_t target_content_hash = 0;           // 0: not known, of a server's
   };
   // With a target here, which `verifier` leads to, and this draft.
   static Start StartAt(const LocalTarget& target, const Draft& draft, const Verifier& verifier);

@@ -94,12 +94,24 @@ DraftedConversation::~DraftedConversation() {
 
 void DraftedConversation::KeepPrices() const {
   using Place = FallbackVerifier::Place;
-  if (!places_) return KeepPrices(parts_.control, costs_, session_->stats().passes);
+  if (!places_) {
+    const SessionStats& stats = session_->stats();
+    KeepAccepted(stats);
+    return KeepPrices(parts_.control, costs_, stats.passes);
+  }
   const auto keep = [this](const Control& control, Place place) {
     KeepPrices(control, places_->costs_at(place), places_->verdicts_at(place));
   };
   keep(parts_.control, Place::kServer);
   keep(parts_.fallback->control, Place::kDevice);
+}
+
+// Of one target alone: with a fallback there are two.
+void DraftedConversation::KeepAccepted(const SessionStats& stats) const {
+  if (!parts_.control.keep_accepted) return;
+  parts_.control.keep_accepted({.verdicts = stats.passes,
+                                .tokens = stats.passes + stats.nodes_accepted,
+                                .nodes = stats.nodes_passed});
 }
 
 // Fewer passes than this know little.

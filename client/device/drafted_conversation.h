@@ -32,6 +32,8 @@ class DraftedConversation final : public Conversation {
     CostModel::Assumed assumed;
     // Told in the end what passes and drafts have cost.
     std::function<void(const Prices&)> keep;
+    // And what of the draft was accepted; null: nobody asks.
+    std::function<void(const Accepted&)> keep_accepted = nullptr;
     // What passes there use of experts that come from flash; null: nobody counts.
     const ExpertMeter* expert_meter = nullptr;
   };
@@ -67,6 +69,7 @@ class DraftedConversation final : public Conversation {
   absl::Status GoOn(std::span<const TokenId> tokens, Relay& relay);
   Controller& controller() const { return places_ ? *places_ : *parts_.control.controller; }
   void KeepPrices() const;
+  void KeepAccepted(const SessionStats& stats) const;
   void KeepPrices(const Control& control, const CostModel& costs, uint64_t verdicts) const;
 
   SessionOptions options_;

@@ -73,7 +73,8 @@ class LocalTarget {
   std::unique_ptr<Verifier> NewVerifier();
 
   Target& target();
-  const TargetInfo& info() const { return target_->info(); }  // after Load()
+  const TargetInfo& info() const { return target_->info(); }                       // after Load()
+  uint64_t content_hash() const { return target_->engine().info().content_hash; }  // likewise
   const std::string& model_name() const { return model_name_; }
   uint32_t vocabulary_size() const { return vocabulary_size_; }
   // Tokens of a conversation.

@@ -17,6 +17,7 @@ namespace {
 
 // Its first line. Another one is of another program.
 constexpr std::string_view kTitle = "outrider prices 3";
+constexpr std::string_view kAccepted = "accepted";  // begins a line of two models
 constexpr size_t kBytesMax = 128 << 10;
 constexpr double kMillisecondsMax = 1e7;
 constexpr uint32_t kNodesMax = 1024;
@@ -65,7 +66,7 @@ std::string PriceFile::DefaultPath() {
 }
 
 std::optional<Prices> PriceFile::Find(uint64_t key) const {
-  for (const Entry& entry : Read()) {
+  for (const Entry& entry : Read().entries) {
     if (entry.key == key) return entry.prices;
   }
   return std::nullopt;
@@ -73,12 +74,48 @@ std::optional<Prices> PriceFile::Find(uint64_t key) const {
 
 void PriceFile::Keep(uint64_t key, const Prices& prices) const {
   if (path_.empty() || !prices.IsTakingTime()) return;
-  std::vector<Entry> entries = Read();
-  std::erase_if(entries, [&](const Entry& entry) { return entry.key == key; });
-  entries.insert(entries.begin(), {key, prices});
-  entries.resize(std::min(entries.size(), kPlaces));
+  Contents contents = Read();
+  std::erase_if(contents.entries, [&](const Entry& entry) { return entry.key == key; });
+  contents.entries.insert(contents.entries.begin(), {key, prices});
+  Write(contents);
+}
+
+std::optional<Accepted> PriceFile::FindAccepted(uint64_t target, uint64_t draft) const {
+  for (const Pair& pair : Read().pairs) {
+    if (pair.IsOf(target, draft)) return pair.accepted;
+  }
+  return std::nullopt;
+}
+
+void PriceFile::Add(uint64_t target, uint64_t draft, const Accepted& more) const {
+  if (path_.empty() || more.verdicts == 0 || more.nodes == 0) return;
+  Contents contents = Read();
+  Accepted sum = more;
+  for (const Pair& pair : contents.pairs) {
+    if (!pair.IsOf(target, draft)) continue;
+    sum.verdicts += pair.accepted.verdicts;
+    sum.tokens += pair.accepted.tokens;
+    sum.nodes += pair.accepted.nodes;
+  }
+  if (sum.verdicts > kVerdictsMax) {
+    sum = {.verdicts = kVerdictsMax,
+           .tokens = sum.tokens * kVerdictsMax / sum.verdicts,
+           .nodes = sum.nodes * kVerdictsMax / sum.verdicts};
+  }
+  std::erase_if(contents.pairs, [&](const Pair& pair) { return pair.IsOf(target, draft); });
+  contents.pairs.insert(contents.pairs.begin(), {target, draft, sum});
+  Write(contents);
+}
+
+void PriceFile::Write(const Contents& contents) const {
   std::string text = Concat(kTitle, "\n");
-  for (const auto& [of, price] : entries) {
+  for (size_t i = 0; i < std::min(contents.pairs.size(), kPlaces); ++i) {
+    const auto& [target, draft, accepted] = contents.pairs[i];
+    text += Concat(kAccepted, " ", HashDigits(target), " ", HashDigits(draft), " ",
+                   accepted.verdicts, " ", accepted.tokens, " ", accepted.nodes, "\n");
+  }
+  for (size_t n = 0; n < std::min(contents.entries.size(), kPlaces); ++n) {
+    const auto& [of, price] = contents.entries[n];
     text += Concat(HashDigits(of), " ", price.pass_ms, " ", price.row_ms, " ", price.draft_ms, " ",
                    price.draft_node_ms, " ", price.findings.pass_nodes, " ",
                    int{price.findings.hints}, " ", int{price.findings.at_server});
@@ -90,42 +127,61 @@ void PriceFile::Keep(uint64_t key, const Prices& prices) const {
   }
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
-  Write(text).IgnoreError();
+  WriteText(text).IgnoreError();
 }
 
-absl::Status PriceFile::Write(const std::string& text) const {
+absl::Status PriceFile::WriteText(const std::string& text) const {
   OUTRIDER_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path_));
   OUTRIDER_RETURN_IF_ERROR(file.Append(text));
   return file.Commit();
 }
 
-std::vector<PriceFile::Entry> PriceFile::Read() const {
-  std::vector<Entry> entries;
+PriceFile::Contents PriceFile::Read() const {
+  Contents contents;
   std::ifstream file(path_, std::ios::binary);
   std::string text(kBytesMax, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
   std::string_view left = text;
-  if (left.substr(0, left.find('\n')) != kTitle) return entries;
-  while (!left.empty() && entries.size() < kPlaces) {
+  if (left.substr(0, left.find('\n')) != kTitle) return contents;
+  while (!left.empty() && contents.entries.size() < kPlaces) {
     const std::string_view line = left.substr(0, left.find('\n'));
     left.remove_prefix(std::min(left.size(), line.size() + 1));
-    if (const std::optional<Entry> entry = Parse(line)) entries.push_back(*entry);
+    if (const std::optional<Pair> pair = ParsePair(line)) {
+      if (contents.pairs.size() < kPlaces) contents.pairs.push_back(*pair);
+    } else if (const std::optional<Entry> entry = ParseEntry(line)) {
+      contents.entries.push_back(*entry);
+    }
   }
-  return entries;
+  return contents;
 }
 
-std::optional<PriceFile::Entry> PriceFile::Parse(std::string_view line) {
+std::optional<PriceFile::Pair> PriceFile::ParsePair(std::string_view line) {
+  if (TakeWord(line) != kAccepted) return std::nullopt;
+  Pair pair = {};
+  if (!Parse(TakeWord(line), pair.target, 16) || !Parse(TakeWord(line), pair.draft, 16)) {
+    return std::nullopt;
+  }
+  auto& [verdicts, tokens, nodes] = pair.accepted;
+  for (uint64_t* const sum : {&verdicts, &tokens, &nodes}) {
+    if (!Parse(TakeWord(line), *sum) || *sum > kVerdictsMax * kNodesMax) return std::nullopt;
+  }
+  // Each verdict commits a token of the target's own, and of what was drafted no more than that.
+  const bool makes_sense = verdicts > 0 && verdicts <= tokens && tokens - verdicts <= nodes;
+  return makes_sense && line.empty() ? std::optional(pair) : std::nullopt;
+}
+
+std::optional<PriceFile::Entry> PriceFile::ParseEntry(std::string_view line) {
   Entry entry = {};
   Prices& prices = entry.prices;
-  if (!outrider::Parse(TakeWord(line), entry.key, 16)) return std::nullopt;
+  if (!Parse(TakeWord(line), entry.key, 16)) return std::nullopt;
   for (double* const ms :
        {&prices.pass_ms, &prices.row_ms, &prices.draft_ms, &prices.draft_node_ms}) {
-    if (!outrider::Parse(TakeWord(line), *ms) || !IsTime(*ms)) return std::nullopt;
+    if (!Parse(TakeWord(line), *ms) || !IsTime(*ms)) return std::nullopt;
   }
   if (!prices.IsTakingTime()) return std::nullopt;
   Findings& findings = prices.findings;
-  if (!outrider::Parse(TakeWord(line), findings.pass_nodes) || findings.pass_nodes < 1 ||
+  if (!Parse(TakeWord(line), findings.pass_nodes) || findings.pass_nodes < 1 ||
       findings.pass_nodes > kNodesMax) {
     return std::nullopt;
   }

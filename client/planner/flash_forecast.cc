@@ -35,7 +35,7 @@ double PassSeconds(const FlashSetting& setting, uint32_t row_count) {
   return std::max(ReadSeconds(setting, row_count), ComputeSeconds(setting, row_count));
 }
 
-double TokensOf(double acceptance, uint32_t nodes) {
+double TokensOf(double acceptance, double nodes) {
   return (1 - std::pow(acceptance, nodes + 1)) / (1 - acceptance);
 }
 
@@ -89,6 +89,15 @@ double PromptSeconds(const FlashSetting& setting, uint32_t token_count, uint32_t
   const uint32_t rest = token_count % run_rows;
   const double full_runs = token_count / run_rows;
   return full_runs * PassSeconds(setting, run_rows) + (rest > 0 ? PassSeconds(setting, rest) : 0);
+}
+
+double AcceptanceOf(double tokens_per_pass, double nodes_per_pass) {
+  double low = 0, high = 0.999;
+  for (int halving = 0; halving < 30; ++halving) {
+    const double middle = (low + high) / 2;
+    (TokensOf(middle, nodes_per_pass) < tokens_per_pass ? low : high) = middle;
+  }
+  return high;
 }
 
 uint32_t NodesForReads(const PassReads& reads, uint32_t nodes_max) {

@@ -48,7 +48,7 @@ struct FlashSetting {
   KernelSpeed draft = {};
   uint32_t thread_count = 1;
   uint32_t pass_nodes_max = 63;
-  double acceptance = 0.7;  // a
+  double acceptance = 0.7;  // a; until this draft and target have been measured together
 };
 
 // What of it a plan says: what is read and computed.
@@ -68,6 +68,10 @@ FlashForecast Forecast(const FlashSetting& setting);
 bool HidesReads(const FlashSetting& setting, uint32_t row_count);
 // Until the first token of a prompt of so many tokens, in runs of so many rows.
 double PromptSeconds(const FlashSetting& setting, uint32_t token_count, uint32_t run_rows);
+
+// The chance a at which chains of so many drafted tokens commit what passes did, the target's own token
+// and all; trees have a larger one than their tokens.
+double AcceptanceOf(double tokens_per_pass, double nodes_per_pass);
 
 // The drafted tokens that pay, as far as reads tell: where a session begins that knows nothing else.
 // `nodes_max` where those are the same whatever the rows.

@@ -54,6 +54,44 @@ TEST_F(PriceFileTest, RemembersWhatItWasTold) {
   EXPECT_EQ(file_.Find(1), other);
 }
 
+TEST_F(PriceFileTest, AddsUpWhatWasAcceptedOfTwoModels) {
+  EXPECT_EQ(file_.FindAccepted(1, 2), std::nullopt);
+  file_.Add(1, 2, {.verdicts = 20, .tokens = 50, .nodes = 160});
+  file_.Add(2, 1, {.verdicts = 7, .tokens = 8, .nodes = 9});
+  file_.Add(1, 2, {.verdicts = 10, .tokens = 40, .nodes = 80});
+  file_.Add(1, 2, {.verdicts = 3, .tokens = 3, .nodes = 0});  // nothing was drafted
+  EXPECT_EQ(file_.FindAccepted(1, 2), (Accepted{30, 90, 240}));
+  EXPECT_EQ(file_.FindAccepted(2, 1), (Accepted{7, 8, 9}));
+  EXPECT_EQ(file_.FindAccepted(1, 1), std::nullopt);
+  // Neither is in the other's way.
+  file_.Keep(1, WithProfile());
+  EXPECT_EQ(file_.FindAccepted(1, 2), (Accepted{30, 90, 240}));
+  file_.Add(1, 2, {.verdicts = 1, .tokens = 1, .nodes = 8});
+  EXPECT_EQ(file_.Find(1), WithProfile());
+}
+
+TEST_F(PriceFileTest, WhatWasAcceptedLongAgoCountsLess) {
+  file_.Add(1, 2, {.verdicts = 3000, .tokens = 12000, .nodes = 30000});
+  EXPECT_EQ(file_.FindAccepted(1, 2), (Accepted{2000, 8000, 20000}));
+  file_.Add(1, 2, {.verdicts = 2000, .tokens = 2000, .nodes = 2000});
+  EXPECT_EQ(file_.FindAccepted(1, 2), (Accepted{2000, 5000, 11000}));
+  for (uint64_t n = 0; n < PriceFile::kPlaces; ++n) {
+    file_.Add(3, n, {.verdicts = 1, .tokens = 1, .nodes = 1});
+  }
+  EXPECT_EQ(file_.FindAccepted(1, 2), std::nullopt);
+}
+
+TEST_F(PriceFileTest, BelievesNothingOfModelsThatMakesNoSense) {
+  const std::string models = "accepted 0000000000000001 0000000000000002 ";
+  for (const char* const sums : {"0 5 9", "5 4 9", "5 9 3", "5 9", "5 9 9 9", "-5 9 9", "5 9 x", "",
+                                 "5 9 99999999999999", "99999999999999 99999999999999 9"}) {
+    Write("outrider prices 3\n" + models + sums + "\n");
+    EXPECT_EQ(file_.FindAccepted(1, 2), std::nullopt) << sums;
+  }
+  Write("outrider prices 3\n" + models + "5 9 9\n");
+  EXPECT_EQ(file_.FindAccepted(1, 2), (Accepted{5, 9, 9}));
+}
+
 TEST_F(PriceFileTest, ForgetsWhatIsOldest) {
   for (uint64_t key = 0; key < PriceFile::kPlaces + 10; ++key) file_.Keep(key, kSome);
   EXPECT_EQ(file_.Find(9), std::nullopt);

@@ -29,6 +29,17 @@ TEST(FlashForecast, ReadsHideAsManyRowsAsTheyTakeTimeFor) {
   EXPECT_NEAR(forecast.tokens_per_second, 1 / (1 - 0.7), 0.15);
 }
 
+TEST(FlashForecast, WhatPassesCommittedIsAChance) {
+  EXPECT_NEAR(AcceptanceOf(1 + 0.7 + 0.49 + 0.343, 3), 0.7, 1e-6);
+  EXPECT_NEAR(AcceptanceOf(1, 8), 0, 1e-6);
+  EXPECT_NEAR(AcceptanceOf(9, 8), 0.999, 1e-6);  // all of it
+  EXPECT_LT(AcceptanceOf(3, 24), AcceptanceOf(3, 4));
+  FlashSetting often = Setting(), seldom = Setting();
+  often.acceptance = 0.8;
+  seldom.acceptance = 0.3;
+  EXPECT_GT(Forecast(often).tokens_per_second, 1.5 * Forecast(seldom).tokens_per_second);
+}
+
 TEST(FlashForecast, WithoutADraftItIsAPassAToken) {
   FlashSetting setting = Setting();
   setting.draft_bytes = 0;
