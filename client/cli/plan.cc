@@ -12,6 +12,7 @@
 #include "client/cli/model_notices.h"
 #include "client/cli/speculation_flags.h"
 #include "client/device/device.h"
+#include "client/device/price_file.h"
 #include "client/planner/flash_forecast.h"
 #include "client/planner/machine_probe.h"
 #include "common/base/program.h"
@@ -19,6 +20,7 @@
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/base/units.h"
+#include "common/formats/models/content_parts.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
@@ -92,6 +94,22 @@ void PrintPrompt(const FlashSetting& setting, uint32_t rows, uint32_t context_le
               Fixed(PromptSeconds(setting, tokens, rows), 2).c_str());
 }
 
+// What this draft has come to before, at this target. Of a target that has no record of its content hash
+// nothing is known: all of it would have to be read.
+absl::StatusOr<std::optional<Accepted>> AcceptedBefore(const DeviceOptions& device) {
+  if (!device.draft.is_model()) return std::nullopt;
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> target, ModelFile::Open(device.model));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ModelFile> draft,
+                            ModelFile::Open(device.draft.model));
+  const std::optional<uint64_t> of_target = target->RecordedContentHash();
+  if (!of_target) return std::nullopt;
+  std::optional<uint64_t> of_draft = draft->RecordedContentHash();
+  if (!of_draft) {
+    OUTRIDER_ASSIGN_OR_RETURN(of_draft, HashContent(*draft));
+  }
+  return PriceFile(device.price_file).FindAccepted(*of_target, *of_draft);
+}
+
 absl::StatusOr<FlashSetting> Probe(const PlanFlags& flags, const MemoryPlan& plan) {
   const Kernels& kernels = KernelsFor(flags.device.isa);
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool,
@@ -122,7 +140,16 @@ absl::StatusOr<FlashSetting> Probe(const PlanFlags& flags, const MemoryPlan& pla
   return setting;
 }
 
-void PrintForecast(const FlashSetting& setting, const FlashForecast& forecast) {
+// Drafts are right as often as the text lets them be: as often as they were, where that is known.
+void PrintForecast(FlashSetting setting, const std::optional<Accepted>& accepted) {
+  std::string known = "assumed";
+  if (accepted) {
+    const auto verdicts = static_cast<double>(accepted->verdicts);
+    setting.acceptance = AcceptanceOf(static_cast<double>(accepted->tokens) / verdicts,
+                                      static_cast<double>(accepted->nodes) / verdicts);
+    known = Concat("measured on this machine in ", accepted->verdicts, " verdicts");
+  }
+  const FlashForecast forecast = Forecast(setting);
   std::printf("a pass takes: %s ms", Fixed(1e3 * forecast.alone_seconds, 0).c_str());
   if (forecast.hidden_nodes > 0) {
     std::printf(", and as long with %u drafted tokens, whose products its reads hide",
@@ -130,9 +157,9 @@ void PrintForecast(const FlashSetting& setting, const FlashForecast& forecast) {
   }
   std::printf("\nexpected: ");
   if (forecast.nodes > 0) {
-    std::printf("%s tokens/s, by %u drafted tokens a pass if %s of 10 are right; ",
+    std::printf("%s tokens/s, by %u drafted tokens a pass if %s of 100 are right (%s); ",
                 Fixed(forecast.tokens_per_second, 1).c_str(), forecast.nodes,
-                Fixed(10 * setting.acceptance, 0).c_str());
+                Fixed(100 * setting.acceptance, 0).c_str(), known.c_str());
   }
   std::printf("%s tokens/s of the target alone\n", Fixed(1 / forecast.alone_seconds, 2).c_str());
 }
@@ -148,7 +175,8 @@ absl::Status Plan(PlanFlags flags) {
     std::printf("exits: %s\n", exits->why.c_str());
   }
   OUTRIDER_ASSIGN_OR_RETURN(const FlashSetting setting, Probe(flags, plan));
-  PrintForecast(setting, Forecast(setting));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Accepted> accepted, AcceptedBefore(flags.device));
+  PrintForecast(setting, accepted);
   return absl::OkStatus();
 }
 
@@ -157,6 +185,7 @@ absl::Status Plan(PlanFlags flags) {
 void AddPlanCommand(CLI::App& app, CommandBody& chosen) {
   auto flags = std::make_shared<PlanFlags>();
   flags->device.threads = std::max(1u, std::thread::hardware_concurrency());
+  flags->device.price_file = PriceFile::DefaultPath();
   CLI::App* command = app.add_subcommand(
       "plan",
       "Say what of a memory budget would go where, and how fast a target on flash would be");
@@ -186,6 +215,12 @@ void AddPlanCommand(CLI::App& app, CommandBody& chosen) {
       ->add_option("--threads", flags->device.threads, "Threads; by default one for each processor")
       ->capture_default_str()
       ->envname("OUTRIDER_THREADS");
+  command
+      ->add_option("--price-file", flags->device.price_file,
+                   "Where `outrider run` has written down how much of drafts was accepted; empty: "
+                   "nowhere, and a common share is assumed")
+      ->capture_default_str()
+      ->envname("OUTRIDER_PRICE_FILE");
   AddSpeculationFlags(*command, flags->speculation);
   command->callback([command, flags, &chosen] {
     PassOverEnvironment(*command, /*is_target_here=*/true, flags->speculation);

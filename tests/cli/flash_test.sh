@@ -114,6 +114,13 @@ for part in 'the least that works' 'a pass reads' 'this flash' 'a prompt of 512 
   contains "$plan" "$part"
 done
 
+# As often as this draft has been right at this target, once that is known; and assumed until then.
+contains "$(outrider plan --target target.gguf --draft draft.gguf --memory "${budgets[1]}MiB" --price-file prices 2>/dev/null)" ' of 100 are right (assumed)'
+run --draft draft.gguf --memory "${budgets[0]}MiB" --policy chain --price-file prices >/dev/null
+verdicts=$(sed -n 's/^passes: \([0-9]*\) .*/\1/p' summary.txt)
+contains "$(outrider plan --target target.gguf --draft draft.gguf --memory "${budgets[1]}MiB" --price-file prices 2>/dev/null)" \
+  " of 100 are right (measured on this machine in $verdicts verdicts)"
+
 # A trace has what was read, and waited for; what it takes of memory is planned, too.
 run --draft draft.gguf --memory "$((budgets[0] + 40))MiB" --trace trace.json >/dev/null
 for name in flash read wait; do contains "$(cat trace.json)" "\"name\":\"$name\""; done
