@@ -134,6 +134,7 @@ TEST(ExpertCache, CountsHitsMissesAndBytes) {
   EXPECT_EQ(cache.stats().hits, 4u);
   EXPECT_EQ(cache.stats().misses, 3u);
   EXPECT_EQ(cache.stats().taken, 3u);
+  EXPECT_EQ(cache.stats().evicted, 1u);
   EXPECT_EQ(cache.stats().taken_bytes, 3 * kBytes);
 }
 

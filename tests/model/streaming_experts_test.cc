@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/chrome_trace.h"
 #include "common/base/direct_file.h"
 #include "common/base/process_memory.h"
 #include "common/base/read_engine.h"
@@ -20,6 +21,7 @@
 #include "common/model/weights/streaming/streaming_weights.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/base/scratch_dir.h"
 #include "tests/model/engine.h"
 #include "tests/model/random_model.h"
@@ -182,6 +184,42 @@ TEST_F(StreamingExpertsTest, OnlyThoseThatRowsChoseAreRead) {
     EXPECT_EQ(stats.cache.taken, used * kLayers);
     EXPECT_EQ(stats.cache.hits, pass * used * kLayers);
   }
+}
+
+// A trace has every expert that was read, as one that was wanted or guessed, and what came of every
+// choice, as the store counts them. Spans of a track do not overlap.
+TEST_F(StreamingExpertsTest, AreDrawnAsTheyAreCounted) {
+  Write("qwen3moe");
+  const auto trace = OrDie(ChromeTrace::Create(dir_.File("trace.json")));
+  ExpertStats stats;
+  {
+    const auto weights = Open({.expert_place_count = 20, .trace = trace.get()});
+    LogitsOver(weights);
+    stats = weights->stats().experts;
+  }
+  OUTRIDER_CHECK_OK(trace->Write());
+  std::map<std::string, uint64_t> counted;
+  std::map<int, double> ends;  // by track
+  for (const auto& event : nlohmann::json::parse(Contents(dir_.File("trace.json")))) {
+    const std::string name = event["name"];
+    ++counted[name];
+    for (const char* const value : {"hits", "misses", "right", "wrong"}) {
+      counted[value] += event["args"].value(value, 0);
+    }
+    if (event["ph"] != "X") continue;
+    double& end = ends[event["tid"]];
+    EXPECT_GE(event["ts"].get<double>(), end - 0.01) << name;  // microseconds, of whole nanoseconds
+    end = event["ts"].get<double>() + event["dur"].get<double>();
+  }
+  EXPECT_EQ(counted["read expert"] + counted["read guessed expert"], stats.cache.taken);
+  EXPECT_GT(stats.cache.taken, stats.cache.evicted);
+  EXPECT_EQ(stats.cache.taken - stats.cache.evicted, 20u);
+  EXPECT_GT(counted["wait for expert"], 0u);
+  EXPECT_EQ(counted["hits"], stats.cache.hits);
+  EXPECT_EQ(counted["misses"], stats.cache.misses);
+  EXPECT_EQ(counted["right"], stats.guesses.right);
+  EXPECT_EQ(counted["wrong"], stats.guesses.wrong);
+  EXPECT_GT(stats.guesses.right + stats.guesses.wrong, 0u);
 }
 
 // Places first, then layers but for their routers: down to what a run cannot do without.

@@ -65,6 +65,7 @@ std::optional<uint32_t> ExpertCache::Take(ExpertKey key) {
   OUTRIDER_CHECK(!At(key).place, "an expert has one place");
   const std::optional<uint32_t> taken = FindVictim();
   if (!taken) return std::nullopt;
+  if (places_[*taken].key) ++stats_.evicted;
   Empty(*taken);
   places_[*taken] = {.key = key, .used_at = ++clock_};
   At(key).place = taken;

@@ -45,6 +45,7 @@ struct ExpertCacheStats {
   uint64_t misses = 0;
   uint64_t taken = 0;  // places, whether for a miss or ahead of a use
   uint64_t taken_bytes = 0;
+  uint64_t evicted = 0;  // experts, for those that were given their places
 };
 
 class ExpertCache {

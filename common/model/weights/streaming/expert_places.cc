@@ -4,6 +4,7 @@
 
 #include "common/base/buffer.h"
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/kernels/weight_matrix.h"
 #include "common/model/weights/streaming/returned_pages.h"
@@ -142,6 +143,7 @@ std::optional<uint32_t> ExpertPlaces::Begin(ExpertKey key, Urgency urgency) {
   place.hand = Hand::kFilling;
   place.status = absl::OkStatus();
   place.urgency = urgency;
+  place.asked = RealClock().Now();
   cache_.Hold(*taken);  // while it fills
   ++(urgency == Urgency::kNow ? filling_now_ : filling_guessed_);
   lane_->Begin({.id = first_id_ + *taken,
@@ -311,20 +313,26 @@ std::optional<size_t> ExpertPlaces::GiveUpPlace() {
 
 // --- the lane's word ---
 
-void ExpertPlaces::OnFilled(uint64_t id, const absl::Status& status) {
+ExpertPlaces::Fill ExpertPlaces::OnFilled(uint64_t id, const absl::Status& status) {
   const auto n = static_cast<uint32_t>(id - first_id_);
   Place& place = places_[n];
+  const ExpertKey key = *cache_.KeyIn(n);
+  const Fill fill = {.key = key,
+                     .bytes = ReadBytes(ExpertOf(key).reads),
+                     .asked = place.asked,
+                     .urgency = place.urgency};
   --(place.urgency == Urgency::kNow ? filling_now_ : filling_guessed_);
   cache_.LetGo(n);
   place.hand = Hand::kReady;
   place.status = status;
-  place.weights = ExpertOf(*cache_.KeyIn(n)).plan.In(place.memory);
+  place.weights = ExpertOf(key).plan.In(place.memory);
   if (!status.ok() && !place.is_wanted) {  // whoever comes to want it tries again
     if (std::erase(guessed_places_, n) > 0) cache_.LetGo(n);
     cache_.Empty(n);
     place.hand = Hand::kFree;
   }
   BeginGuessed();
+  return fill;
 }
 
 ExpertStats ExpertPlaces::stats() const {

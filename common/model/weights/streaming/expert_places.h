@@ -33,6 +33,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/buffer.h"
 #include "common/base/direct_file.h"
+#include "common/base/monotonic_time.h"
 #include "common/formats/models/model_file.h"
 #include "common/model/model_spec.h"
 #include "common/model/weights/load_plan.h"
@@ -59,6 +60,7 @@ class ExpertPlaces {
     absl::Status status = {};
     FeedForwardWeights weights = {};  // views of the memory, of what is ready
     Urgency urgency = Urgency::kNow;  // of what is filling
+    MonotonicTime asked = {};         // when that began to be, or waited for it
     bool is_wanted = false;           // by the layer that is computed, and not lent yet
     uint32_t lease_count = 0;
   };
@@ -98,8 +100,15 @@ class ExpertPlaces {
   // PlacesLeast().
   std::optional<size_t> GiveUpPlace();
 
+  // What has been read into a place.
+  struct Fill {
+    ExpertKey key;
+    uint64_t bytes;
+    MonotonicTime asked;
+    Urgency urgency;
+  };
   // The lane's word.
-  void OnFilled(uint64_t id, const absl::Status& status);
+  Fill OnFilled(uint64_t id, const absl::Status& status);
 
   ExpertStats stats() const;
 

@@ -28,6 +28,12 @@ constexpr uint64_t kExpert = uint64_t{1} << 33;
 // The head comes after the layers.
 constexpr ChromeTrace::Label kRead = {"read", {"layer", "KiB"}};
 constexpr ChromeTrace::Label kWait = {"wait", {"layer"}};
+constexpr ChromeTrace::Label kReadExpert = {"read expert", {"layer", "expert", "KiB"}};
+constexpr ChromeTrace::Label kReadGuess = {"read guessed expert", {"layer", "expert", "KiB"}};
+constexpr ChromeTrace::Label kWaitForExpert = {"wait for expert", {"layer", "expert"}};
+// What the router of a layer has chosen, and what had been guessed of that.
+constexpr ChromeTrace::Label kExperts = {"experts", {"layer", "hits", "misses"}};
+constexpr ChromeTrace::Label kGuesses = {"guesses", {"layer", "right", "wrong"}};
 
 bool HasExperts(const ModelSpec& spec) {
   return std::ranges::any_of(
@@ -261,8 +267,13 @@ absl::StatusOr<Lease<FeedForwardWeights>> StreamingWeights::Acquire(ExpertKey ke
   MutexLock lock(mu_);
   ExpertPlaces::Place* place = experts_->Claim(key);
   for (; place == nullptr; place = experts_->Claim(key)) filled_.Wait(mu_);
+  const bool waits = place->hand == Hand::kFilling;
   AwaitFilled(place->hand);
-  stalled_ += RealClock().Now() - begin;
+  const MonotonicTime end = RealClock().Now();
+  stalled_ += end - begin;
+  if (trace_ != nullptr && waits) {
+    trace_->Span(waits_track_, kWaitForExpert, begin, end, {key.layer, key.expert});
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const FeedForwardWeights* const weights, experts_->Lend(key, *place));
   return Lease<FeedForwardWeights>(*this, key, *weights);
 }
@@ -275,7 +286,10 @@ uint32_t StreamingWeights::expert_leases_max() const {
 void StreamingWeights::Prefetch(std::span<const WeightKey> keys) {
   if (keys.empty() || !std::holds_alternative<ExpertKey>(keys.front())) return;
   MutexLock lock(mu_);
+  if (trace_ == nullptr) return experts_->Want(keys);
+  const ExpertStats before = experts_->stats();
   experts_->Want(keys);
+  DrawChoice(std::get<ExpertKey>(keys.front()).layer, before);
 }
 
 bool StreamingWeights::IsAtHand(ExpertKey key) {
@@ -356,7 +370,8 @@ void StreamingWeights::OnFilled(uint64_t id, const absl::Status& status) {
       kept_status_.Update(status);
       ++kept_count_;
     } else if ((id & kExpert) != 0) {
-      experts_->OnFilled(id, status);
+      const ExpertPlaces::Fill fill = experts_->OnFilled(id, status);
+      if (trace_ != nullptr) DrawExpert(fill);
     } else {
       const SlotRing::Slot& slot = ring_->OnFilled(id, status);
       if (trace_ != nullptr) DrawFill(slot);
@@ -368,13 +383,38 @@ void StreamingWeights::OnFilled(uint64_t id, const absl::Status& status) {
   filled_.NotifyAll();
 }
 
-// From when it was asked for, or when the one before had landed: reads of two units overlap, and
-// spans of a track may not.
+// --- drawing ---
+
 void StreamingWeights::DrawFill(const SlotRing::Slot& slot) {
+  DrawRead(kRead, slot.asked,
+           {slot.unit, static_cast<uint32_t>(ReadBytes(units_[slot.unit].reads) / 1024)});
+}
+
+void StreamingWeights::DrawExpert(const ExpertPlaces::Fill& fill) {
+  DrawRead(fill.urgency == Urgency::kGuess ? kReadGuess : kReadExpert, fill.asked,
+           {fill.key.layer, fill.key.expert, static_cast<uint32_t>(fill.bytes / 1024)});
+}
+
+// From when it was asked for, or when the one before had landed: reads of two keys overlap, and spans of
+// a track may not.
+void StreamingWeights::DrawRead(const ChromeTrace::Label& label, MonotonicTime asked,
+                                const ChromeTrace::Values& values) {
   const MonotonicTime now = RealClock().Now();
-  trace_->Span(reads_track_, kRead, std::max(slot.asked, drawn_), now,
-               {slot.unit, static_cast<uint32_t>(ReadBytes(units_[slot.unit].reads) / 1024)});
+  trace_->Span(reads_track_, label, std::max(asked, drawn_), now, values);
   drawn_ = now;
+}
+
+// What came of a layer's choice, of which `before` knows nothing yet.
+void StreamingWeights::DrawChoice(uint32_t layer, const ExpertStats& before) {
+  const auto more = [](uint64_t now, uint64_t then) { return static_cast<uint32_t>(now - then); };
+  const ExpertStats after = experts_->stats();
+  const MonotonicTime now = RealClock().Now();
+  trace_->Instant(waits_track_, kExperts, now,
+                  {layer, more(after.cache.hits, before.cache.hits),
+                   more(after.cache.misses, before.cache.misses)});
+  const uint32_t right = more(after.guesses.right, before.guesses.right);
+  const uint32_t wrong = more(after.guesses.wrong, before.guesses.wrong);
+  if (right + wrong > 0) trace_->Instant(waits_track_, kGuesses, now, {layer, right, wrong});
 }
 
 // --- giving up ---

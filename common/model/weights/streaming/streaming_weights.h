@@ -144,6 +144,10 @@ class StreamingWeights final : public WeightStore {
   size_t Unpin(uint32_t unit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<uint32_t> LargestPinned() const;
   void DrawFill(const SlotRing::Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DrawExpert(const ExpertPlaces::Fill& fill) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DrawRead(const ChromeTrace::Label& label, MonotonicTime asked,
+                const ChromeTrace::Values& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DrawChoice(uint32_t layer, const ExpertStats& before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Constant after Open(), but for what lies in the memory, and what is given up between two runs.
   std::string path_;
