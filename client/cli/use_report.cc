@@ -56,7 +56,7 @@ void UseReport::PrintPruning(const PruningUse& use, const ConversationStats& sta
                static_cast<unsigned long long>(use.runs));
 }
 
-void UseReport::PrintFlash(const FlashUse& use, const ConversationStats& stats) const {
+void UseReport::PrintFlash(const FlashUse& use, const ConversationStats& stats) {
   const double stalled = std::chrono::duration<double>(use.stalled).count();
   const double written = stats.first_token_seconds + stats.later_seconds;
   const auto a_token = static_cast<uint64_t>(static_cast<double>(use.bytes_read) / Tokens(stats));
@@ -66,6 +66,19 @@ void UseReport::PrintFlash(const FlashUse& use, const ConversationStats& stats) 
       Fixed(stalled, 2).c_str(), Fixed(written, 2).c_str(),
       Fixed(written > 0 ? 100 * stalled / written : 0, 0).c_str(),
       Fixed(1e3 * stalled / Tokens(stats), 1).c_str());
+  if (use.experts) PrintExperts(*use.experts, stats);
+}
+
+void UseReport::PrintExperts(const ExpertReads& reads, const ConversationStats& stats) {
+  const auto a_token = static_cast<uint64_t>(static_cast<double>(reads.bytes_read) / Tokens(stats));
+  const double hits = static_cast<double>(reads.hits) / static_cast<double>(reads.uses);
+  std::fprintf(stderr,
+               "experts: %s read, %s a token; %s %% of %s uses found theirs in memory; %s evicted; "
+               "%s read ahead, %s of use\n",
+               HumanBytes(reads.bytes_read).c_str(), HumanBytes(a_token).c_str(),
+               Fixed(100 * hits, 1).c_str(), HumanCount(reads.uses).c_str(),
+               HumanCount(reads.evicted).c_str(), HumanCount(reads.read_ahead).c_str(),
+               HumanCount(reads.read_ahead_right).c_str());
 }
 
 void UseReport::PrintDisk() const {

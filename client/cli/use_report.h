@@ -29,7 +29,8 @@ class UseReport {
  private:
   void PrintPasses(const ConversationStats& stats) const;
   static void PrintPruning(const PruningUse& use, const ConversationStats& stats);
-  void PrintFlash(const FlashUse& use, const ConversationStats& stats) const;
+  static void PrintFlash(const FlashUse& use, const ConversationStats& stats);
+  static void PrintExperts(const ExpertReads& reads, const ConversationStats& stats);
   void PrintDisk() const;
   void PrintEnergy(const ConversationStats& stats);
 

@@ -127,12 +127,23 @@ struct DeviceInfo {
   uint32_t context_length = 0;
 };
 
+// Of experts that come from flash by those rows that choose them.
+struct ExpertReads {
+  uint64_t bytes_read = 0;
+  uint64_t uses = 0;  // by runs
+  uint64_t hits = 0;  // of those, of experts that were in memory, or on their way there
+  uint64_t evicted = 0;
+  uint64_t read_ahead = 0;        // on a guess at what will be chosen,
+  uint64_t read_ahead_right = 0;  // and chosen then
+};
+
 // Of a target whose weights come from flash, since it was loaded.
 struct FlashUse {
-  uint64_t bytes_read = 0;
-  Duration stalled = {};                   // that passes have waited for what they read
-  std::string backend = {};                // how it is read,
-  std::vector<std::string> refusals = {};  // and why in no better way (base/direct_file.h)
+  uint64_t bytes_read = 0;                  // experts and all
+  std::optional<ExpertReads> experts = {};  // nothing: it has none, or none was asked
+  Duration stalled = {};                    // that passes have waited for what they read
+  std::string backend = {};                 // how it is read,
+  std::vector<std::string> refusals = {};   // and why in no better way (base/direct_file.h)
 };
 
 // Of passes of a target here that exits have taken nodes out of (engine/tree_pruning.h).

@@ -53,6 +53,18 @@ EngineOptions OptionsOf(const DeviceOptions& options, const ModelFile& model) {
           .projection = options.draft.projection};
 }
 
+// Loading reads none.
+std::optional<ExpertReads> ReadsOf(const ExpertStats& experts) {
+  const ExpertCacheStats& cache = experts.cache;
+  if (cache.hits + cache.misses == 0) return std::nullopt;
+  return ExpertReads{.bytes_read = cache.taken_bytes,
+                     .uses = cache.hits + cache.misses,
+                     .hits = cache.hits,
+                     .evicted = cache.evicted,
+                     .read_ahead = experts.read_ahead,
+                     .read_ahead_right = experts.read_ahead_right};
+}
+
 bool HasAllCores(const DeviceOptions& options) {
   return options.threads >= std::thread::hardware_concurrency();
 }
@@ -316,6 +328,7 @@ std::optional<FlashUse> LocalTarget::flash_use() const {
   if (streamed_ == nullptr) return std::nullopt;
   const StreamStats now = streamed_->stats();
   return FlashUse{.bytes_read = now.bytes_read - loaded_.bytes_read,
+                  .experts = ReadsOf(now.experts),
                   .stalled = now.stalled - loaded_.stalled,
                   .backend = streamed_->backend(),
                   .refusals = streamed_->refusals()};

@@ -125,6 +125,21 @@ contains "$(outrider plan --target target.gguf --draft draft.gguf --memory "${bu
 run --draft draft.gguf --memory "$((budgets[0] + 40))MiB" --trace trace.json >/dev/null
 for name in flash read wait; do contains "$(cat trace.json)" "\"name\":\"$name\""; done
 
+# Of a model with experts those that rows choose are read, drawn, and summed up.
+"$TOOLS/random_model" moe-10m q8_0 experts.gguf >/dev/null
+experts() {
+  "$OUTRIDER" run --model experts.gguf --prompt 'Once upon a time' --max-tokens 20 --verbose "$@" 2>summary.txt ||
+    fail "$(cat summary.txt)"
+}
+text=$(experts)
+[[ "$(cat summary.txt)" != *'experts: '* ]] || fail "nothing is read: $(cat summary.txt)"
+planned=$(outrider plan --target experts.gguf --memory 4GiB 2>/dev/null)
+equals "$text" "$(experts --memory $(($(least_of "$planned") + 4))MiB)"
+[[ "$(cat summary.txt)" =~ experts:\ .*\ read,\ .*\ a\ token\;\ [0-9.]+\ %\ of\ .*\ uses\ found\ theirs\ in\ memory\;\ [0-9]+\ evicted ]] ||
+  fail "nothing of experts: $(cat summary.txt)"
+experts --memory 4GiB --trace trace.json >/dev/null
+for name in experts 'read expert' 'wait for expert'; do contains "$(cat trace.json)" "\"name\":\"$name\""; done
+
 # A prompt that is read in pieces is the same prompt, whatever a budget makes of their length.
 long=$(printf 'Once upon a time there was a little girl named Lily. %.0s' $(seq 20))
 text=$(outrider run --model target.gguf --prompt "$long" --max-tokens 20 2>/dev/null)
