@@ -1,6 +1,6 @@
 // Holds a plan of memory against what the machine grants from now on: somebody may lower the limit of this
 // process's control group while a text is written. Then places of experts and layers that were pinned are
-// given up, so many as it takes, and read from flash from the next run on; where that is not enough
+// given up, so many as it takes, and read from flash from the next layer on; where that is not enough
 // runs fail with a sentence, before the kernel ends the process with none, until the limit is raised.
 //
 //   BudgetWatch watch(plan, *weights, MemoryLimitOfGroup);

@@ -31,6 +31,7 @@
 #include "tests/engine/target_session.h"
 #include "tests/model/exits.h"
 #include "tests/model/random_model.h"
+#include "tests/model/wrapped_store.h"
 
 namespace outrider {
 namespace {
@@ -405,6 +406,58 @@ TEST_F(FlashEngineTest, LayersThatAreGivenUpAreReadAndSayTheSame) {
     EXPECT_TRUE(Everything(*flash.engine) == expected);
     const FlashEngine nothing = Load({.slot_count = 2});
     EXPECT_EQ(flash.weights->bytes_per_pass(), nothing.weights->bytes_per_pass());
+  }
+}
+
+// Somebody asks for all memory that there is when a run has come to a layer.
+class AskedAtLayer final : public WrappedStore {
+ public:
+  AskedAtLayer(StreamingWeights& weights, uint32_t layer)
+      : WrappedStore(weights), weights_(weights), layer_(layer) {}
+
+  absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
+    if (key.layer == layer_) weights_.GiveUp(uint64_t{1} << 40, otherwise);
+    absl::StatusOr<Lease<LayerWeights>> lease = WrappedStore::Acquire(key);
+    if (key.layer == layer_) bytes_per_pass = weights_.bytes_per_pass();
+    return lease;
+  }
+  bool IsAtHand(ExpertKey key) override { return weights_.IsAtHand(key); }
+  const Linear* RouterAhead(uint32_t layer) override { return weights_.RouterAhead(layer); }
+  void Guess(std::span<const WeightKey> keys) override { weights_.Guess(keys); }
+
+  absl::Status otherwise = {};
+  uint64_t bytes_per_pass = 0;  // when the layer was there
+
+ private:
+  StreamingWeights& weights_;
+  const uint32_t layer_;
+};
+
+// Of one over a prompt, which takes seconds: the layers before were there, those after are read, and what
+// is said is the same. Where it is too much the run fails there, and nothing else.
+TEST_F(FlashEngineTest, LayersAreGivenUpInTheMiddleOfARun) {
+  for (const char* const family : {"llama", "qwen3moe"}) {
+    Write(family);
+    const auto resident = Resident();
+    const Bits expected = Everything(*resident);
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      SCOPED_TRACE(Concat(family, ", at layer ", layer));
+      const FlashEngine flash = Load({.slot_count = 2, .pinned_layer_count = kLayers - 1});
+      const uint64_t before = flash.weights->bytes_per_pass();
+      const auto asked = std::make_shared<AskedAtLayer>(*flash.weights, layer);
+      const auto engine = OrDie(
+          CpuEngine::Create(resident->spec(), asked, 0, kOptions, KernelsFor(BestIsa()), *pool_));
+      EXPECT_TRUE(Everything(*engine) == expected);
+      EXPECT_GT(asked->bytes_per_pass, before);
+      OneToken token(*engine, Read);
+      Bits logits;
+      asked->otherwise = ResourceExhausted("too little is left");
+      EXPECT_THAT(Message(token.Run(logits)), HasSubstr("too little is left"));
+      EXPECT_EQ(token.length(), 30u);
+      asked->otherwise = absl::OkStatus();
+      flash.weights->GiveUp(0, absl::OkStatus());
+      EXPECT_TRUE(token.Run(logits).ok());
+    }
   }
 }
 

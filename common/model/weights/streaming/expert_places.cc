@@ -306,7 +306,7 @@ void ExpertPlaces::Settle() {
 std::optional<size_t> ExpertPlaces::GiveUpPlace() {
   if (cache_.place_count() <= places_least_) return std::nullopt;
   const std::optional<uint32_t> n = cache_.Retire();
-  OUTRIDER_CHECK(n, "nothing is lent or on its way between two runs");
+  OUTRIDER_CHECK(n, "nothing is lent or on its way between two layers");
   places_[*n].hand = Hand::kFree;
   return ReturnPages({places_[*n].memory, place_bytes_});
 }

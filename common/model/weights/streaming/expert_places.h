@@ -92,7 +92,7 @@ class ExpertPlaces {
   absl::StatusOr<const FeedForwardWeights*> Lend(ExpertKey key, Place& place);
   void GiveBack(ExpertKey key);
 
-  // Between two runs: nothing is wanted or guessed any more. Until nothing is on its way either no place
+  // Between two layers: nothing is wanted or guessed any more. Until nothing is on its way either no place
   // can be given up.
   void Settle();
   bool is_filling() const { return filling_now_ + filling_guessed_ > 0; }

@@ -250,8 +250,15 @@ absl::Status StreamingWeights::ReadKept(const LoadProgress& progress) {
 
 // --- using ---
 
+// Between two layers nothing of any layer is lent, but to who leases several: then what is asked for is
+// given up. A run over a long prompt takes seconds, and who lowers a limit does not wait for that.
 absl::StatusOr<Lease<LayerWeights>> StreamingWeights::Acquire(LayerKey key) {
+  if (layer_lease_count_ == 0) {
+    MutexLock lock(mu_);
+    OUTRIDER_RETURN_IF_ERROR(GiveUpWhatIsAsked());
+  }
   OUTRIDER_ASSIGN_OR_RETURN(const StreamUnit::Filled* const filled, AcquireUnit(key.layer));
+  ++layer_lease_count_;
   return Lease<LayerWeights>(*this, key, std::get<LayerWeights>(filled->weights));
 }
 
@@ -357,6 +364,7 @@ void StreamingWeights::Release(const WeightKey& key) {
     return experts_->GiveBack(*expert);
   }
   const uint32_t u = UnitOf(key);
+  if (u != HeadUnit()) --layer_lease_count_;
   if (units_[u].is_pinned) return;
   MutexLock lock(mu_);
   ring_->GiveBack(u);
@@ -490,12 +498,7 @@ size_t StreamingWeights::Unpin(uint32_t u) {
 
 // --- tables ---
 
-// What a run begins with: nothing of the layers is lent.
 absl::Status StreamingWeights::LookUp(WeightTable table, std::span<const TableRow> rows) {
-  {
-    MutexLock lock(mu_);
-    OUTRIDER_RETURN_IF_ERROR(GiveUpWhatIsAsked());
-  }
   if (!tables_->Has(table)) {
     const WeightMatrix& head = std::get<HeadWeights>(units_.back().kept.weights).matrix;
     for (const TableRow& row : rows) DecodeRow(head, row.row, {row.out, head.inputs});

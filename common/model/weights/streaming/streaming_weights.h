@@ -104,9 +104,10 @@ class StreamingWeights final : public WeightStore {
   void Guess(std::span<const WeightKey> keys) override;
   void LendWaits(IdleWork work) override { idle_work_ = std::move(work); }
 
-  // From the next run on so many bytes fewer stay in memory than Open() took: places of experts go first,
-  // then pinned layers, which are read instead. A pinned head stays. Where it is not enough runs fail
-  // with `otherwise`, until less is asked for. What was given up stays so. Any thread.
+  // From the next layer on that is leased alone, so many bytes fewer stay in memory than Open() took:
+  // places of experts go first, then pinned layers, which are read instead. A pinned head stays. Where
+  // it is not enough runs fail with `otherwise`, until less is asked for. What was given up stays so.
+  // Any thread.
   void GiveUp(uint64_t bytes, absl::Status otherwise);
 
   uint64_t content_hash() const { return content_hash_; }
@@ -149,7 +150,7 @@ class StreamingWeights final : public WeightStore {
                 const ChromeTrace::Values& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void DrawChoice(uint32_t layer, const ExpertStats& before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Constant after Open(), but for what lies in the memory, and what is given up between two runs.
+  // Constant after Open(), but for what lies in the memory, and what is given up between two layers.
   std::string path_;
   std::vector<StreamUnit> units_;  // layers, then the head
   PageBuffer pinned_memory_;
@@ -166,6 +167,7 @@ class StreamingWeights final : public WeightStore {
   // The thread that computes.
   std::vector<FileWatch> watches_;  // a file of other weights is another model's
   IdleWork idle_work_;
+  uint32_t layer_lease_count_ = 0;
   std::unique_ptr<FlashTables> tables_;  // but for bytes_read()
 
   mutable Mutex mu_;
