@@ -1,7 +1,7 @@
 // Experts from flash: what passes cost with room for some of them, by who is evicted and whether the
 // next layer's are guessed, beside loading all of each layer and beside a cache that knows the future.
 //
-//   expert_flash passes MODEL.gguf TEXT [SHARE] [ROWS] [ROUNDS] [AGREEMENT]
+//   expert_flash passes MODEL.gguf TEXT [SHARE] [ROWS] [ROUNDS] [AGREEMENT] [WAY]
 //   expert_flash routes FILE...
 //
 // passes   Turn by turn, 20 passes of ROWS (1) tokens a turn, ROUNDS (5) turns each, after 64 tokens of
@@ -12,6 +12,8 @@
 //          of a random model agree about their experts by chance, or where attention drowns what they
 //          are, about all of them; trained models are between (an expert was also the last token's in
 //          36 to 45 %). So who is evicted is judged by `routes`, and what a read costs by `passes`.
+//          WAY is one of those that are printed, alone: with memory for one of them. What the last pass
+//          said is told as a hash, the same for all.
 // routes   Routes that others have recorded of trained models ("route_trace v1" of
 //          github.com/Helldez/BigMoeOnEdge: turn,phase,step,layer,slot,expert,...), replayed on the
 //          same cache at several sizes, without reading anything.
@@ -44,8 +46,9 @@ absl::Status Run(std::span<char*> arguments) {
       OUTRIDER_RETURN_IF_ERROR(ReplayRoutes(path));
     return absl::OkStatus();
   }
-  if (what == "passes" && arguments.size() >= 3 && arguments.size() <= 7) {
+  if (what == "passes" && arguments.size() >= 3 && arguments.size() <= 8) {
     Settings settings = {.model = arguments[1], .text = arguments[2]};
+    if (arguments.size() == 8) settings.way = arguments[7];
     if ((arguments.size() < 4 || Parse(arguments[3], settings.share)) &&
         (arguments.size() < 5 || Parse(arguments[4], settings.rows)) &&
         (arguments.size() < 6 || Parse(arguments[5], settings.rounds)) &&
@@ -56,7 +59,7 @@ absl::Status Run(std::span<char*> arguments) {
     }
   }
   return InvalidArgument(
-      "usage: expert_flash passes MODEL.gguf TEXT [SHARE] [ROWS] [ROUNDS] [AGREEMENT]\n"
+      "usage: expert_flash passes MODEL.gguf TEXT [SHARE] [ROWS] [ROUNDS] [AGREEMENT] [WAY]\n"
       "       expert_flash routes FILE...");
 }
 

@@ -20,6 +20,7 @@
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/engine/cpu_engine.h"
+#include "common/formats/models/content_hash.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
@@ -111,6 +112,17 @@ const Way kWays[] = {{"edgemoe, guesses", Eviction::kEdgeMoe, true},
                      {"lru", Eviction::kLru, false},
                      {"lfu", Eviction::kLfu, false},
                      {"all of a layer", Eviction::kEdgeMoe, false, true}};
+
+// That of the name, or all of them for none.
+absl::StatusOr<std::vector<Way>> WaysCalled(std::string_view name) {
+  if (name.empty()) return std::vector<Way>(std::begin(kWays), std::end(kWays));
+  std::string names;
+  for (const Way& way : kWays) {
+    if (way.name == name) return std::vector<Way>{way};
+    names += Concat(names.empty() ? "" : "; ", way.name);
+  }
+  return InvalidArgument("no way is called ", name, "; there are ", names);
+}
 
 struct Word {
   TokenId token;
@@ -250,8 +262,9 @@ double ShareRepeated(std::span<const Route> routes) {
   return static_cast<double>(repeated) / static_cast<double>(all);
 }
 
-void Print(const std::vector<std::unique_ptr<Runner>>& runners, const Settings& settings,
-           uint32_t place_count, uint32_t expert_count, uint64_t expert_bytes) {
+void Print(const std::vector<Way>& ways, const std::vector<std::unique_ptr<Runner>>& runners,
+           const Settings& settings, uint32_t place_count, uint32_t expert_count,
+           uint64_t expert_bytes) {
   const double passes = kPassesPerTurn * settings.rounds;
   const Runner& first = *runners.front();
   std::printf(
@@ -274,11 +287,13 @@ void Print(const std::vector<std::unique_ptr<Runner>>& runners, const Settings& 
     }
     const double stalled =
         std::chrono::duration<double>(after.stalled - runner.before.stalled).count();
-    std::printf("| %s | %.2f | %.2f | %.1f | %.2f | %.1f |\n", kWays[w].name.c_str(),
+    std::printf("| %s | %.2f | %.2f | %.1f | %.2f | %.1f |\n", ways[w].name.c_str(),
                 kPassesPerTurn / Median(runner.seconds), Median(ratios), bytes / 1e6,
                 bytes / clairvoyant, 1e3 * stalled / passes);
   }
   std::printf("| clairvoyant | | | %.1f | 1.00 | |\n\n", clairvoyant / 1e6);
+  std::printf("the last pass said %s\n",
+              HashDigits(HashBytes(std::as_bytes(std::span(first.logits())), 0)).c_str());
   std::printf("%.1f experts a pass are wanted\n",
               static_cast<double>(uses.size() - uncounted) / passes);
   std::printf("an expert was also the last pass's in %.1f %%\n",
@@ -312,11 +327,12 @@ absl::Status RunPasses(const Settings& settings) {
     return InvalidArgument(settings.text, ": has ", text.words().size(), " words, and ", needed,
                            " are wanted, of a context of ", spec.context_length);
   }
+  OUTRIDER_ASSIGN_OR_RETURN(const std::vector<Way> ways, WaysCalled(settings.way));
   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool, ThreadPool::Create(kThreads));
   const uint32_t all = router->expert_count * spec.layer_count();
   const auto place_count = static_cast<uint32_t>(settings.share * all);
   std::vector<std::unique_ptr<Runner>> runners;
-  for (const Way& way : kWays) {
+  for (const Way& way : ways) {
     OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Runner> runner,
                               Runner::Create(*file, spec, way, settings, place_count, *pool));
     runners.push_back(std::move(runner));
@@ -352,7 +368,8 @@ absl::Status RunPasses(const Settings& settings) {
     }
   }
   const ExpertCacheStats cache = runners.front()->stats().experts.cache;
-  Print(runners, settings, place_count, router->expert_count, cache.taken_bytes / cache.taken);
+  Print(ways, runners, settings, place_count, router->expert_count,
+        cache.taken_bytes / cache.taken);
   return absl::OkStatus();
 }
 

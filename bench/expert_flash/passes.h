@@ -17,6 +17,7 @@ struct Settings {
   uint32_t rows = 1;
   uint32_t rounds = 5;
   float agreement = 0.3f;
+  std::string way = {};  // empty: all of them
 };
 
 // Turn by turn in every way; prints a table.

@@ -9,6 +9,7 @@ import importlib.util
 import pathlib
 import sys
 import tempfile
+import types
 import unittest
 from unittest import mock
 
@@ -97,6 +98,60 @@ class FlashTest(unittest.TestCase):
                            ("auto-path", "--policy auto --spec-projection path"), ("auto-blind", "--policy auto --exits none")):
             self.assertTrue(command(way).endswith(f"--draft d.gguf {words}"), command(way))
         self.assertIn("llama-bench", command("llama.cpp"))
+
+    def test_papers_have_what_they_say_and_nothing_else(self):
+        options = self.options("--memory", "512MiB")
+        setting, = self.flash.settings_of(options)
+        for way, words in (("llmcad-paper", "--policy llmcad --exits none --spec-projection all"),
+                           ("edgellm-paper", "--policy edgellm --exits none --spec-projection all"),
+                           ("lever-paper", "--policy lever --spec-prune on --spec-projection path --spec-provisional off")):
+            self.assertTrue(" ".join(self.flash.command_of(options, setting, way)("Once", 3)).endswith(f"--draft d.gguf {words}"), way)
+
+    def test_ways_are_those_that_can_be_had(self):
+        place = self.target.parent
+        with mock.patch.object(self.flash, "THEIRS", place / "llama-bench"):
+            ways = self.flash.ways_of(self.options("--memory", "1GiB"))
+            self.assertEqual(ways[0], "alone")
+            self.assertIn("lever", ways)
+            self.assertNotIn("lever-paper", ways)
+            self.assertNotIn("llama.cpp", ways)
+            (place / "target.exits.gguf").touch()
+            (place / "llama-bench").touch()
+            ways = self.flash.ways_of(self.options("--memory", "1GiB"))
+            self.assertIn("lever-paper", ways)
+            self.assertEqual(ways[-1], "llama.cpp")
+        self.assertEqual(self.flash.ways_of(self.options("--memory", "1GiB", "--ways", "auto")), ["alone", "auto"])
+
+    def test_what_is_read_is_a_share_of_the_cap_and_of_a_reader(self):
+        setting, = self.settings("--memory", "512MiB", "--flash-rate", "200MB/s")
+        run = types.SimpleNamespace(tokens=8, speed=2.0, tokens_per_pass=1.0, flash_per_token=75e6, flash_per_second=150e6, of_reader=0.8,
+                                    waited=0.5, pruned=0, pinned=6, layers=24, peak_bytes=1 << 20)
+        sheet = mock.Mock()
+        with mock.patch.object(self.flash.Setting, "title", lambda _: "a setting"), mock.patch("builtins.print") as said:
+            self.flash.report(setting, {"prose": {"alone": [run]}}, sheet)
+        row = next(call.args[0] for call in said.call_args_list if call.args[0].startswith("alone"))
+        self.assertIn(" 75 % ", row)
+        self.assertIn(" 80 % ", row)
+        self.assertEqual(dict(zip(self.flash.COLUMNS, sheet.write.call_args.args[0]))["of_cap"], 0.75)
+        self.assertEqual(len(self.flash.COLUMNS), len(sheet.write.call_args.args[0]))
+
+    def test_experts_are_measured_without_a_draft(self):
+        with mock.patch.object(sys, "argv", ["flash", "--target", "t.gguf", "--memory", "1GiB", "--experts", "0.5", "--rounds", "2"]):
+            options = self.flash.arguments()
+        command = self.flash.experts_command(options, "lru")
+        self.assertEqual(command[1:3], ["passes", "t.gguf"])
+        self.assertEqual(command[4:], ["0.5", "1", "1", "0.3", "lru"])
+        setting, = self.settings("--memory", "1GiB", "--flash-rate", "200MB/s")
+        runs = {way: [types.SimpleNamespace(speed=speed, flash_per_token=10e6, of_reader=0.25, waited=0.5, peak_bytes=1 << 20)]
+                for way, speed in zip(self.flash.EXPERT_WAYS, (10, 8, 5, 2))}
+        with mock.patch.object(self.flash.Setting, "within", lambda _: "limits"), mock.patch("builtins.print") as said:
+            self.flash.report_experts(setting, 0.5, runs)
+        rows = [call.args[0] for call in said.call_args_list]
+        self.assertRegex(rows[2], r"^edgemoe, guesses +10.00 +5.00 .* 10.0 +50 % +25 % +50 %")
+        self.assertRegex(rows[-1], r"^all of a layer +2.00 +1.00 .* 10 % ")
+        for words in (["--memory", "1GiB"], ["--experts", "0.5", "--pinned", "50"]):
+            with mock.patch.object(sys, "argv", ["flash", "--target", "t.gguf", *words]), self.assertRaises(SystemExit):
+                self.flash.arguments()
 
 
 if __name__ == "__main__":
