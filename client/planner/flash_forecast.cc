@@ -87,7 +87,7 @@ bool HidesReads(const FlashSetting& setting, uint32_t row_count) {
 
 double PromptSeconds(const FlashSetting& setting, uint32_t token_count, uint32_t run_rows) {
   const uint32_t rest = token_count % run_rows;
-  const double full_runs = token_count / run_rows;
+  const uint32_t full_runs = token_count / run_rows;
   return full_runs * PassSeconds(setting, run_rows) + (rest > 0 ? PassSeconds(setting, rest) : 0);
 }
 
