@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@
 #include "tests/base/scratch_dir.h"
 #include "tests/model/engine.h"
 #include "tests/model/random_model.h"
+#include "tests/model/wrapped_store.h"
 
 namespace outrider {
 namespace {
@@ -52,8 +54,9 @@ class BudgetWatchTest : public testing::Test {
     const StreamOptions least = {
         .slot_count = 2, .pins_head = false, .expert_place_count = streamed.experts.place_least};
     least_ = kPlanned - MemoryBytes(streamed, options) + MemoryBytes(streamed, least);
-    flash_ = OrDie(LoadFlashEngine(std::move(model), path, {.row_count_max = 8}, options,
-                                   KernelsFor(BestIsa()), *pool_, nullptr));
+    flash_ =
+        OrDie(LoadFlashEngine(std::move(model), path, {.sequence_count_max = 2, .row_count_max = 8},
+                              options, KernelsFor(BestIsa()), *pool_, nullptr));
     sequence_ = OrDie(flash_.engine->Open());
     base_bytes_ = flash_.weights->bytes_per_pass();
     watch_.emplace(
@@ -76,6 +79,19 @@ class BudgetWatchTest : public testing::Test {
       ASSERT_LT(RealClock().Now(), end) << "nobody looks";
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  }
+
+  static std::vector<float> LogitsAfter(Engine& engine, const std::vector<TokenId>& prompt) {
+    const SequenceId sequence = OrDie(engine.Open());
+    const auto count = static_cast<uint32_t>(prompt.size());
+    OUTRIDER_CHECK_OK(engine.Reserve(sequence, count, 0));
+    const RunPart part = {.sequence = sequence, .chain = prompt};
+    std::vector<float> logits(engine.info().vocabulary_size);
+    const LogitsOfRow asked = {count - 1, logits};
+    EngineRun run = {.parts = {&part, 1}, .logits = {&asked, 1}};
+    OUTRIDER_CHECK_OK(engine.Run(run));
+    engine.Close(sequence);
+    return logits;
   }
 
   absl::Status Run() {
@@ -141,6 +157,41 @@ TEST_F(BudgetWatchTest, OfAModelWithExpertsPlacesAreGivenUpAndThenLayers) {
   EXPECT_LT(flash_.weights->expert_leases_max(), leases);
   SetLimit(least_ + kParts);
   EXPECT_GT(MoreBytes(), 0u);
+}
+
+// A run that has come to a layer, where something is done.
+class DoneAtLayer final : public WrappedStore {
+ public:
+  DoneAtLayer(WeightStore& store, uint32_t layer, std::function<void()> before,
+              std::function<void()> after)
+      : WrappedStore(store), layer_(layer), before_(std::move(before)), after_(std::move(after)) {}
+
+  absl::StatusOr<Lease<LayerWeights>> Acquire(LayerKey key) override {
+    if (key.layer == layer_) before_();
+    absl::StatusOr<Lease<LayerWeights>> lease = WrappedStore::Acquire(key);
+    if (key.layer == layer_) after_();
+    return lease;
+  }
+
+ private:
+  const uint32_t layer_;
+  const std::function<void()> before_;
+  const std::function<void()> after_;
+};
+
+TEST_F(BudgetWatchTest, ALimitThatIsLoweredInTheMiddleOfAPromptIsPaidForThere) {
+  Load("llama");
+  const uint64_t before = flash_.weights->bytes_per_pass();
+  uint64_t there = 0;
+  const auto store = std::make_shared<DoneAtLayer>(
+      *flash_.weights, 3, [this] { SetLimit(least_ + kParts); },
+      [&] { there = flash_.weights->bytes_per_pass(); });
+  const auto engine = OrDie(CpuEngine::Create(flash_.engine->spec(), store, 0, {.row_count_max = 8},
+                                              KernelsFor(BestIsa()), *pool_));
+  const std::vector<TokenId> prompt = {1, 2, 3, 4, 5, 6, 7};
+  const std::vector<float> expected = LogitsAfter(*flash_.engine, prompt);
+  EXPECT_EQ(LogitsAfter(*engine, prompt), expected);
+  EXPECT_GT(there, before);
 }
 
 TEST_F(BudgetWatchTest, BelowTheLeastRunsFailWithASentenceUntilTheLimitIsRaised) {
