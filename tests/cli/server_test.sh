@@ -58,7 +58,9 @@ fails 1 'cannot reach a verifier' there --draft stories.gguf --prompt 'Once' --m
 # So it is while it loads its model, however much of that is left.
 "$server" --model stories.gguf --listen 127.0.0.1:0 2>loading.txt &
 server_pid=$!
-until kill -0 "$server_pid" && (( 0x$(awk '/^SigBlk/ { print $2 }' /proc/$server_pid/status) & 1 << 14 )); do :; done # SIGTERM is its own to take
+# SIGTERM is its own to take, and not the shell's that becomes it, which blocks it for a moment too.
+takes_sigterm() { (( 0x$(awk '/^SigBlk/ { print $2 }' "/proc/$1/status") & 1 << 14 )); }
+until kill -0 "$server_pid" && [ "/proc/$server_pid/exe" -ef "$server" ] && takes_sigterm "$server_pid"; do :; done
 kill -STOP "$server_pid"
 kill -TERM "$server_pid"
 kill -CONT "$server_pid"

@@ -138,19 +138,23 @@ void ExpertPlaces::BeginWanted() {
 
 std::optional<uint32_t> ExpertPlaces::Begin(ExpertKey key, Urgency urgency) {
   const std::optional<uint32_t> taken = cache_.Take(key);
-  if (!taken) return std::nullopt;
-  Place& place = places_[*taken];
+  if (taken) Read(*taken, urgency);
+  return taken;
+}
+
+void ExpertPlaces::Read(uint32_t n, Urgency urgency) {
+  Place& place = places_[n];
   place.hand = Hand::kFilling;
   place.status = absl::OkStatus();
   place.urgency = urgency;
   place.asked = RealClock().Now();
-  cache_.Hold(*taken);  // while it fills
+  place.is_read_for_it = urgency == Urgency::kNow;
+  cache_.Hold(n);  // while it fills
   ++(urgency == Urgency::kNow ? filling_now_ : filling_guessed_);
-  lane_->Begin({.id = first_id_ + *taken,
+  lane_->Begin({.id = first_id_ + n,
                 .urgency = urgency,
-                .reads = ExpertOf(key).reads,
+                .reads = ExpertOf(*cache_.KeyIn(n)).reads,
                 .slot = place.memory});
-  return taken;
 }
 
 void ExpertPlaces::MarkWanted(uint32_t n) {
@@ -168,6 +172,7 @@ void ExpertPlaces::MarkWanted(uint32_t n) {
 
 void ExpertPlaces::UnmarkWanted(uint32_t n) {
   places_[n].is_wanted = false;
+  places_[n].is_read_for_it = false;
   cache_.LetGo(n);
 }
 
@@ -323,6 +328,11 @@ ExpertPlaces::Fill ExpertPlaces::OnFilled(uint64_t id, const absl::Status& statu
                      .urgency = place.urgency};
   --(place.urgency == Urgency::kNow ? filling_now_ : filling_guessed_);
   cache_.LetGo(n);
+  // One that was begun before it was wanted says how the disk was then.
+  if (!status.ok() && place.is_wanted && !place.is_read_for_it) {
+    Read(n, Urgency::kNow);
+    return fill;
+  }
   place.hand = Hand::kReady;
   place.status = status;
   place.weights = ExpertOf(key).plan.In(place.memory);

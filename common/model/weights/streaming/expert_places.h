@@ -62,6 +62,7 @@ class ExpertPlaces {
     Urgency urgency = Urgency::kNow;  // of what is filling
     MonotonicTime asked = {};         // when that began to be, or waited for it
     bool is_wanted = false;           // by the layer that is computed, and not lent yet
+    bool is_read_for_it = false;      // what fills it was begun since then, and not before
     uint32_t lease_count = 0;
   };
 
@@ -123,6 +124,7 @@ class ExpertPlaces {
 
   const Expert& ExpertOf(ExpertKey key) const { return experts_[key.layer][key.expert]; }
   std::optional<uint32_t> Begin(ExpertKey key, Urgency urgency);
+  void Read(uint32_t place, Urgency urgency);
   void BeginWanted();
   void BeginGuessed();
   void MarkWanted(uint32_t place);
