@@ -5,11 +5,11 @@
 // place and the fix. What only our own bug can cause is an OUTRIDER_CHECK (check.h) instead.
 //
 //   absl::StatusOr<Header> ReadHeader(const std::string& path) {
-//     OUTRIDER_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-//     if (file.bytes().size() < 24) {
-//       return InvalidArgument(path, ": has ", file.bytes().size(), " bytes, a header needs 24");
+//     OUTRIDER_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+//     if (text.size() < 24) {
+//       return InvalidArgument(path, ": has ", text.size(), " bytes, a header needs 24");
 //     }
-//     return ParseHeader(file.bytes());
+//     return ParseHeader(text);
 //   }
 //
 // The constructors below take pieces rather than a format string because bookworm's Abseil has its

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/mapped_file.h"
+#include "common/base/plain_file.h"
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_file.h"
 #include "common/formats/tokenizers/tokenizer_files.h"

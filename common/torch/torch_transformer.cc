@@ -90,7 +90,6 @@ class Reader {
       const uint64_t count = std::min(band_rows, tensor.row_count() - first);
       band_.resize(count * row_bytes);
       OUTRIDER_RETURN_IF_ERROR(model_.ReadRows(tensor, first, count, band_));
-      model_.Forget(tensor, first, count);
       OUTRIDER_RETURN_IF_ERROR(hasher_.Add(tensor, band_));
       OUTRIDER_RETURN_IF_ERROR(Dequantize(
           tensor.type, band_, {values.data_ptr<float>() + first * length, count * length}));

@@ -1,7 +1,7 @@
 #include "server/security/transport_security.h"
 
-#include "common/base/mapped_file.h"
 #include "common/base/network_address.h"
+#include "common/base/plain_file.h"
 #include "common/base/status.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/security/tls_certificate_provider.h"

@@ -4,14 +4,14 @@
 "$TOOLS/random_model" 100m q8_0 whole.gguf
 server=$(dirname "$OUTRIDER")/outrider-server
 
-# cut_off LATER COMMAND...: its exit code, with cut.gguf cut to a page so many seconds after it was mapped.
+# cut_off LATER COMMAND...: its exit code, with cut.gguf cut to a page so many seconds after it was opened.
 cut_off() {
   local later=$1 status=0
   shift
   cp whole.gguf cut.gguf
   "$@" >out.txt 2>err.txt </dev/null &
   local program=$!
-  until grep -q cut.gguf "/proc/$program/maps" 2>/dev/null || ! kill -0 "$program" 2>/dev/null; do :; done
+  until ls -l "/proc/$program/fd" 2>/dev/null | grep -q cut.gguf || ! kill -0 "$program" 2>/dev/null; do :; done
   sleep "$later"
   truncate -s 4096 cut.gguf
   # A server that had all it needs serves until it is told to stop.
@@ -31,7 +31,7 @@ survives() {
       0 | 143) ;;  # it had all of it
       1)
         contains "$(tail -1 err.txt)" cut.gguf
-        ! grep -q 'has become shorter, or its disk fails' err.txt || sentences=$((sentences + 1))
+        ! grep -q 'cannot be read at offset [0-9]*: the file has become shorter' err.txt || sentences=$((sentences + 1))
         ;;
       *) fail "cut off after $later s, $1 ended with $status: $(cat err.txt)" ;;
     esac

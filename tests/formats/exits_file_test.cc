@@ -79,7 +79,7 @@ class ExitsFileTest : public testing::Test {
     const std::string edited = dir_.File("edited.gguf");
     OUTRIDER_CHECK_OK(writer.Begin(edited));
     for (const GgufTensor& tensor : file->tensors()) {
-      if (tensor.name != left_out) OUTRIDER_CHECK_OK(writer.Write(file->Bytes(tensor)));
+      if (tensor.name != left_out) OUTRIDER_CHECK_OK(writer.Write(*file->ReadBytes(tensor)));
     }
     OUTRIDER_CHECK_OK(writer.Commit());
     return ReadExits(edited);
@@ -244,7 +244,7 @@ TEST_F(ExitsFileTest, ATensorTooManyOrOfAnotherTypeIsRefused) {
     const std::string edited = dir_.File("edited.gguf");
     OUTRIDER_CHECK_OK(writer.Begin(edited));
     for (const GgufTensor& tensor : all.first(all.size() - 1)) {
-      OUTRIDER_CHECK_OK(writer.Write(file->Bytes(tensor)));
+      OUTRIDER_CHECK_OK(writer.Write(*file->ReadBytes(tensor)));
     }
     OUTRIDER_CHECK_OK(writer.Write(std::vector<std::byte>(RowBytes(type_of_last, 8))));
     if (one_more) OUTRIDER_CHECK_OK(writer.Write(std::vector<std::byte>(32)));

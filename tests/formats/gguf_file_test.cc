@@ -107,9 +107,9 @@ TEST(GgufFile, TensorsLieWhereTheFileSays) {
   EXPECT_THAT(blocks->dims, ElementsAre(32, 1, 2));
   EXPECT_EQ(blocks->bytes, 68u);
   EXPECT_EQ(blocks->offset, bytes.size() - 68);
-  EXPECT_EQ(file->Bytes(*blocks).size(), 68u);
-  EXPECT_EQ(file->Bytes(*blocks).front(), std::byte{'b'});
-  EXPECT_EQ(file->Bytes(file->tensors()[0]).back(), std::byte{'p'});
+  EXPECT_EQ(file->ReadBytes(*blocks)->size(), 68u);
+  EXPECT_EQ(file->ReadBytes(*blocks)->front(), std::byte{'b'});
+  EXPECT_EQ(file->ReadBytes(file->tensors()[0])->back(), std::byte{'p'});
   EXPECT_EQ(file->FindTensor("absent"), nullptr);
   EXPECT_EQ(file->file_bytes(), bytes.size());
 }
@@ -224,7 +224,7 @@ TEST(GgufFile, NoFlippedBitLeadsAstray) {
       (void)file->GetFloats(entry.key);
     }
     for (const GgufTensor& tensor : file->tensors()) {
-      EXPECT_EQ(file->Bytes(tensor).size(), tensor.bytes);
+      EXPECT_EQ(file->ReadBytes(tensor)->size(), tensor.bytes);
     }
   }
   EXPECT_GT(still_fine, 0u);  // flips in values and tensor bytes are none of the reader's business

@@ -30,7 +30,7 @@ std::vector<T> Elements(const GgufFile& file, std::string_view name) {
   const GgufTensor* tensor = file.FindTensor(name);
   if (tensor == nullptr || tensor->bytes % sizeof(T) != 0) return {};
   std::vector<T> elements(tensor->bytes / sizeof(T));
-  std::memcpy(elements.data(), file.Bytes(*tensor).data(), tensor->bytes);
+  std::memcpy(elements.data(), file.ReadBytes(*tensor)->data(), tensor->bytes);
   return elements;
 }
 

@@ -62,7 +62,7 @@ TEST_F(GgufSplit, ShardsLookLikeOneFile) {
     ASSERT_NE(tensor, nullptr) << name;
     EXPECT_EQ(tensor->shard, shard);
     EXPECT_EQ(file.shard_path(shard), scratch_.File(Concat("m-0000", shard + 1, "-of-00003.gguf")));
-    EXPECT_EQ(file.Bytes(*tensor)[31], std::byte(name.front()));
+    EXPECT_EQ((*file.ReadBytes(*tensor))[31], std::byte(name.front()));
     ++shard;
   }
   EXPECT_EQ(file.file_bytes(), Shard(0, 3, 3, "a").size() + 2 * Shard(1, 3, 3, "b").size());

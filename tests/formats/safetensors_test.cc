@@ -204,7 +204,7 @@ TEST(Safetensors, EveryDtypeReadsAsTheReferenceWroteIt) {
     EXPECT_EQ(tensor->bytes, 6 * *SafetensorsElementBytes(dtype));
   }
   std::vector<double> numbers(6);
-  std::memcpy(numbers.data(), set->Bytes(*set->Find("F64")).data(), 6 * sizeof(double));
+  std::memcpy(numbers.data(), set->ReadBytes(*set->Find("F64"))->data(), 6 * sizeof(double));
   EXPECT_THAT(numbers, ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(set->Find("scalar")->shape, IsEmpty());
   EXPECT_EQ(set->Find("scalar")->bytes, 4u);
@@ -245,7 +245,7 @@ TEST_F(SafetensorsDirectory, OneFileAloneOpens) {
   EXPECT_EQ(set->shard_count(), 1u);
   EXPECT_EQ(set->file_bytes(), a_.size());
   ASSERT_NE(set->Find("a"), nullptr);
-  EXPECT_EQ(set->Bytes(*set->Find("a"))[7], std::byte{'a'});
+  EXPECT_EQ(set->ReadBytes(*set->Find("a"))->at(7), std::byte{'a'});
   EXPECT_EQ(set->Find("b"), nullptr);
   EXPECT_TRUE(SafetensorsSet::Open(directory_.path() + "/model.safetensors").ok());
 }
@@ -261,7 +261,7 @@ TEST_F(SafetensorsDirectory, ShardsLookLikeOneFile) {
   EXPECT_EQ(set.file_bytes(), a_.size() + b_.size());
   ASSERT_EQ(set.tensors().size(), 2u);
   ASSERT_NE(set.Find("b"), nullptr);
-  EXPECT_EQ(set.Bytes(*set.Find("b"))[0], std::byte{'b'});
+  EXPECT_EQ(set.ReadBytes(*set.Find("b"))->front(), std::byte{'b'});
   EXPECT_THAT(set.shard_path(set.Find("b")->shard), ::testing::EndsWith("/two.safetensors"));
 }
 
@@ -338,7 +338,7 @@ TEST(WriteSafetensors, WhatIsWrittenReadsBackAligned) {
     ASSERT_NE(tensor, nullptr) << entry.name;
     EXPECT_EQ(tensor->dtype, entry.dtype);
     EXPECT_EQ(tensor->shape, entry.shape);
-    EXPECT_TRUE(std::ranges::equal(set->Bytes(*tensor), entry.bytes));
+    EXPECT_TRUE(std::ranges::equal(*set->ReadBytes(*tensor), entry.bytes));
     EXPECT_EQ(tensor->offset % *SafetensorsElementBytes(entry.dtype), 0u);
   }
 }

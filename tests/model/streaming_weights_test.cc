@@ -177,7 +177,6 @@ TEST_F(StreamingWeightsTest, LendTheirWaits) {
 TEST_F(StreamingWeightsTest, LittleOfTheFileStaysInThePageCache) {
   Write("llama", TensorType::kF32);
   for (const bool direct : {true, false}) {
-    model_.reset();  // it has mapped what it has read
     if (!Cool(path_)) GTEST_SKIP() << "this file system keeps all of its files in memory";
     model_ = OrDie(ModelFile::Open(path_));
     const auto weights = Open({.slot_count = 2, .direct = direct});

@@ -42,10 +42,8 @@ absl::Status Run(const char* in, double deviation, const char* out) {
                             GgufFile::Parse(std::as_bytes(std::span(original)), in));
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.dims.size() < 2) continue;
-    const std::span<const std::byte> at = file.Bytes(tensor);
-    const auto offset = reinterpret_cast<const char*>(at.data()) - original.data();
-    OUTRIDER_RETURN_IF_ERROR(Damage(
-        deviation, tensor, std::span(bytes).subspan(static_cast<size_t>(offset), at.size())));
+    OUTRIDER_RETURN_IF_ERROR(
+        Damage(deviation, tensor, std::span(bytes).subspan(tensor.offset, tensor.bytes)));
   }
   std::ofstream(out, std::ios::binary) << bytes;
   return absl::OkStatus();

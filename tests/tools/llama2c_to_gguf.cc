@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/mapped_file.h"
+#include "common/base/plain_file.h"
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_writer.h"
 #include "common/formats/models/hyperparameters.h"
@@ -26,7 +26,8 @@ namespace {
 // Takes typed pieces off the front of a file, or says that it is too short.
 class Reader {
  public:
-  explicit Reader(const MappedFile& file) : bytes_(file.bytes()), path_(file.path()) {}
+  Reader(std::string_view contents, std::string path)
+      : bytes_(std::as_bytes(std::span(contents))), path_(std::move(path)) {}
 
   absl::StatusOr<std::span<const std::byte>> Take(uint64_t count) {
     if (count > bytes_.size()) {
@@ -168,9 +169,9 @@ absl::StatusOr<std::vector<Slot>> ReadTensors(Reader& reader, const Header& h) {
 }
 
 absl::Status Run(const char* checkpoint, const char* vocabulary, const char* out) {
-  OUTRIDER_ASSIGN_OR_RETURN(const MappedFile weights, MappedFile::Open(checkpoint));
-  OUTRIDER_ASSIGN_OR_RETURN(const MappedFile tokens, MappedFile::Open(vocabulary));
-  Reader weight_reader(weights), token_reader(tokens);
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string weights, ReadWholeFile(checkpoint));
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string tokens, ReadWholeFile(vocabulary));
+  Reader weight_reader(weights, checkpoint), token_reader(tokens, vocabulary);
   OUTRIDER_ASSIGN_OR_RETURN(const Header header, ReadHeader(weight_reader));
   OUTRIDER_ASSIGN_OR_RETURN(const TokenizerSpec spec,
                             ReadTokenizer(token_reader, header.vocabulary));

@@ -45,9 +45,8 @@ absl::StatusOr<float> ToFloat32(const GgufValue& value) {
 }  // namespace
 
 absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path) {
-  OUTRIDER_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
-  const std::span<const std::byte> bytes = mapped.bytes();
-  OUTRIDER_ASSIGN_OR_RETURN(GgufFile file, Read({path, std::move(mapped), bytes}));
+  OUTRIDER_ASSIGN_OR_RETURN(PlainFile opened, PlainFile::Open(path));
+  OUTRIDER_ASSIGN_OR_RETURN(GgufFile file, Read({path, std::move(opened)}));
   OUTRIDER_ASSIGN_OR_RETURN(const uint64_t count, file.SplitCount());
   if (count > 1) OUTRIDER_RETURN_IF_ERROR(file.AddOtherShards(count));
   return file;
@@ -64,16 +63,16 @@ absl::StatusOr<GgufFile> GgufFile::Parse(std::span<const std::byte> bytes,
   return file;
 }
 
-// How long a file's header is, only reading it tells: what is copied of the file doubles until it is all
+// How long a file's header is, only reading it tells: what is read of the file doubles until it is all
 // there.
 absl::StatusOr<GgufHeader> GgufFile::ReadHeader(Shard& shard) {
-  const uint64_t file_bytes = shard.bytes.size();
-  if (!shard.file) return ReadGgufHeader(shard.bytes, file_bytes, shard.path);
+  const uint64_t file_bytes = shard.size();
+  if (!shard.file) return ReadGgufHeader(shard.given, file_bytes, shard.path);
   for (uint64_t count = kHeaderBytesFirst; count <= kHeaderBytesMax; count *= 2) {
     const size_t before = shard.header.size();
     shard.header.resize(std::min(count, file_bytes));
     OUTRIDER_RETURN_IF_ERROR(
-        shard.file->Copy(before, std::span(shard.header).subspan(before), "its header"));
+        shard.file->Read(before, std::span(shard.header).subspan(before), "its header"));
     absl::StatusOr<GgufHeader> header = ReadGgufHeader(shard.header, file_bytes, shard.path);
     if (!absl::IsOutOfRange(header.status())) return header;
   }
@@ -117,13 +116,12 @@ absl::Status GgufFile::AddOtherShards(uint64_t count) {
   const std::string prefix = path.substr(0, path.size() - suffix.size());
   for (uint64_t number = 1; number < count; ++number) {
     const std::string other_path = prefix + ShardSuffix(number, count);
-    absl::StatusOr<MappedFile> mapped = MappedFile::Open(other_path);
-    if (!mapped.ok()) {
-      return Annotate(mapped.status(),
+    absl::StatusOr<PlainFile> opened = PlainFile::Open(other_path);
+    if (!opened.ok()) {
+      return Annotate(opened.status(),
                       Concat(path, ": its shard ", number + 1, " of ", count, " is missing"));
     }
-    const std::span<const std::byte> bytes = mapped->bytes();
-    OUTRIDER_ASSIGN_OR_RETURN(GgufFile other, Read({other_path, *std::move(mapped), bytes}));
+    OUTRIDER_ASSIGN_OR_RETURN(GgufFile other, Read({other_path, *std::move(opened)}));
     OUTRIDER_ASSIGN_OR_RETURN(const uint64_t other_number, other.GetUint(kGgufSplitNumberKey));
     OUTRIDER_ASSIGN_OR_RETURN(const uint64_t other_count, other.GetUint(kGgufSplitCountKey));
     if (other_number != number || other_count != count) {
@@ -158,7 +156,7 @@ absl::Status GgufFile::Absorb(GgufFile other) {
 
 uint64_t GgufFile::file_bytes() const {
   uint64_t total = 0;
-  for (const Shard& shard : shards_) total += shard.bytes.size();
+  for (const Shard& shard : shards_) total += shard.size();
   return total;
 }
 
@@ -166,20 +164,19 @@ const std::string& GgufFile::shard_path(uint32_t shard) const {
   return shards_[shard].path;
 }
 
-std::span<const std::byte> GgufFile::Bytes(const GgufTensor& tensor) const {
-  return shards_[tensor.shard].bytes.subspan(tensor.offset, tensor.bytes);
+absl::StatusOr<std::vector<std::byte>> GgufFile::ReadBytes(const GgufTensor& tensor) const {
+  std::vector<std::byte> bytes(tensor.bytes);
+  OUTRIDER_RETURN_IF_ERROR(
+      ReadAt(tensor.shard, tensor.offset, bytes, Concat("tensor ", Quote(tensor.name))));
+  return bytes;
 }
 
-absl::StatusOr<std::vector<std::byte>> GgufFile::ReadBytes(const GgufTensor& tensor) const {
-  const Shard& shard = shards_[tensor.shard];
-  std::vector<std::byte> bytes(tensor.bytes);
-  if (shard.file) {
-    OUTRIDER_RETURN_IF_ERROR(
-        shard.file->Copy(tensor.offset, bytes, Concat("tensor ", Quote(tensor.name))));
-  } else {
-    std::ranges::copy(Bytes(tensor), bytes.begin());
-  }
-  return bytes;
+absl::Status GgufFile::ReadAt(uint32_t shard, uint64_t offset, std::span<std::byte> out,
+                              std::string_view what) const {
+  const Shard& from = shards_[shard];
+  if (from.file) return from.file->Read(offset, out, what);
+  std::ranges::copy(from.given.subspan(offset, out.size()), out.begin());
+  return absl::OkStatus();
 }
 
 const GgufValue* GgufFile::Find(std::string_view key) const {

@@ -1,8 +1,8 @@
 // A GGUF file, opened for reading: its metadata and where its tensors lie. GGUF.md beside this file
 // draws the bytes.
 //
-// Open() maps the file, copies the header and nothing else, so a 10 GB model opens in milliseconds
-// and costs the memory of its metadata. A file named <prefix>-00001-of-000NN.gguf opens its sibling
+// Open() reads the header and nothing else, so a 10 GB model opens in milliseconds and costs the
+// memory of its metadata. A file named <prefix>-00001-of-000NN.gguf opens its sibling
 // shards too; they then look like one file.
 //
 // Nothing in the file is believed before it is checked: every count, length and offset is held
@@ -10,8 +10,8 @@
 // without overlap. Every error is one sentence that starts with the path and names the key or
 // tensor.
 //
-// Strings and arrays are views into that copy, which a file that shrinks does not take away, and live
-// as long as the GgufFile. Threads: immutable after Open().
+// Strings and arrays are views into the header as it was read, which a file that shrinks does not take
+// away, and live as long as the GgufFile. Threads: immutable after Open().
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/mapped_file.h"
 #include "common/base/name_index.h"
+#include "common/base/plain_file.h"
 #include "common/formats/containers/gguf_value.h"
 #include "common/formats/tensors/tensor_type.h"
 
@@ -65,10 +65,11 @@ class GgufFile {
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
   const std::string& shard_path(uint32_t shard) const;
 
-  // The tensor's bytes in the mapping, to be read by way of ReadMapped(): they may be gone.
-  std::span<const std::byte> Bytes(const GgufTensor& tensor) const;
-  // The same, copied; DataLoss, with file, tensor and offset, when they cannot be had any more.
+  // The tensor's bytes; DataLoss, with file, tensor and offset, when they cannot be had any more.
   absl::StatusOr<std::vector<std::byte>> ReadBytes(const GgufTensor& tensor) const;
+  // The bytes from `offset` on of a shard into `out`, of a tensor's; `what` is for the error.
+  absl::Status ReadAt(uint32_t shard, uint64_t offset, std::span<std::byte> out,
+                      std::string_view what) const;
 
   // Null when absent.
   const GgufValue* Find(std::string_view key) const;
@@ -90,9 +91,11 @@ class GgufFile {
  private:
   struct Shard {
     std::string path;
-    std::optional<MappedFile> file;  // empty when the bytes are the caller's
-    std::span<const std::byte> bytes;
-    std::vector<std::byte> header = {};  // the first of them, where they are a file's
+    std::optional<PlainFile> file;          // empty when the bytes are the caller's:
+    std::span<const std::byte> given = {};  // these
+    std::vector<std::byte> header = {};     // the first of a file's
+
+    uint64_t size() const { return file ? file->size() : given.size(); }
   };
 
   GgufFile() = default;

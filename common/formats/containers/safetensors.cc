@@ -221,19 +221,19 @@ absl::StatusOr<SafetensorsSet> SafetensorsSet::OpenSharded(const std::string& di
 }
 
 absl::Status SafetensorsSet::AddShard(const std::string& path) {
-  OUTRIDER_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
+  OUTRIDER_ASSIGN_OR_RETURN(PlainFile file, PlainFile::Open(path));
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<SafetensorsTensor> tensors,
                             ReadTensors(
-                                mapped.bytes().size(),
+                                file.size(),
                                 [&](uint64_t offset, std::span<std::byte> out) {
-                                  return mapped.Copy(offset, out, "its header");
+                                  return file.Read(offset, out, "its header");
                                 },
                                 path));
   for (SafetensorsTensor& tensor : tensors) {
     tensor.shard = shard_count();
     tensors_.push_back(std::move(tensor));
   }
-  shards_.push_back(std::move(mapped));
+  shards_.push_back(std::move(file));
   return absl::OkStatus();
 }
 
@@ -253,13 +253,22 @@ const SafetensorsTensor* SafetensorsSet::Find(std::string_view name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
-std::span<const std::byte> SafetensorsSet::Bytes(const SafetensorsTensor& tensor) const {
-  return shards_[tensor.shard].bytes().subspan(tensor.offset, tensor.bytes);
+absl::StatusOr<std::vector<std::byte>> SafetensorsSet::ReadBytes(
+    const SafetensorsTensor& tensor) const {
+  std::vector<std::byte> bytes(tensor.bytes);
+  OUTRIDER_RETURN_IF_ERROR(
+      ReadAt(tensor.shard, tensor.offset, bytes, Concat("tensor ", tensor.name)));
+  return bytes;
+}
+
+absl::Status SafetensorsSet::ReadAt(uint32_t shard, uint64_t offset, std::span<std::byte> out,
+                                    std::string_view what) const {
+  return shards_[shard].Read(offset, out, what);
 }
 
 uint64_t SafetensorsSet::file_bytes() const {
   uint64_t total = 0;
-  for (const MappedFile& shard : shards_) total += shard.bytes().size();
+  for (const PlainFile& shard : shards_) total += shard.size();
   return total;
 }
 

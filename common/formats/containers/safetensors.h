@@ -21,8 +21,8 @@
 #include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/mapped_file.h"
 #include "common/base/name_index.h"
+#include "common/base/plain_file.h"
 
 namespace outrider {
 
@@ -61,7 +61,13 @@ class SafetensorsSet {
 
   std::span<const SafetensorsTensor> tensors() const { return tensors_; }
   const SafetensorsTensor* Find(std::string_view name) const;  // null when absent
-  std::span<const std::byte> Bytes(const SafetensorsTensor& tensor) const;
+
+  // The tensor's bytes; DataLoss, with file, tensor and offset, when they cannot be had any more.
+  absl::StatusOr<std::vector<std::byte>> ReadBytes(const SafetensorsTensor& tensor) const;
+  // The bytes from `offset` on of a shard into `out`, of a tensor's; `what` is for the error.
+  absl::Status ReadAt(uint32_t shard, uint64_t offset, std::span<std::byte> out,
+                      std::string_view what) const;
+
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
   const std::string& shard_path(uint32_t shard) const { return shards_[shard].path(); }
   uint64_t file_bytes() const;
@@ -74,7 +80,7 @@ class SafetensorsSet {
   absl::Status AddShard(const std::string& path);
   absl::Status IndexNames();
 
-  std::vector<MappedFile> shards_;
+  std::vector<PlainFile> shards_;
   std::vector<SafetensorsTensor> tensors_;
   NameIndex index_;  // of the names in tensors_, which therefore no longer changes
 };

@@ -18,7 +18,7 @@ constexpr std::string_view kFusedAttention = "attn_qkv.";
 constexpr std::string_view kUp = ".ffn_up.weight";
 constexpr std::string_view kExpertBiases = "_exps.bias";
 
-// Read, hashed and forgotten together.
+// Read and hashed together.
 constexpr uint64_t kBandBytes = 4 << 20;
 
 // The rows of queries, of keys and of values in "blk.N.attn_qkv.weight", or the elements of its bias.
@@ -179,7 +179,6 @@ absl::StatusOr<uint64_t> HashContent(const ModelFile& model) {
       band.resize(count * row_bytes);
       OUTRIDER_RETURN_IF_ERROR(model.ReadRows(tensor, first, count, band));
       OUTRIDER_RETURN_IF_ERROR(hasher.Add(tensor, band));
-      model.Forget(tensor, first, count);
     }
   }
   return hasher.value();

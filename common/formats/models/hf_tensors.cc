@@ -11,7 +11,6 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
-#include "common/base/mapped_read.h"
 #include "common/base/status.h"
 #include "common/formats/models/hf_tensor_names.h"
 #include "common/formats/models/tensor_layout.h"
@@ -23,6 +22,9 @@ namespace {
 constexpr char kEmbeddings[] = "token_embd.weight";
 constexpr char kOutput[] = "output.weight";
 constexpr uint64_t kBartFirstPosition = 2;
+
+// Compared at a time.
+constexpr uint64_t kComparedBytes = 1 << 20;
 
 std::optional<TensorType> TypeFromDtype(std::string_view dtype) {
   if (dtype == "F32") return TensorType::kF32;
@@ -148,23 +150,34 @@ class Mapper {
   }
 
   absl::StatusOr<bool> AreSame(const SafetensorsTensor& one, const SafetensorsTensor& other) const {
-    const std::span<const std::byte> bytes = files_.Bytes(one);
-    const std::span<const std::byte> others = files_.Bytes(other);
-    if (bytes.size() != others.size()) return false;
-    bool are_same = true;
-    const auto lost =
-        ReadMapped([&] { are_same = std::memcmp(bytes.data(), others.data(), bytes.size()) == 0; });
-    if (!lost) return are_same;
-    return DataLoss(files_.shard_path(one.shard), ": tensor ", one.name, " or ", other.name,
-                    " cannot be read: the file has become shorter, or its disk fails");
+    if (one.bytes != other.bytes) return false;
+    std::vector<std::byte> bytes(std::min(one.bytes, kComparedBytes));
+    std::vector<std::byte> others(bytes.size());
+    for (uint64_t at = 0; at < one.bytes; at += bytes.size()) {
+      bytes.resize(std::min<uint64_t>(bytes.size(), one.bytes - at));
+      others.resize(bytes.size());
+      OUTRIDER_RETURN_IF_ERROR(ReadPart(one, at, bytes));
+      OUTRIDER_RETURN_IF_ERROR(ReadPart(other, at, others));
+      if (bytes != others) return false;
+    }
+    return true;
+  }
+
+  absl::Status ReadPart(const SafetensorsTensor& tensor, uint64_t skip,
+                        std::span<std::byte> out) const {
+    return files_.ReadAt(tensor.shard, tensor.offset + skip, out, Concat("tensor ", tensor.name));
+  }
+
+  static FilePart PartOf(const SafetensorsTensor& tensor) {
+    return {tensor.shard, tensor.offset, tensor.bytes};
   }
 
   absl::Status Build(const std::string& gguf_name, const Group& group) {
     const SafetensorsTensor& first = group.first();
-    const std::span<const std::byte> bytes = files_.Bytes(first);
+    const FilePart whole = PartOf(first);
     std::vector<uint64_t> dims(first.shape.rbegin(), first.shape.rend());
     RowSource source;
-    source.pieces = {bytes};
+    source.pieces = {whole};
     switch (group.transform) {
       case HfTransform::kNone:
       case HfTransform::kStacked:
@@ -184,7 +197,7 @@ class Mapper {
           return InvalidArgument(name_, ": tensor ", first.name, " has ", dims[1],
                                  " rows, no more than the two that are not used");
         }
-        source.pieces = {bytes.subspan(bytes.size() / dims[1] * kBartFirstPosition)};
+        source.pieces = {whole.From(whole.bytes / dims[1] * kBartFirstPosition)};
         dims[1] -= kBartFirstPosition;
         break;
       case HfTransform::kVector:
@@ -228,7 +241,7 @@ class Mapper {
                                FormatDims(tensor->shape), ", expert 0's is ", first.dtype, " ",
                                FormatDims(first.shape));
       }
-      source.pieces.push_back(files_.Bytes(*tensor));
+      source.pieces.push_back(PartOf(*tensor));
     }
     std::vector<uint64_t> dims = {first.shape[1], first.shape[0], source.pieces.size()};
     return Add(gguf_name, first, std::move(dims), std::move(source));
@@ -247,14 +260,14 @@ class Mapper {
     OUTRIDER_RETURN_IF_ERROR(CheckExpertCount(tensor));
     const uint64_t experts = tensor.shape[0];
     const uint64_t rows = tensor.shape[1];
-    const std::span<const std::byte> bytes = files_.Bytes(tensor);
+    const FilePart whole = PartOf(tensor);
     if (rows % 2 != 0) return NotByTurns(tensor);
-    const uint64_t half = bytes.size() / experts / 2;
+    const uint64_t half = whole.bytes / experts / 2;
     RowSource gate;
     RowSource up;
     for (uint64_t expert = 0; expert < experts; ++expert) {
-      gate.pieces.push_back(bytes.subspan(2 * expert * half, half));
-      up.pieces.push_back(bytes.subspan((2 * expert + 1) * half, half));
+      gate.pieces.push_back(whole.Sub(2 * expert * half, half));
+      up.pieces.push_back(whole.Sub((2 * expert + 1) * half, half));
     }
     const std::vector<uint64_t> dims = {tensor.shape[2], rows / 2, experts};
     OUTRIDER_RETURN_IF_ERROR(Add(PartOfFused(gguf_name, "gate"), tensor, dims, std::move(gate)));
@@ -284,13 +297,13 @@ class Mapper {
                                     HfTransform transform) {
     if (tensor.shape.size() != 3) return WrongRank(tensor, 3);
     OUTRIDER_RETURN_IF_ERROR(CheckExpertCount(tensor));
-    const std::span<const std::byte> bytes = files_.Bytes(tensor);
+    const FilePart whole = PartOf(tensor);
     const uint64_t experts = tensor.shape[0];
+    const uint64_t length = whole.bytes / experts;
     RowSource source;
     source.order = RowSource::Order::kTransposed;
     for (uint64_t expert = 0; expert < experts; ++expert) {
-      const uint64_t length = bytes.size() / experts;
-      source.pieces.push_back(bytes.subspan(expert * length, length));
+      source.pieces.push_back(whole.Sub(expert * length, length));
     }
     return AddTurns(gguf_name, tensor, transform == HfTransform::kTurnsTransposed,
                     {tensor.shape[1], tensor.shape[2], experts}, std::move(source));
@@ -314,8 +327,8 @@ class Mapper {
     }
     RowSource source;
     source.order = RowSource::Order::kScalesApart;
-    source.pieces = {files_.Bytes(blocks)};
-    source.scales = files_.Bytes(scales);
+    source.pieces = {PartOf(blocks)};
+    source.scales = PartOf(scales);
     const uint64_t columns = blocks.shape[2] * Info(TensorType::kMXFP4).block_elements;
     return AddTurns(gguf_name, blocks, transform == HfTransform::kTurnsBlocks,
                     {columns, blocks.shape[1], blocks.shape[0]}, std::move(source));
@@ -352,9 +365,7 @@ class Mapper {
       return Annotate(bytes.status(), Concat(name_, ": tensor ", tensor.name));
     }
     if (source.is_plain()) {
-      const auto skipped =
-          static_cast<uint64_t>(source.pieces[0].data() - files_.Bytes(tensor).data());
-      stored.tensor.place = {tensor.shard, tensor.offset + skipped};
+      stored.tensor.place = {source.pieces[0].file, source.pieces[0].offset};
     }
     stored.tensor.name = std::move(gguf_name);
     stored.tensor.dims = std::move(dims);
@@ -409,14 +420,9 @@ class Mapper {
 
   absl::StatusOr<std::vector<float>> ReadFloats(const SafetensorsTensor& tensor) const {
     const TensorType type = *TypeFromDtype(tensor.dtype);
-    const std::span<const std::byte> bytes = files_.Bytes(tensor);
-    std::vector<std::byte> read(bytes.size());
-    if (ReadMapped([&] { std::ranges::copy(bytes, read.begin()); })) {
-      return DataLoss(files_.shard_path(tensor.shard), ": tensor ", tensor.name,
-                      " cannot be read: the file has become shorter, or its disk fails");
-    }
+    OUTRIDER_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, files_.ReadBytes(tensor));
     std::vector<float> values(bytes.size() / RowBytes(type, 1));
-    OUTRIDER_RETURN_IF_ERROR(Dequantize(type, read, values));
+    OUTRIDER_RETURN_IF_ERROR(Dequantize(type, bytes, values));
     return values;
   }
 
@@ -448,7 +454,6 @@ class Mapper {
   static void Keep(std::span<const float> values, StoredTensor& stored) {
     stored.made.resize(values.size_bytes());
     std::memcpy(stored.made.data(), values.data(), stored.made.size());
-    stored.source.pieces = {stored.made};
     stored.tensor.bytes = stored.made.size();
   }
 

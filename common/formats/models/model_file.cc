@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "common/base/mapped_file.h"
+#include "common/base/plain_file.h"
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_file.h"
 #include "common/formats/containers/gguf_writer.h"
@@ -57,33 +57,26 @@ class StoredModel : public ModelFile {
       return InvalidArgument(path(), ": ", count, " rows of tensor ", tensor.name, " are ", bytes,
                              " bytes, not ", out.size());
     }
-    const std::optional<LostByte> lost = CopyRows(stored, first, count, out);
-    return lost ? Lost(stored, *lost) : absl::OkStatus();
-  }
-
-  void Forget(const ModelTensor& tensor, uint64_t first, uint64_t count) const override {
-    const auto found = index_.find(tensor.name);
-    if (found != index_.end()) ForgetRows(stored_[found->second], first, count);
+    const std::string what = Concat("tensor ", tensor.name);
+    const auto read = [&](uint32_t file, uint64_t offset, std::span<std::byte> part) {
+      return ReadFile(file, offset, part, what);
+    };
+    return CopyRows(stored, first, count, read, gathered_, out);
   }
 
  protected:
   virtual const std::string& path() const = 0;
 
- private:
-  absl::Status Lost(const StoredTensor& stored, LostByte byte) const {
-    const std::optional<ModelTensor::Place>& place = stored.tensor.place;
-    const std::string& file = place ? file_path(place->file) : path();
-    const std::string where =
-        place ? Concat("offset ", place->offset + byte.index)
-              : Concat("byte ", byte.index, byte.of_scales ? " of its scales" : " of it");
-    return DataLoss(file, ": tensor ", stored.tensor.name, " cannot be read at ", where,
-                    ": the file has become shorter, or its disk fails");
-  }
+  // As FileReader has it; `what` is for the error.
+  virtual absl::Status ReadFile(uint32_t file, uint64_t offset, std::span<std::byte> out,
+                                std::string_view what) const = 0;
 
+ private:
   Hyperparameters hyperparameters_;
   std::vector<StoredTensor> stored_;
   std::vector<ModelTensor> tensors_;  // as in stored_
   absl::flat_hash_map<std::string, size_t> index_;
+  mutable GatheredPiece gathered_;  // synchronizes itself
 };
 
 // --- GGUF ---
@@ -127,6 +120,10 @@ class GgufModel : public StoredModel {
 
  protected:
   const std::string& path() const override { return path_; }
+  absl::Status ReadFile(uint32_t file, uint64_t offset, std::span<std::byte> out,
+                        std::string_view what) const override {
+    return file_.ReadAt(file, offset, out, what);
+  }
 
  private:
   std::string path_;
@@ -134,29 +131,28 @@ class GgufModel : public StoredModel {
   std::string format_;
 };
 
-StoredTensor AsStored(const GgufFile& file, const GgufTensor& tensor) {
+StoredTensor AsStored(const GgufTensor& tensor) {
   StoredTensor stored;
   stored.stored_name = tensor.name;
   stored.tensor = {std::string(tensor.name), tensor.type, tensor.dims, tensor.bytes,
                    ModelTensor::Place{tensor.shard, tensor.offset}};
-  stored.source.pieces = {file.Bytes(tensor)};
+  stored.source.pieces = {{tensor.shard, tensor.offset, tensor.bytes}};
   return stored;
 }
 
 // One half of a fused blk.N.ffn_gate_up_exps.weight: of each expert's rows the first are the
 // gate's.
-StoredTensor HalfOfEachExpert(const GgufFile& file, const GgufTensor& fused, std::string name,
-                              uint64_t half) {
-  StoredTensor stored = AsStored(file, fused);
+StoredTensor HalfOfEachExpert(const GgufTensor& fused, std::string name, uint64_t half) {
+  StoredTensor stored = AsStored(fused);
+  const FilePart whole = stored.source.pieces[0];
   stored.tensor.name = std::move(name);
   stored.tensor.dims[1] /= 2;
   stored.tensor.bytes /= 2;
   stored.tensor.place.reset();
   stored.source.pieces.clear();
-  const std::span<const std::byte> bytes = file.Bytes(fused);
-  const uint64_t half_bytes = bytes.size() / fused.dims[2] / 2;
+  const uint64_t half_bytes = whole.bytes / fused.dims[2] / 2;
   for (uint64_t expert = 0; expert < fused.dims[2]; ++expert) {
-    stored.source.pieces.push_back(bytes.subspan((2 * expert + half) * half_bytes, half_bytes));
+    stored.source.pieces.push_back(whole.Sub((2 * expert + half) * half_bytes, half_bytes));
   }
   return stored;
 }
@@ -168,12 +164,12 @@ std::vector<StoredTensor> StoredTensors(const GgufFile& file) {
     const bool halves =
         tensor.name.ends_with(kFused) && tensor.dims.size() == 3 && tensor.dims[1] % 2 == 0;
     if (!halves) {
-      tensors.push_back(AsStored(file, tensor));
+      tensors.push_back(AsStored(tensor));
       continue;
     }
     const std::string_view block = tensor.name.substr(0, tensor.name.size() - kFused.size());
-    tensors.push_back(HalfOfEachExpert(file, tensor, Concat(block, "ffn_gate_exps.weight"), 0));
-    tensors.push_back(HalfOfEachExpert(file, tensor, Concat(block, "ffn_up_exps.weight"), 1));
+    tensors.push_back(HalfOfEachExpert(tensor, Concat(block, "ffn_gate_exps.weight"), 0));
+    tensors.push_back(HalfOfEachExpert(tensor, Concat(block, "ffn_up_exps.weight"), 1));
   }
   return tensors;
 }
@@ -231,6 +227,10 @@ class HfModel : public StoredModel {
 
  protected:
   const std::string& path() const override { return directory_; }
+  absl::Status ReadFile(uint32_t file, uint64_t offset, std::span<std::byte> out,
+                        std::string_view what) const override {
+    return files_.ReadAt(file, offset, out, what);
+  }
 
  private:
   // Embeddings are often longer than the vocabulary, for the sake of a round number. A GGUF file

@@ -86,14 +86,10 @@ class ModelFile {
 
   // Rows [first, first + count) of the tensor, each RowBytes(type, dims[0]) long, into `out` of
   // exactly that size. InvalidArgument for rows that are not there; DataLoss for bytes that are gone
-  // since the file was opened, or cannot be read. Reads the mapped files and takes no memory of its
-  // own.
+  // since the file was opened, or cannot be read. Takes the memory of a few rows where they have to be
+  // rearranged, and of a matrix where they are gathered from all over it.
   virtual absl::Status ReadRows(const ModelTensor& tensor, uint64_t first, uint64_t count,
                                 std::span<std::byte> out) const = 0;
-
-  // The caller is done with these rows: the memory their mapped bytes occupy is let go. They can be
-  // read again. For whoever reads a model once and keeps a copy in a form of his own.
-  virtual void Forget(const ModelTensor& tensor, uint64_t first, uint64_t count) const = 0;
 };
 
 }  // namespace outrider

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "common/base/check.h"
-#include "common/base/mapped_file.h"
-#include "common/base/mapped_read.h"
+#include "common/base/status.h"
 
 namespace outrider {
 namespace {
@@ -16,53 +16,82 @@ uint64_t HalvedRow(uint64_t row, uint64_t head_length) {
   return row - in_head + in_head % 2 * (head_length / 2) + in_head / 2;
 }
 
-// `rows` rows of `row_bytes` each, from row `first` of the pieces.
-void CopyStored(const RowSource& source, uint64_t row_bytes, uint64_t first, uint64_t count,
-                std::byte* out) {
-  const uint64_t rows_per_piece = source.pieces[0].size() / row_bytes;
+// `count` rows of `row_bytes` each, from row `first` of the pieces.
+absl::Status CopyStored(const RowSource& source, uint64_t row_bytes, uint64_t first, uint64_t count,
+                        FileReader read, std::byte* out) {
+  const uint64_t rows_per_piece = source.pieces[0].bytes / row_bytes;
   while (count > 0) {
+    const FilePart& piece = source.pieces[first / rows_per_piece];
     const uint64_t row = first % rows_per_piece;
     const uint64_t run = std::min(count, rows_per_piece - row);
-    std::memcpy(out, source.pieces[first / rows_per_piece].data() + row * row_bytes,
-                run * row_bytes);
+    OUTRIDER_RETURN_IF_ERROR(
+        read(piece.file, piece.offset + row * row_bytes, {out, run * row_bytes}));
     out += run * row_bytes;
     first += run;
     count -= run;
   }
+  return absl::OkStatus();
 }
 
-void CopyPaired(const RowSource& source, uint64_t row_bytes, uint64_t first, uint64_t count,
-                std::byte* out) {
-  const std::byte* const stored = source.pieces[0].data();
+absl::Status CopyPaired(const RowSource& source, uint64_t row_bytes, uint64_t first, uint64_t count,
+                        FileReader read, std::byte* out) {
+  const FilePart& piece = source.pieces[0];
   for (uint64_t i = 0; i < count; ++i) {
-    std::memcpy(out + i * row_bytes, stored + HalvedRow(first + i, source.head_length) * row_bytes,
-                row_bytes);
+    const uint64_t row = HalvedRow(first + i, source.head_length);
+    OUTRIDER_RETURN_IF_ERROR(
+        read(piece.file, piece.offset + row * row_bytes, {out + i * row_bytes, row_bytes}));
   }
+  return absl::OkStatus();
 }
 
-// The stored matrices have a row for each of our columns; reading them row by row touches every page
-// of the band once.
-void CopyTransposed(const StoredTensor& stored, uint64_t first, uint64_t count, std::byte* out) {
+// A vector is one row to the caller and a row for each element here: too small a one to read alone.
+absl::Status CopyPairedVector(const StoredTensor& stored, FileReader read, std::byte* out) {
+  const FilePart& piece = stored.source.pieces[0];
+  const uint64_t element_bytes = RowBytes(stored.tensor.type, 1);
+  std::vector<std::byte> halves(piece.bytes);
+  OUTRIDER_RETURN_IF_ERROR(read(piece.file, piece.offset, halves));
+  for (uint64_t i = 0; i < stored.tensor.dims[0]; ++i) {
+    std::memcpy(out + i * element_bytes,
+                halves.data() + HalvedRow(i, stored.source.head_length) * element_bytes,
+                element_bytes);
+  }
+  return absl::OkStatus();
+}
+
+// Of a stored matrix, which has a row for each of our columns.
+void CopyTransposed(const StoredTensor& stored, std::span<const std::byte> piece, uint64_t first,
+                    uint64_t count, std::byte* out) {
   const RowSource& source = stored.source;
   const uint64_t element_bytes = RowBytes(stored.tensor.type, 1);
   const uint64_t columns = stored.tensor.dims[0];
+  const uint64_t rows = stored.tensor.dims[1];
+  const std::byte* from =
+      piece.data() + (first * source.row_step + source.row_first) * element_bytes;
+  for (uint64_t column = 0; column < columns; ++column) {
+    for (uint64_t i = 0; i < count; ++i) {
+      std::memcpy(out + (i * columns + column) * element_bytes,
+                  from + i * source.row_step * element_bytes, element_bytes);
+    }
+    from += rows * source.row_step * element_bytes;
+  }
+}
+
+absl::Status CopyAllTransposed(const StoredTensor& stored, uint64_t first, uint64_t count,
+                               FileReader read, GatheredPiece& gathered, std::byte* out) {
+  const RowSource& source = stored.source;
+  const uint64_t row_bytes = RowBytes(stored.tensor.type, stored.tensor.dims[0]);
   const uint64_t rows = stored.tensor.dims[1];  // of a piece
   while (count > 0) {
     const uint64_t row = first % rows;
     const uint64_t run = std::min(count, rows - row);
-    const std::byte* from = source.pieces[first / rows].data() +
-                            (row * source.row_step + source.row_first) * element_bytes;
-    for (uint64_t column = 0; column < columns; ++column) {
-      for (uint64_t i = 0; i < run; ++i) {
-        std::memcpy(out + (i * columns + column) * element_bytes,
-                    from + i * source.row_step * element_bytes, element_bytes);
-      }
-      from += rows * source.row_step * element_bytes;
-    }
-    out += run * columns * element_bytes;
+    OUTRIDER_ASSIGN_OR_RETURN(const GatheredPiece::Bytes piece,
+                              gathered.Read(source.pieces[first / rows], run, rows, read));
+    CopyTransposed(stored, *piece, row, run, out);
+    out += run * row_bytes;
     first += run;
     count -= run;
   }
+  return absl::OkStatus();
 }
 
 // A block's sixteen bytes, from neighbours in a byte to i and i + 16.
@@ -71,95 +100,75 @@ void ShuffleNibbles(const std::byte* neighbours, std::byte* out) {
   for (int i = 0; i < 16; ++i) out[i] = element(i) | element(i + 16) << 4;
 }
 
-void CopyScalesApart(const StoredTensor& stored, uint64_t first, uint64_t count, std::byte* out) {
+// Few enough rows that blocks and scales stay in the cache until they are woven together.
+absl::Status CopyScalesApart(const StoredTensor& stored, uint64_t first, uint64_t count,
+                             FileReader read, std::byte* out) {
   constexpr uint64_t kNibbleBytes = 16;
+  constexpr uint64_t kRowsTogether = 16;
   const RowSource& source = stored.source;
+  const FilePart& piece = source.pieces[0];
   const uint64_t blocks = stored.tensor.dims[0] / Info(TensorType::kMXFP4).block_elements;
-  for (uint64_t row = first; row < first + count; ++row) {
-    const uint64_t block = (row * source.row_step + source.row_first) * blocks;
-    for (uint64_t i = 0; i < blocks; ++i, out += 1 + kNibbleBytes) {
-      out[0] = source.scales[block + i];
-      ShuffleNibbles(source.pieces[0].data() + (block + i) * kNibbleBytes, out + 1);
+  std::vector<std::byte> nibbles;
+  std::vector<std::byte> scales;
+  for (const uint64_t end = first + count; first < end;) {
+    const uint64_t run = std::min(end - first, kRowsTogether);
+    const uint64_t stored_first = (first * source.row_step + source.row_first) * blocks;
+    const uint64_t stored_count = ((run - 1) * source.row_step + 1) * blocks;
+    nibbles.resize(stored_count * kNibbleBytes);
+    scales.resize(stored_count);
+    OUTRIDER_RETURN_IF_ERROR(read(piece.file, piece.offset + stored_first * kNibbleBytes, nibbles));
+    OUTRIDER_RETURN_IF_ERROR(read(source.scales.file, source.scales.offset + stored_first, scales));
+    for (uint64_t row = 0; row < run; ++row) {
+      for (uint64_t i = 0; i < blocks; ++i, out += 1 + kNibbleBytes) {
+        const uint64_t block = row * source.row_step * blocks + i;
+        out[0] = scales[block];
+        ShuffleNibbles(nibbles.data() + block * kNibbleBytes, out + 1);
+      }
     }
+    first += run;
   }
-}
-
-void Copy(const StoredTensor& stored, uint64_t first, uint64_t count, std::span<std::byte> out) {
-  const TensorType type = stored.tensor.type;
-  const std::vector<uint64_t>& dims = stored.tensor.dims;
-  const RowSource& source = stored.source;
-  OUTRIDER_CHECK(!source.pieces.empty(), "a tensor has bytes");
-  const uint64_t row_bytes = RowBytes(type, dims[0]);
-  OUTRIDER_CHECK(out.size() == count * row_bytes, "the caller sized the output");
-  if (count == 0) return;
-  switch (source.order) {
-    case RowSource::Order::kAsStored:
-      return CopyStored(source, row_bytes, first, count, out.data());
-    case RowSource::Order::kPairHalves:
-      // A vector is one row to the caller and a row for each element here.
-      if (dims.size() == 1) return CopyPaired(source, RowBytes(type, 1), 0, dims[0], out.data());
-      return CopyPaired(source, row_bytes, first, count, out.data());
-    case RowSource::Order::kTransposed:
-      return CopyTransposed(stored, first, count, out.data());
-    case RowSource::Order::kScalesApart:
-      return CopyScalesApart(stored, first, count, out.data());
-  }
-}
-
-// Which byte of `bytes` a fault at `lost` is; none: it is elsewhere. It may be said to be at the
-// beginning of its page.
-std::optional<uint64_t> IndexIn(std::span<const std::byte> bytes, const std::byte* lost) {
-  constexpr uint64_t kPageBytes = 4096;
-  if (lost + kPageBytes <= bytes.data() || lost >= bytes.data() + bytes.size()) return std::nullopt;
-  return static_cast<uint64_t>(std::max(lost, bytes.data()) - bytes.data());
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-std::optional<LostByte> CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count,
-                                 std::span<std::byte> out) {
-  const auto lost = ReadMapped([&] { Copy(stored, first, count, out); });
-  if (!lost) return std::nullopt;
-  uint64_t before = 0;
-  for (const std::span<const std::byte> piece : stored.source.pieces) {
-    if (const auto index = IndexIn(piece, *lost)) return LostByte{.index = before + *index};
-    before += piece.size();
+absl::StatusOr<GatheredPiece::Bytes> GatheredPiece::Read(const FilePart& piece, uint64_t count,
+                                                         uint64_t row_count, FileReader read) {
+  MutexLock lock(mu_);
+  if (bytes_ == nullptr || piece_ != piece) {
+    bytes_ = nullptr;  // before the next one takes as much
+    auto bytes = std::make_shared<std::vector<std::byte>>(piece.bytes);
+    OUTRIDER_RETURN_IF_ERROR(read(piece.file, piece.offset, *bytes));
+    piece_ = piece;
+    rows_left_ = row_count;
+    bytes_ = std::move(bytes);
   }
-  const std::optional<uint64_t> index = IndexIn(stored.source.scales, *lost);
-  return LostByte{.index = index.value_or(0), .of_scales = index.has_value()};
+  rows_left_ -= std::min(count, rows_left_);
+  return rows_left_ > 0 ? bytes_ : std::exchange(bytes_, nullptr);
 }
 
-void ForgetRows(const StoredTensor& stored, uint64_t first, uint64_t count) {
-  if (!stored.made.empty() || count == 0) return;  // no file's pages
-  const std::vector<uint64_t>& dims = stored.tensor.dims;
-  const uint64_t rows = stored.tensor.row_count();
-  if (first > rows || count > rows - first) return;
+absl::Status CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count, FileReader read,
+                      GatheredPiece& gathered, std::span<std::byte> out) {
   const RowSource& source = stored.source;
-  uint64_t end = first + count;
-  if (source.order == RowSource::Order::kTransposed) {
-    if (end < rows) return;
-    first = 0;
-    end = rows * source.row_step;
+  const uint64_t row_bytes = RowBytes(stored.tensor.type, stored.tensor.dims[0]);
+  OUTRIDER_CHECK(out.size() == count * row_bytes, "the caller sized the output");
+  if (count == 0) return absl::OkStatus();
+  if (source.pieces.empty()) {
+    std::memcpy(out.data(), stored.made.data() + first * row_bytes, out.size());
+    return absl::OkStatus();
   }
-  if (source.order == RowSource::Order::kPairHalves && dims.size() > 1) {  // whole heads
-    first -= first % source.head_length;
-    end = std::min(rows, (end + source.head_length - 1) / source.head_length * source.head_length);
+  switch (source.order) {
+    case RowSource::Order::kAsStored:
+      return CopyStored(source, row_bytes, first, count, read, out.data());
+    case RowSource::Order::kPairHalves:
+      if (stored.tensor.dims.size() == 1) return CopyPairedVector(stored, read, out.data());
+      return CopyPaired(source, row_bytes, first, count, read, out.data());
+    case RowSource::Order::kTransposed:
+      return CopyAllTransposed(stored, first, count, read, gathered, out.data());
+    case RowSource::Order::kScalesApart:
+      return CopyScalesApart(stored, first, count, read, out.data());
   }
-  uint64_t row_bytes = stored.tensor.bytes / rows;
-  if (source.order == RowSource::Order::kScalesApart) {
-    const uint64_t scales = source.scales.size() / (rows * source.row_step);  // of a stored row
-    row_bytes -= scales;
-    first *= source.row_step;
-    end *= source.row_step;
-    MappedFile::Forget(source.scales.subspan(first * scales, (end - first) * scales));
-  }
-  const uint64_t piece_rows = source.pieces[0].size() / row_bytes;
-  while (first < end) {
-    const uint64_t row = first % piece_rows;
-    const uint64_t run = std::min(end - first, piece_rows - row);
-    MappedFile::Forget(source.pieces[first / piece_rows].subspan(row * row_bytes, run * row_bytes));
-    first += run;
-  }
+  OUTRIDER_CHECK(false, "an order is one of these");
 }
 
 }  // namespace outrider

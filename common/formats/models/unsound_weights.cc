@@ -62,7 +62,6 @@ absl::StatusOr<std::optional<UnsoundWeight>> FindUnsound(const ModelFile& model,
     const uint64_t count = std::min(band, matrix_rows - first % matrix_rows);
     const std::span<std::byte> read = std::span(rows).first(count * row_bytes);
     OUTRIDER_RETURN_IF_ERROR(model.ReadRows(tensor, first, count, read));
-    model.Forget(tensor, first, count);
     if (on_read) on_read(read.size());
     absl::StatusOr<std::optional<UnsoundWeight>> found = FindIn(tensor, read);
     if (!found.ok()) return Annotate(found.status(), Concat(path, ": tensor ", tensor.name));

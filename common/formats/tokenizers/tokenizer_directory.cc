@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "common/base/mapped_file.h"
+#include "common/base/plain_file.h"
 #include "common/base/quote.h"
 #include "common/base/status.h"
 #include "common/formats/tokenizers/json_fields.h"

@@ -17,7 +17,7 @@
 namespace outrider {
 namespace {
 
-// Read, packed and forgotten together: small beside any model, long beside a dispatch.
+// Read and packed together: small beside any model, long beside a dispatch.
 constexpr uint64_t kBandBytes = 4 << 20;
 
 uint64_t DivideUp(uint64_t a, uint64_t b) {
@@ -85,10 +85,7 @@ class Loader {
         }
       });
       for (const absl::Status& failure : failures_) OUTRIDER_RETURN_IF_ERROR(failure);
-      const uint64_t first = done * kPanelOutputs;
-      const uint64_t band_rows = std::min(count * kPanelOutputs, rows - first);
-      model_.Forget(tensor, part.first_row + first, band_rows);
-      advance(band_rows * row_bytes);
+      advance(std::min(count * kPanelOutputs, rows - done * kPanelOutputs) * row_bytes);
     }
     hasher_.AddHashedRows(tensor, part.first_row, hashes_);
     return absl::OkStatus();

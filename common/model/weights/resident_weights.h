@@ -7,9 +7,9 @@
 // panels stay in GGUF rows, and so do embeddings that are not the head and position tables, which
 // are only looked up. Norms and biases become F32. Tied embeddings are kept once.
 //
-// Memory: what the tensors take in the file, plus padding; taken in one piece. The file's own pages
-//         are let go as they have been packed (ModelFile::Forget), so that loading never holds the
-//         model twice: the peak stays within a few megabytes of the end.
+// Memory: what the tensors take in the file, plus padding; taken in one piece. The file is read a few
+//         rows at a time, which are packed before the next, so that loading never holds the model
+//         twice: the peak stays within a few megabytes of the end.
 // Threads: loading uses the whole pool. Afterwards immutable: any number of passes may use it.
 // Errors:  Unimplemented for an element type that cannot be decoded, naming the tensor; DataLoss for
 //          a file whose record of its content hash its bytes belie. Weights that are NaN or infinite are not looked for: the logits they spoil are refused when
