@@ -289,7 +289,7 @@ TEST(HyperparametersFromConfig, WhatDoesNotRunYetIsToldWithThePartThatIsMissing)
                                    {"qwen2_5_vl", "images"},
                                    {"bamba", "Mamba"},
                                    {"plamo2", "Mamba"},
-                                   {"granitemoe", "experts as well as Granite's scales"},
+                                   {"granitemoeshared", "an expert without a gate"},
                                    {"phimoe", "SparseMixer"},
                                    {"umt5", "a relative bias of its own"},
                                    {"mbart", "norms in other places"},
@@ -449,6 +449,14 @@ TEST(HyperparametersFromConfig, ReadsGraniteAndStableLm) {
   EXPECT_EQ(granite.residual_scale, 0.22f);
   EXPECT_EQ(granite.attention_scale, 0.0625f);
   EXPECT_EQ(granite.output_divisor, 8.0f);
+  const Hyperparameters with_experts =
+      Read(kMixtral, R"("model_type":"granitemoe","residual_multiplier":0.22,"logits_scaling":6)");
+  EXPECT_EQ(with_experts.architecture, Architecture::kGraniteMoe);
+  EXPECT_EQ(with_experts.residual_scale, 0.22f);
+  EXPECT_EQ(with_experts.output_divisor, 6.0f);
+  EXPECT_EQ(with_experts.experts.count, 8u);
+  EXPECT_EQ(with_experts.experts.feed_forward_length, 96u);
+  EXPECT_TRUE(with_experts.experts.renormalize);
   const Hyperparameters stablelm = Read(kQwen2, R"("model_type":"stablelm","layer_norm_eps":1e-3)");
   EXPECT_EQ(stablelm.norm, NormKind::kLayer);
   EXPECT_EQ(stablelm.norm_epsilon, 1e-3f);

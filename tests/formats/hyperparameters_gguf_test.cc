@@ -210,6 +210,14 @@ TEST(HyperparametersFromGguf, ExpertsFollowTheirArchitecture) {
   EXPECT_FALSE(with_experts("olmoe").ReadOrFail().experts.renormalize);
   EXPECT_TRUE(
       with_experts("olmoe").Flag("expert_weights_norm", true).ReadOrFail().experts.renormalize);
+  const Experts granite = with_experts("granitemoe").ReadOrFail().experts;
+  EXPECT_TRUE(granite.renormalize);
+  EXPECT_EQ(granite.feed_forward_length, 96u);
+  EXPECT_EQ(Metadata("granitemoe").Refusal().code(), absl::StatusCode::kNotFound);
+  // Granite 3.1's relatives have an expert for every token.
+  EXPECT_THAT(
+      Message(with_experts("granitemoe").Uint("expert_shared_feed_forward_length", 48).Refusal()),
+      HasSubstr("expert_shared_feed_forward_length = 48 is not supported"));
   EXPECT_EQ(Metadata("llama").ReadOrFail().experts, Experts{});
   EXPECT_EQ(Metadata("qwen3moe").Refusal().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(with_experts("llama").Uint("expert_used_count", 9).Refusal(),
@@ -286,8 +294,8 @@ TEST(HyperparametersFromGguf, ArithmeticWeDoNotDoIsRefused) {
             Unimplemented(kFile,
                           ": architecture \"mambo\" is not supported; these are: llama, "
                           "mistral3, qwen2, qwen2moe, qwen3, qwen3moe, olmo2, olmoe, gemma, "
-                          "gemma2, gemma3, phi3, smollm3, granite, stablelm, cohere2, exaone4, "
-                          "gpt-oss, gpt2"));
+                          "gemma2, gemma3, phi3, smollm3, granite, granitemoe, stablelm, "
+                          "cohere2, exaone4, gpt-oss, gpt2"));
   EXPECT_EQ(Metadata("qwen35").Refusal(),
             Unimplemented(kFile,
                           ": architecture \"qwen35\" cannot be run yet: its gated delta net layers "
@@ -340,17 +348,23 @@ TEST(HyperparametersFromGguf, ScalesAreTheirArchitectures) {
                 .ReadOrFail()
                 .attention_scale,
             0.25f);
-  const Hyperparameters granite = Metadata("granite")
-                                      .Float("embedding_scale", 12)
-                                      .Float("residual_scale", 0.22f)
-                                      .Float("attention.scale", 0.5f)
-                                      .Float("logit_scale", 8)
-                                      .ReadOrFail();
-  EXPECT_EQ(granite.output_divisor, 8.0f);
-  EXPECT_EQ(granite.output_scale, 1.0f);
-  EXPECT_EQ(granite.attention_scale, 0.5f);
-  EXPECT_EQ(Metadata("granite").Flag("rope.scaling.finetuned", false).ReadOrFail().rope.style,
-            RopeStyle::kNone);
+  for (const char* architecture : {"granite", "granitemoe"}) {
+    Metadata metadata(architecture);
+    metadata.Float("embedding_scale", 12)
+        .Float("residual_scale", 0.22f)
+        .Float("attention.scale", 0.5f)
+        .Float("logit_scale", 8)
+        .Uint("expert_count", 8)
+        .Uint("expert_used_count", 2);
+    const Hyperparameters granite = metadata.ReadOrFail();
+    EXPECT_EQ(granite.embedding_scale, 12.0f);
+    EXPECT_EQ(granite.residual_scale, 0.22f);
+    EXPECT_EQ(granite.output_divisor, 8.0f);
+    EXPECT_EQ(granite.output_scale, 1.0f);
+    EXPECT_EQ(granite.attention_scale, 0.5f);
+    EXPECT_EQ(metadata.Flag("rope.scaling.finetuned", false).ReadOrFail().rope.style,
+              RopeStyle::kNone);
+  }
 }
 
 TEST(HyperparametersFromGguf, Gemma2IsCappedWhereItsFileDoesNotSayOtherwise) {

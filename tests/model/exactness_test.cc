@@ -50,8 +50,8 @@ std::vector<Model> Models() {
     }
   }
   for (const char* family :
-       {"gemma", "gemma2", "gemma3", "phi3", "smollm3", "granite", "olmo2", "stablelm", "qwen2moe",
-        "cohere2", "exaone4", "gptoss", "ministral3"}) {
+       {"gemma", "gemma2", "gemma3", "phi3", "smollm3", "granite", "granitemoe", "olmo2",
+        "stablelm", "qwen2moe", "cohere2", "exaone4", "gptoss", "ministral3"}) {
     models.push_back({family, TensorType::kF32});
     models.push_back({family, TensorType::kQ4_K});
   }
@@ -365,7 +365,8 @@ TEST_P(Exactness, LogitsHaveTheContractsBits) {
       {"cohere2_Q4_K", 0x2fe432c18a5b871f},    {"exaone4_F32", 0xaf8d1d69892a07a9},
       {"exaone4_Q4_K", 0x9a357f4341b89305},    {"gptoss_F32", 0x7cfd866b3dd4a34d},
       {"gptoss_Q4_K", 0x9937f5994ff7cf1a},     {"ministral3_F32", 0x1f110e2ae00163cf},
-      {"ministral3_Q4_K", 0x7ecb587aaf8f7b0c},
+      {"ministral3_Q4_K", 0x7ecb587aaf8f7b0c}, {"granitemoe_F32", 0x5aff62aa14150bec},
+      {"granitemoe_Q4_K", 0x7c9b54e5dd634b3d},
   };
   LoadedModel engine(path_);
   const auto sequence = engine.NewSequence();

@@ -108,13 +108,14 @@ inline constexpr GoldenModel kGoldenModels[] = {
     {"gemma3", "logits/gemma3"},  // windows with a rope of their own, linear scaling
     {"phi3", "logits/phi3"},      // three quarters of a head turn, by the long factors
     {"phi3_short", "logits/phi3_short", 1e-4, 80},
-    {"smollm3", "logits/smollm3"},       // one layer in four does not turn
-    {"granite", "logits/granite"},       // four scales
-    {"olmo2", "logits/olmo2"},           // norms after what they norm
-    {"stablelm", "logits/stablelm"},     // layer norm, half of a head turns
-    {"qwen2_moe", "logits/qwen2_moe"},   // a shared expert
-    {"cohere2", "logits/cohere2"},       // parallel layers, layer norm without a bias
-    {"gpt_oss", "logits/gpt_oss.gguf"},  // sinks, biases everywhere, clamped gates, windows of 7
+    {"smollm3", "logits/smollm3"},        // one layer in four does not turn
+    {"granite", "logits/granite"},        // four scales
+    {"granitemoe", "logits/granitemoe"},  // and experts
+    {"olmo2", "logits/olmo2"},            // norms after what they norm
+    {"stablelm", "logits/stablelm"},      // layer norm, half of a head turns
+    {"qwen2_moe", "logits/qwen2_moe"},    // a shared expert
+    {"cohere2", "logits/cohere2"},        // parallel layers, layer norm without a bias
+    {"gpt_oss", "logits/gpt_oss.gguf"},   // sinks, biases everywhere, clamped gates, windows of 7
     {"gpt_oss_saved", "logits/gpt_oss_saved"},  // gate and up by turns, rows and columns exchanged
     {"exaone4", "logits/exaone4"},              // windows that turn, by llama3 scaling
     {"ministral3", "logits/ministral3"},  // yarn of length 1, queries that grow every 16 positions

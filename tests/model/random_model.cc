@@ -220,8 +220,13 @@ Hyperparameters SmallModel(const std::string& family) {
     model.tied_embeddings = true;
     model.block_count = 4;
     model.unturned_blocks = CustomaryUnturnedBlocks(model);
-  } else if (family == "granite") {
+  } else if (family == "granite" || family == "granitemoe") {
     model.architecture = Architecture::kGranite;
+    if (family == "granitemoe") {
+      model.architecture = Architecture::kGraniteMoe;
+      AddExperts(12, 4, true, model);
+      model.feed_forward_length = model.experts.feed_forward_length;
+    }
     model.rope.style = RopeStyle::kInterleaved;
     model.tied_embeddings = true;
     model.embedding_scale = 6.0f;

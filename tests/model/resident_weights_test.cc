@@ -267,7 +267,8 @@ TEST(ResidentWeights, TheNumericsIdHasTheVersionOfItsTypesRules) {
   for (const TensorType type : {TensorType::kQ5_0, TensorType::kQ2_K, TensorType::kMXFP4}) {
     EXPECT_EQ(version_of(type), 2u) << Name(type);
   }
-  for (const char* family : {"gemma2", "gemma3", "phi3", "granite", "cohere2", "qwen2moe"}) {
+  for (const char* family :
+       {"gemma2", "gemma3", "phi3", "granite", "granitemoe", "cohere2", "qwen2moe"}) {
     WriteRandomModel(SmallModel(family), TensorType::kQ8_0, path);
     EXPECT_EQ(OrDie(ModelSpec::From(*OrDie(ModelFile::Open(path)), path)).numerics_version, 3u);
   }

@@ -129,7 +129,7 @@ class StreamingExpertsTest : public ::testing::Test {
 };
 
 TEST_F(StreamingExpertsTest, AreResidentOnesToTheBit) {
-  for (const char* const family : {"mixtral", "qwen2moe", "qwen3moe", "olmoe"}) {
+  for (const char* const family : {"mixtral", "qwen2moe", "qwen3moe", "olmoe", "granitemoe"}) {
     for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_K}) {
       SCOPED_TRACE(Concat(family, " ", Name(type)));
       Write(family, type);

@@ -37,6 +37,8 @@ def families(window, first_context):
         "smollm3": t.SmolLM3Config(**four),
         "granite": t.GraniteConfig(**three, embedding_multiplier=6.0, logits_scaling=3.0, residual_multiplier=0.22,
                                    attention_multiplier=0.2),
+        "granitemoe": t.GraniteMoeConfig(**three, embedding_multiplier=6.0, logits_scaling=3.0, residual_multiplier=0.22,
+                                         attention_multiplier=0.2, num_local_experts=8, num_experts_per_tok=2),
         "olmo2": t.Olmo2Config(**three),
         "stablelm": t.StableLmConfig(**three, use_qkv_bias=True),
         "qwen2_moe": t.Qwen2MoeConfig(**three, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=128,

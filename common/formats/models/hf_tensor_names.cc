@@ -72,6 +72,11 @@ constexpr std::array kSharedExpertRules = std::to_array<Rule>({
     {"layers.#.mlp.shared_expert.down_proj", "blk.#.ffn_down_shexp"},
     {"layers.#.mlp.shared_expert_gate.weight!", "blk.#.ffn_gate_inp_shexp.weight", kVector},
 });
+constexpr std::array kGraniteMoeRules = std::to_array<Rule>({
+    {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp"},
+    {"layers.#.block_sparse_moe.input_linear.weight!", "blk.#.ffn_gate_up_exps", kGateAndUp},
+    {"layers.#.block_sparse_moe.output_linear.weight!", "blk.#.ffn_down_exps", kStacked},
+});
 constexpr std::array kGptOssRules = std::to_array<Rule>({
     {"layers.#.self_attn.sinks!", "blk.#.attn_sinks"},
     {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm"},
@@ -208,6 +213,8 @@ Family FamilyOf(Architecture architecture) {
       return {kRopeRules, "model.", kPhi3Rules};
     case Architecture::kQwen2Moe:
       return {kRopeRules, "model.", kSharedExpertRules};
+    case Architecture::kGraniteMoe:
+      return {kRopeRules, "model.", kGraniteMoeRules};
     case Architecture::kGptOss:
       return {kRopeRules, "model.", kGptOssRules};
     default:

@@ -34,6 +34,8 @@ std::string_view Name(Architecture architecture) {
       return "smollm3";
     case Architecture::kGranite:
       return "granite";
+    case Architecture::kGraniteMoe:
+      return "granitemoe";
     case Architecture::kStableLm:
       return "stablelm";
     case Architecture::kCohere2:

@@ -46,6 +46,7 @@ enum class Architecture {
   kPhi3,
   kSmolLm3,
   kGranite,
+  kGraniteMoe,
   kStableLm,
   kCohere2,
   kExaone4,

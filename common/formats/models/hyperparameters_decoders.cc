@@ -94,6 +94,7 @@ constexpr std::array kFamilies = {
     DecoderFamily{"phi3", Architecture::kPhi3, 1e-5f, false, Windows::kByKey, false, 1.0f, true},
     DecoderFamily{"smollm3", Architecture::kSmolLm3, 1e-6f, true, Windows::kNone, true},
     DecoderFamily{"granite", Architecture::kGranite, 1e-6f, false, Windows::kNone},
+    DecoderFamily{"granitemoe", Architecture::kGraniteMoe, 1e-6f, false, Windows::kNone},
     DecoderFamily{"stablelm", Architecture::kStableLm, 1e-5f, true, Windows::kNone, false, 0.25f,
                   true},
     DecoderFamily{"cohere2", Architecture::kCohere2, 1e-5f, false, Windows::kMixed, true},
@@ -224,8 +225,9 @@ absl::Status ReadExperts(const Section& config, std::string_view model_type,
     OUTRIDER_ASSIGN_OR_RETURN(experts.shared_feed_forward_length,
                               config.Count("shared_expert_intermediate_size", kMaxWidth));
   }
-  // Mixtral and gpt-oss always renormalise; the others have a key for it.
-  const bool always = model_type == "mixtral" || model_type == "gpt_oss";
+  // Mixtral, Granite and gpt-oss always renormalise; the others have a key for it.
+  const bool always =
+      model_type == "mixtral" || model_type == "granitemoe" || model_type == "gpt_oss";
   OUTRIDER_ASSIGN_OR_RETURN(experts.renormalize, config.FlagOr("norm_topk_prob", always));
   return ReadExpertBlocks(config, model);
 }
@@ -341,6 +343,7 @@ absl::Status ReadFamily(const Section& config, const DecoderFamily& family,
     case Architecture::kGemma3:
       return ReadGemma(config, model);
     case Architecture::kGranite:
+    case Architecture::kGraniteMoe:
       return ReadGranite(config, model);
     case Architecture::kSmolLm3:
       return ReadSmolLm3(config, model);
@@ -420,7 +423,7 @@ absl::StatusOr<Hyperparameters> ReadDecoderOf(const Section& config, const Decod
     return config.Unsupported("clip_qkv", " is set, and clipping is not supported");
   }
   if (model_type == "mixtral" || model_type == "qwen2_moe" || model_type == "qwen3_moe" ||
-      model_type == "olmoe" || model_type == "gpt_oss") {
+      model_type == "olmoe" || model_type == "granitemoe" || model_type == "gpt_oss") {
     OUTRIDER_RETURN_IF_ERROR(ReadExperts(config, model_type, model));
   }
   return model;

@@ -268,7 +268,7 @@ absl::Status CheckRopeFactors(const GgufSection& section, const Rope& rope) {
 
 absl::Status ReadRope(const GgufSection& section, Hyperparameters& model) {
   Rope& rope = model.rope;
-  if (model.architecture == Architecture::kGranite && section.Has("rope.scaling.finetuned")) {
+  if (IsGranite(model.architecture) && section.Has("rope.scaling.finetuned")) {
     OUTRIDER_ASSIGN_OR_RETURN(const bool turns,
                               section.gguf().GetBool(section.Key("rope.scaling.finetuned")));
     if (!turns) rope.style = RopeStyle::kNone;
@@ -354,10 +354,10 @@ absl::Status ReadExpertBlocks(const GgufSection& section, Hyperparameters& model
 absl::Status ReadExperts(const GgufSection& section, Hyperparameters& model) {
   Experts& experts = model.experts;
   const Architecture architecture = model.architecture;
-  const bool must = architecture == Architecture::kQwen2Moe ||
-                    architecture == Architecture::kQwen3Moe ||
-                    architecture == Architecture::kOlmoe || architecture == Architecture::kGptOss ||
-                    architecture == Architecture::kSwitch;
+  const bool must =
+      architecture == Architecture::kQwen2Moe || architecture == Architecture::kQwen3Moe ||
+      architecture == Architecture::kOlmoe || architecture == Architecture::kGraniteMoe ||
+      architecture == Architecture::kGptOss || architecture == Architecture::kSwitch;
   if (must) {
     OUTRIDER_ASSIGN_OR_RETURN(experts.count, section.Count("expert_count", kMaxExpertCount));
   } else {
@@ -443,8 +443,7 @@ absl::Status ReadOutput(const GgufSection& section, Hyperparameters& model) {
     model.output_scale = TiedT5OutputScale(model.embedding_length);
   }
   // Granite's is a divisor.
-  float& scale =
-      model.architecture == Architecture::kGranite ? model.output_divisor : model.output_scale;
+  float& scale = IsGranite(model.architecture) ? model.output_divisor : model.output_scale;
   OUTRIDER_ASSIGN_OR_RETURN(scale, section.PositiveOr("logit_scale", scale));
   OUTRIDER_ASSIGN_OR_RETURN(
       model.output_soft_cap,
@@ -454,7 +453,7 @@ absl::Status ReadOutput(const GgufSection& section, Hyperparameters& model) {
 
 absl::Status ReadScales(const GgufSection& section, Hyperparameters& model) {
   model.embedding_scale = CustomaryEmbeddingScale(model);
-  if (model.architecture != Architecture::kGranite) return absl::OkStatus();
+  if (!IsGranite(model.architecture)) return absl::OkStatus();
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> embedding,
                             section.PositiveIfAny("embedding_scale"));
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<float> residual,

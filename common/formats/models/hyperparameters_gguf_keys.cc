@@ -68,8 +68,7 @@ struct ReadOfSome {
   bool (*is_read)(Architecture architecture);
 };
 constexpr std::array kReadOfSome = {
-    ReadOfSome{"attention.scale",
-               [](Architecture a) { return a == Architecture::kGranite || IsGemma(a); }},
+    ReadOfSome{"attention.scale", [](Architecture a) { return IsGranite(a) || IsGemma(a); }},
     ReadOfSome{"attention.sliding_window_pattern",
                [](Architecture a) { return WindowStep(a) != 0; }},
     ReadOfSome{"attention.temperature_scale",
@@ -80,8 +79,8 @@ constexpr std::array kReadOfSome = {
     ReadOfSome{"rope.unturned_layers", [](Architecture a) { return a == Architecture::kSmolLm3; }},
     ReadOfSome{"attn_logit_softcapping", IsGemma},
     ReadOfSome{"final_logit_softcapping", IsGemma},
-    ReadOfSome{"embedding_scale", [](Architecture a) { return a == Architecture::kGranite; }},
-    ReadOfSome{"residual_scale", [](Architecture a) { return a == Architecture::kGranite; }},
+    ReadOfSome{"embedding_scale", IsGranite},
+    ReadOfSome{"residual_scale", IsGranite},
     ReadOfSome{"expert_shared_feed_forward_length",
                [](Architecture a) { return a == Architecture::kQwen2Moe; }},
 };

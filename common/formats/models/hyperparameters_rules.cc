@@ -17,9 +17,9 @@ constexpr std::array kRunnable = {
     Architecture::kQwen2Moe, Architecture::kQwen3,    Architecture::kQwen3Moe,
     Architecture::kOlmo2,    Architecture::kOlmoe,    Architecture::kGemma,
     Architecture::kGemma2,   Architecture::kGemma3,   Architecture::kPhi3,
-    Architecture::kSmolLm3,  Architecture::kGranite,  Architecture::kStableLm,
-    Architecture::kCohere2,  Architecture::kExaone4,  Architecture::kGptOss,
-    Architecture::kGpt2,
+    Architecture::kSmolLm3,  Architecture::kGranite,  Architecture::kGraniteMoe,
+    Architecture::kStableLm, Architecture::kCohere2,  Architecture::kExaone4,
+    Architecture::kGptOss,   Architecture::kGpt2,
 };
 
 // Read and converted, and refused by whoever is to run them.
@@ -82,7 +82,7 @@ constexpr auto kMissing = std::to_array<Missing>({
     {"deepseek_v3", kNarrowAttention},
     {"minicpm3", kNarrowAttention},
     {"mistral4", kNarrowAttention},
-    {"granitemoe", "it has experts as well as Granite's scales"},
+    {"granitemoeshared", "every token goes to an expert without a gate as well"},
     {"phimoe", "its router chooses experts by a rule of its own (SparseMixer)"},
     {"umt5", "each of its layers has a relative bias of its own"},
     {"mbart", kOtherNorms},
@@ -210,6 +210,10 @@ Hyperparameters ArchitectureDefaults(Architecture architecture) {
     case Architecture::kGranite:
       model.rope.style = RopeStyle::kInterleaved;
       break;
+    case Architecture::kGraniteMoe:
+      model.rope.style = RopeStyle::kInterleaved;
+      model.experts.renormalize = true;
+      break;
     case Architecture::kCohere2:
       model.rope.style = RopeStyle::kInterleaved;
       model.norm = NormKind::kLayer;
@@ -238,6 +242,10 @@ Hyperparameters ArchitectureDefaults(Architecture architecture) {
 bool IsGemma(Architecture architecture) {
   return architecture == Architecture::kGemma || architecture == Architecture::kGemma2 ||
          architecture == Architecture::kGemma3;
+}
+
+bool IsGranite(Architecture architecture) {
+  return architecture == Architecture::kGranite || architecture == Architecture::kGraniteMoe;
 }
 
 uint32_t WindowStep(Architecture architecture) {

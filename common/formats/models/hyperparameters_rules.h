@@ -38,6 +38,7 @@ absl::StatusOr<Architecture> ArchitectureFromName(std::string_view name, const s
 Hyperparameters ArchitectureDefaults(Architecture architecture);
 
 bool IsGemma(Architecture architecture);
+bool IsGranite(Architecture architecture);  // with and without experts
 
 // Every so-manyth block sees everything, the others a window, where a file says no more of it.
 // 0: an architecture of which all blocks have the window or none.

@@ -123,7 +123,7 @@ void AddScales(const Hyperparameters& model, Output& out) {
   if (model.output_soft_cap > 0 || CustomaryOutputSoftCap(model.architecture) > 0) {
     out.Number("final_logit_softcapping", model.output_soft_cap);
   }
-  if (model.architecture != Architecture::kGranite) return;
+  if (!IsGranite(model.architecture)) return;
   out.Number("embedding_scale", model.embedding_scale);
   out.Number("residual_scale", model.residual_scale);
   out.Number("logit_scale", model.output_divisor);
