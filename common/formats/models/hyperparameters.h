@@ -7,6 +7,7 @@
 // its conversion agree to the bit.
 //
 //   hyperparameters_config.cc   config.json, old spellings and new
+//   hyperparameters_config_keys.h and which keys there may be
 //   hyperparameters_decoders.cc the part of it that is about decoders
 //   hyperparameters_rope.cc     and about their rope
 //   hyperparameters_gguf.cc     {arch}.* metadata, read

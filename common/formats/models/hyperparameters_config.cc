@@ -12,6 +12,7 @@
 
 #include "common/base/status.h"
 #include "common/formats/models/hyperparameters.h"
+#include "common/formats/models/hyperparameters_config_keys.h"
 #include "common/formats/models/hyperparameters_config_parts.h"
 #include "common/formats/models/hyperparameters_rules.h"
 #include "common/formats/models/json_section.h"
@@ -167,9 +168,7 @@ absl::StatusOr<Hyperparameters> ReadBart(const Section& config) {
 
 // --- all of them ---
 
-absl::StatusOr<Hyperparameters> ReadModelType(const Section& config) {
-  if (!config.Has("model_type")) return config.Missing("model_type");
-  OUTRIDER_ASSIGN_OR_RETURN(const std::string type, config.TextOr("model_type", ""));
+absl::StatusOr<Hyperparameters> ReadOfType(const Section& config, const std::string& type) {
   OUTRIDER_ASSIGN_OR_RETURN(const std::optional<Hyperparameters> decoder,
                             ReadDecoder(config, type));
   if (decoder) return *decoder;
@@ -183,6 +182,14 @@ absl::StatusOr<Hyperparameters> ReadModelType(const Section& config) {
   }
   return config.Unsupported("model_type", " \"", type,
                             "\" is not supported; these are: ", DecoderTypes(), "gpt2");
+}
+
+absl::StatusOr<Hyperparameters> ReadModelType(const Section& config) {
+  if (!config.Has("model_type")) return config.Missing("model_type");
+  OUTRIDER_ASSIGN_OR_RETURN(const std::string type, config.TextOr("model_type", ""));
+  OUTRIDER_ASSIGN_OR_RETURN(Hyperparameters model, ReadOfType(config, type));
+  OUTRIDER_RETURN_IF_ERROR(CheckConfigKeys(config, type));
+  return model;
 }
 
 // Models that look at images keep their decoder in a part of its own, and it is all that is read.
@@ -209,6 +216,7 @@ absl::StatusOr<std::optional<Json>> ReadTextPart(const Section& config) {
   const Json* const part = config.Find(kKey);
   if (part == nullptr) return config.Missing(kKey);
   if (!part->is_object()) return config.Invalid(kKey, " is ", part->type_name(), ", not an object");
+  OUTRIDER_RETURN_IF_ERROR(CheckSeeingKeys(config));
   Json text = *part;
   text.emplace("model_type", family->text_type);
   if (const Json* const tied = config.Find("tie_word_embeddings")) {

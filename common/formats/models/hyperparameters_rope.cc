@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/formats/models/hyperparameters.h"
+#include "common/formats/models/hyperparameters_config_keys.h"
 #include "common/formats/models/hyperparameters_config_parts.h"
 #include "common/formats/models/hyperparameters_gguf_names.h"
 #include "common/formats/models/hyperparameters_rules.h"
@@ -130,6 +131,7 @@ absl::Status ReadYarn(const Section& scaling, const RopeSurroundings& around, Ro
 // transformers 5 keeps everything in rope_parameters; before that there were rope_theta and
 // rope_scaling, whose "rope_type" was once "type".
 absl::Status ReadRopeScaling(const Section& scaling, const RopeSurroundings& around, Rope& rope) {
+  OUTRIDER_RETURN_IF_ERROR(CheckRopeKeys(scaling));
   OUTRIDER_ASSIGN_OR_RETURN(const std::string old_type, scaling.TextOr("type", "default"));
   OUTRIDER_ASSIGN_OR_RETURN(const std::string type, scaling.TextOr("rope_type", old_type));
   OUTRIDER_ASSIGN_OR_RETURN(rope.base, scaling.PositiveOr("rope_theta", rope.base));

@@ -23,6 +23,7 @@ class Section {
   Section(const Json& object, const std::string& file, std::string prefix = "")
       : object_(object), file_(file), prefix_(std::move(prefix)) {}
 
+  const Json& object() const { return object_; }
   const std::string& file() const { return file_; }
 
   // Null when the key is absent or its value is null.
