@@ -1,5 +1,4 @@
 // What connections cost a server, whatever is said on them, and how its own end comes.
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -29,65 +28,13 @@
 #include "server/security/keys.h"
 #include "tests/base/scratch_dir.h"
 #include "tests/client/stories_world.h"
+#include "tests/remote/raw_http2.h"
 #include "tests/remote/server_process.h"
 
 namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
-
-sockaddr_in LoopbackAddress(uint32_t host, uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(host);
-  return address;
-}
-
-// From an address of this machine.
-FileDescriptor ConnectTo(uint16_t port, uint32_t from = INADDR_LOOPBACK) {
-  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const sockaddr_in here = LoopbackAddress(from, 0);
-  const sockaddr_in there = LoopbackAddress(INADDR_LOOPBACK, port);
-  EXPECT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&here), sizeof(here)), 0);
-  EXPECT_EQ(connect(socket.get(), reinterpret_cast<const sockaddr*>(&there), sizeof(there)), 0);
-  return socket;
-}
-
-// Whether the server hangs up in this time; what it says before that is not looked at.
-bool IsHungUp(const FileDescriptor& socket, int wait_ms) {
-  pollfd polled = {.fd = socket.get(), .events = POLLIN, .revents = 0};
-  char bytes[4096];
-  while (poll(&polled, 1, wait_ms) > 0) {
-    if (recv(socket.get(), bytes, sizeof(bytes), 0) <= 0) return true;
-  }
-  return false;
-}
-
-std::string Frame(char type, char flags, uint32_t stream, const std::string& content) {
-  std::string frame = {0,
-                       static_cast<char>(content.size() >> 8),
-                       static_cast<char>(content.size()),
-                       type,
-                       flags,
-                       static_cast<char>(stream >> 24),
-                       static_cast<char>(stream >> 16),
-                       static_cast<char>(stream >> 8),
-                       static_cast<char>(stream)};
-  return frame + content;
-}
-
-std::string Field(const std::string& name, const std::string& value) {
-  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
-         static_cast<char>(value.size()) + value;
-}
-
-// Of a call that has a body.
-std::string HeadersOf(const std::string& method) {
-  return Field(":method", "POST") + Field(":scheme", "http") +
-         Field(":path", "/outrider.v1.Verifier/" + method) + Field(":authority", "x") +
-         Field("te", "trailers") + Field("content-type", "application/grpc");
-}
 
 class Ignoring final : public SessionDriver::Observer {
  public:
@@ -234,10 +181,6 @@ bool IsHungUpWhileSending(const FileDescriptor& socket, const std::string& what,
   return IsHungUp(socket, 1000);
 }
 
-std::string Preface() {
-  return std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + Frame(4, 0, 0, "");
-}
-
 TEST_F(ConnectionsTest, WhoSendsMuchThatIsNoMessageIsHungUpOn) {
   Start({});
   const auto before = OrDie(RemoteVerifier::Connect(server_->address(), {}));
@@ -336,7 +279,8 @@ TEST_F(ConnectionsTest, WhoResetsHisCallsBeforeTheySaidAnythingIsHungUpOn) {
     std::string some;
     for (int i = 0; i < 20; ++i) {
       const uint32_t stream = 1 + 2 * calls++;
-      some += Frame(1, kEndOfHeaders, stream, HeadersOf("Decode")) + Frame(3, 0, stream, cancelled);
+      some += Frame(1, kEndOfHeaders, stream, HeadersOf("/outrider.v1.Verifier/Decode")) +
+              Frame(3, 0, stream, cancelled);
     }
     if (send(stranger.get(), some.data(), some.size(), MSG_NOSIGNAL) < 0) break;
     ASSERT_LT(calls, 2000) << "their bytes alone would be many more calls";
@@ -420,7 +364,7 @@ TEST_F(ConnectionsTest, TheOperatorsPortWaitsForDescriptorsAndTakesNoProcessorMe
 TEST_F(ConnectionsTest, APeerThatVanishesWithoutAWordIsNoticed) {
   Start({"--keepalive-seconds", "2", "--first-message-seconds", "600"});
   const FileDescriptor vanished = ConnectTo(server_->port());
-  const std::string said = Preface() + Frame(1, 4, 1, HeadersOf("Decode"));
+  const std::string said = Preface() + Frame(1, 4, 1, HeadersOf("/outrider.v1.Verifier/Decode"));
   send(vanished.get(), said.data(), said.size(), MSG_NOSIGNAL);
   EXPECT_TRUE(Becomes("outrider:num_streams", 1));
   const auto begin = std::chrono::steady_clock::now();
@@ -496,9 +440,9 @@ FileDescriptor CallWithoutAWindow(uint16_t port) {
   const std::string message = request.SerializeAsString();
   const std::string data = {0, 0, 0, static_cast<char>(message.size() >> 8),
                             static_cast<char>(message.size())};
-  const std::string said = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
-                           Frame(4, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
-                           Frame(1, 4, 1, HeadersOf("Generate")) + Frame(0, 1, 1, data + message);
+  const std::string said =
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
+      Frame(1, 4, 1, HeadersOf("/outrider.v1.Verifier/Generate")) + Frame(0, 1, 1, data + message);
   FileDescriptor socket = ConnectTo(port);
   EXPECT_EQ(send(socket.get(), said.data(), said.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(said.size()));
