@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "common/base/random_bits.h"
-#include "common/base/status.h"
 #include "grpcpp/grpcpp.h"
-#include "proto/outrider/v1/verifier.grpc.pb.h"
+#include "proto/outrider/v1/verifier.pb.h"
 #include "server/generate_call.h"
 #include "server/security/origin.h"
+#include "server/streamed_service.h"
 
 namespace outrider {
 namespace {
@@ -83,7 +82,7 @@ class DecodeStream final : public grpc::ServerBidiReactor<v1::ClientMessage, v1:
 
 }  // namespace
 
-class DecodeService::Implementation final : public v1::Verifier::CallbackService {
+class DecodeService::Implementation final : public StreamedService {
  public:
   Implementation(VerifierDriver& driver, v1::DescribeResponse description, const Gatekeeper& gate,
                  const ConnectionBook& book, EntranceLog& entrance)
@@ -91,55 +90,60 @@ class DecodeService::Implementation final : public v1::Verifier::CallbackService
         description_(std::move(description)),
         gate_(gate),
         book_(book),
-        entrance_(entrance) {}
-
-  grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
-                                     const v1::DescribeRequest* /*request*/,
-                                     v1::DescribeResponse* response) override {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    const absl::Status status =
-        LetIn(*context, [&](const Gatekeeper::Caller&) { *response = description_; });
-    reactor->Finish(ToGrpc(status));
-    return reactor;
-  }
-
-  grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>* Decode(
-      grpc::CallbackServerContext* context) override {
-    const VerifierDriver::StreamNumber number = driver_.NextNumber();
-    auto stream = std::make_unique<DecodeStream>(driver_, number, *context, ConnectionOf(*context));
-    DecodeStream* const reactor = stream.get();
-    const absl::Status status = Open(*context, number, std::move(stream));
-    if (!status.ok()) return new RefusedCall<DecodeReactor>(status);
-    return reactor;
-  }
-
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
-    const absl::Status known = LetIn(*context, [](const Gatekeeper::Caller&) {});
-    if (!known.ok()) return new RefusedCall<GenerateReactor>(known);
-    const std::shared_ptr<ConnectionBook::Entry> connection = ConnectionOf(*context);
-    connection->ExplainMessage(request->ByteSizeLong());
-    auto generation = Generation::Create(*request, RandomBits(), description_.drafts());
-    if (!generation.ok()) return new RefusedCall<GenerateReactor>(generation.status());
-    const VerifierDriver::StreamNumber number = driver_.NextNumber();
-    auto call = std::make_unique<GenerateCall>(driver_, number, *context, connection,
-                                               *std::move(generation));
-    GenerateCall* const reactor = call.get();
-    const absl::Status status = Open(*context, number, std::move(call));
-    if (!status.ok()) return new RefusedCall<GenerateReactor>(status);
-    return reactor;
+        entrance_(entrance) {
+    Add<v1::DescribeRequest, v1::DescribeResponse>(
+        "/outrider.v1.Verifier/Describe",
+        [this](grpc::CallbackServerContext& context) { return Describe(context); });
+    Add<v1::ClientMessage, v1::ServerMessage>(
+        "/outrider.v1.Verifier/Decode",
+        [this](grpc::CallbackServerContext& context) { return Decode(context); });
+    Add<v1::GenerateRequest, v1::GenerateResponse>(
+        "/outrider.v1.Verifier/Generate",
+        [this](grpc::CallbackServerContext& context) { return Generate(context); });
   }
 
  private:
+  using DescribeReactor = grpc::ServerBidiReactor<v1::DescribeRequest, v1::DescribeResponse>;
   using DecodeReactor = grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>;
-  using GenerateReactor = grpc::ServerWriteReactor<v1::GenerateResponse>;
+  using GenerateReactor = grpc::ServerBidiReactor<v1::GenerateRequest, v1::GenerateResponse>;
 
-  absl::Status Open(const grpc::CallbackServerContext& context, VerifierDriver::StreamNumber number,
-                    std::unique_ptr<VerifierDriver::Stream> stream) {
-    return LetIn(context, [&](Gatekeeper::Caller caller) {
+  DescribeReactor* Describe(const grpc::CallbackServerContext& context) {
+    const absl::Status status = LetIn(context, [](const Gatekeeper::Caller&) {});
+    if (!status.ok()) return new RefusedCall<DescribeReactor>(status);
+    return new OneAnswer<v1::DescribeRequest, v1::DescribeResponse>(
+        ConnectionOf(context),
+        [this](const v1::DescribeRequest& /*request*/, v1::DescribeResponse& response) {
+          response = description_;
+          return grpc::Status::OK;
+        });
+  }
+
+  DecodeReactor* Decode(grpc::CallbackServerContext& context) {
+    const VerifierDriver::StreamNumber number = driver_.NextNumber();
+    return Open<DecodeReactor>(
+        context, number,
+        std::make_unique<DecodeStream>(driver_, number, context, ConnectionOf(context)));
+  }
+
+  GenerateReactor* Generate(grpc::CallbackServerContext& context) {
+    const VerifierDriver::StreamNumber number = driver_.NextNumber();
+    return Open<GenerateReactor>(
+        context, number,
+        std::make_unique<GenerateCall>(driver_, number, context, ConnectionOf(context),
+                                       description_.drafts()));
+  }
+
+  // Who is let in has it until it has ended.
+  template <typename Reactor, typename Stream>
+  Reactor* Open(const grpc::CallbackServerContext& context, VerifierDriver::StreamNumber number,
+                std::unique_ptr<Stream> stream) {
+    Stream* const reactor = stream.get();
+    const absl::Status status = LetIn(context, [&](Gatekeeper::Caller caller) {
       driver_.Open(number, std::move(stream), std::move(caller.identity), caller.terms,
                    OriginOf(context.peer()));
     });
+    if (!status.ok()) return new RefusedCall<Reactor>(status);
+    return reactor;
   }
 
   // A caller is known by its key: a device's address changes as it moves.

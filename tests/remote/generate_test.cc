@@ -1,4 +1,5 @@
 // Text that is written at a server: by its target alone, and with its own draft.
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -9,7 +10,10 @@
 #include "common/verification/wire_options.h"
 #include "common/verification/wire_prompt.h"
 #include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "proto/outrider/v1/verifier.grpc.pb.h"
 #include "tests/client/stories_world.h"
 #include "tests/remote/server_process.h"
 
@@ -154,6 +158,40 @@ TEST(GenerateTest, WhoeverLeavesHalfWayMakesRoom) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_EQ(written.tokens, AloneHere("The dog"));
+}
+
+// With stubs as others make them from the .proto.
+TEST(GenerateTest, ADeadlineEndsItAndWhatIsNoRequestIsToldSo) {
+  const ServerProcess server(0, {"--pass", "20", "--sessions", "1"}, OUTRIDER_PACED_SERVER);
+  const auto channel = grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials());
+  const auto stub = v1::Verifier::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+  const auto reader = stub->Generate(&context, Story("Once upon a time", false));
+  v1::GenerateResponse response;
+  size_t tokens = 0;
+  while (reader->Read(&response)) tokens += static_cast<size_t>(response.tokens_size());
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_GT(tokens, 0u);
+  EXPECT_LT(tokens, kTokens);
+
+  grpc::GenericStub any(channel);
+  for (const char* const method : {"Describe", "Generate"}) {
+    grpc::ClientContext broken;
+    grpc::CompletionQueue queue;
+    grpc::Slice slice("\xFF\xFF\xFF");
+    grpc::ByteBuffer answer;
+    const auto call = any.PrepareUnaryCall(&broken, Concat("/outrider.v1.Verifier/", method),
+                                           grpc::ByteBuffer(&slice, 1), &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(&answer, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr(Concat("outrider.v1.", method, "Request, and")));
+  }
 }
 
 TEST(GenerateTest, WhatCannotBeDoneIsRefusedInASentence) {
