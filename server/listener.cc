@@ -12,18 +12,14 @@
 #include "common/base/network_address.h"
 #include "common/base/status.h"
 #include "grpc/support/log.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
-#include "grpcpp/health_check_service_interface.h"
-#include "proto/outrider/v1/verifier.grpc.pb.h"
-#include "server/side_streams.h"
+#include "server/call_watch.h"
 
 namespace outrider {
 namespace {
 
 // Of a message at the most.
 constexpr int kTokenBytes = 5;
-constexpr int kThreadsMax = 16;
 // gRPC's own limit of pings is no limit: for every one too many it writes a GOAWAY, and keeps an
 // error until all is written, which in a flood is never: 250 MB and more of them. The front door
 // counts pings with all else that is no message.
@@ -42,8 +38,6 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(
   OUTRIDER_ASSIGN_OR_RETURN(NetworkAddress where, NetworkAddress::Parse(address));
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters is in the statuses
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<FrontDoor> door, FrontDoor::Listen(where));
   grpc::ServerBuilder builder;
   const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
@@ -66,15 +60,18 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(
       limits.message_bytes + kTokenBytes * uint64_t{limits.context_length};
   builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<uint64_t>(message_bytes, INT_MAX)));
   grpc::ResourceQuota quota("outrider-server");
-  quota.Resize(std::max(limits.transport_bytes, 4 * message_bytes)).SetMaxThreads(kThreadsMax);
+  quota.Resize(std::max(limits.transport_bytes, 4 * message_bytes));
   builder.SetResourceQuota(quota);
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> creators;
-  creators.push_back(std::make_unique<SideStreams>(book, entrance));
-  builder.experimental().SetInterceptorCreators(std::move(creators));
+  std::unique_ptr<Listener> listener(new Listener(limits.first_message_max, book, entrance));
+  listener->SetReady(false);
+  builder.experimental().SetInterceptorCreators(listener->calls_->Creators());
   builder.RegisterService(&service.grpc());
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  OUTRIDER_CHECK(server != nullptr, "a server without ports of its own starts");
+  builder.RegisterService(&listener->health_.grpc());
+  builder.RegisterService(&listener->reflection_.grpc());
+  listener->server_ = builder.BuildAndStart();
+  OUTRIDER_CHECK(listener->server_ != nullptr, "a server without ports of its own starts");
   where.port = door->port();
+  listener->address_ = where.ToString();
   FrontDoor::Limits connections = limits.connections;
   connections.message_bytes = message_bytes;
   door->Open(
@@ -85,21 +82,19 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Listen(
         acceptor->HandleNewConnection(&connection);
       },
       book, entrance);
-  std::unique_ptr<Listener> listener(
-      new Listener(std::move(server), std::move(door), where.ToString()));
-  listener->SetReady(false);
+  listener->door_ = std::move(door);
   return listener;
 }
 
-Listener::Listener(std::unique_ptr<grpc::Server> server, std::unique_ptr<FrontDoor> door,
-                   std::string address)
-    : server_(std::move(server)), door_(std::move(door)), address_(std::move(address)) {}
+Listener::Listener(Duration first_message_max, const ConnectionBook& book, EntranceLog& entrance)
+    : health_(book),
+      reflection_(book),
+      calls_(std::make_unique<CallWatch>(first_message_max, book, entrance)) {}
 
 void Listener::SetReady(bool ready) {
-  grpc::HealthCheckServiceInterface& health = *server_->GetHealthCheckService();
-  health.SetServingStatus("", ready);
-  health.SetServingStatus(v1::Verifier::service_full_name(), ready);
-  health.SetServingStatus("live", true);
+  health_.Set("", ready);
+  health_.Set("outrider.v1.Verifier", ready);
+  health_.Set("live", true);
 }
 
 // gRPC takes nobody any more once it shuts down, and would forget to hang up on him.

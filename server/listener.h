@@ -15,7 +15,9 @@
 #include "common/base/monotonic_time.h"
 #include "server/decode_service.h"
 #include "server/front_door.h"
+#include "server/health_service.h"
 #include "server/operations/entrance_log.h"
+#include "server/reflection_service.h"
 #include "server/security/transport_security.h"
 
 namespace grpc {
@@ -23,6 +25,8 @@ class Server;
 }
 
 namespace outrider {
+
+class CallWatch;
 
 class Listener {
  public:
@@ -32,6 +36,7 @@ class Listener {
     uint32_t streams_per_connection_max;
     Duration handshake_max;         // until a connection can have calls
     Duration connection_idle_max;   // of a connection without a call
+    Duration first_message_max;     // of a call, until it says something
     Duration keepalive;             // after which silence a connection is asked for a sign of life
     FrontDoor::Limits connections;  // its message_bytes is known here
     uint64_t header_bytes;          // of a call
@@ -52,12 +57,14 @@ class Listener {
   void SetReady(bool ready);
 
  private:
-  Listener(std::unique_ptr<grpc::Server> server, std::unique_ptr<FrontDoor> door,
-           std::string address);
+  Listener(Duration first_message_max, const ConnectionBook& book, EntranceLog& entrance);
 
-  const std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<FrontDoor> door_;  // closed first
-  const std::string address_;
+  HealthService health_;
+  ReflectionService reflection_;
+  const std::unique_ptr<CallWatch> calls_;
+  std::unique_ptr<grpc::Server> server_;  // after what its calls use
+  std::unique_ptr<FrontDoor> door_;       // closed first
+  std::string address_;
 };
 
 }  // namespace outrider

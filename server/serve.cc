@@ -238,6 +238,7 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
                         .streams_per_connection_max = flags.limits.streams_per_connection_max,
                         .handshake_max = flags.limits.handshake_max,
                         .connection_idle_max = flags.limits.connection_idle_max,
+                        .first_message_max = flags.limits.machine.first_message_max,
                         .keepalive = flags.limits.keepalive,
                         .connections = ConnectionLimits(flags.limits, log),
                         .header_bytes = flags.limits.header_bytes,

@@ -107,7 +107,7 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
               "After how long a silent connection is asked whether anybody is there; without an "
               "answer in half of that it ends");
   add.Seconds("--first-message-seconds", machine.first_message_max,
-              "How long a new stream may say nothing");
+              "How long a new call may say nothing");
   add.Seconds("--silence-seconds", machine.silence_max, "How long a device may say nothing");
   add.Seconds("--idle-seconds", machine.idle_max,
               "How long a session may wait for its device before others may have its memory");

@@ -5,7 +5,8 @@
 // what goes with a flag, as what may be sent at once goes with what may be sent a second
 // (front_door.cc, connection_book.h), and what sessions keep with how many there may be
 // (verifier_config.h); how many addresses are remembered that have gone (origins.h); how many streams
-// there are of what gRPC answers by itself (side_streams.h); what the operators' own port and files
+// there are of health checks and reflection (side_streams.h) and calls that have said nothing yet
+// (silent_calls.h); what the operators' own port and files
 // may have; and how often and how much at a time the server itself looks at whatever it looks at.
 #pragma once
 

@@ -23,6 +23,10 @@ const char* NameOf(Refusal why) {
       return "streams_of_key";
     case Refusal::kStreamsOfAddress:
       return "streams_of_address";
+    case Refusal::kSilentCalls:
+      return "silent_calls";
+    case Refusal::kSilentCallsOfAddress:
+      return "silent_calls_of_address";
     case Refusal::kConnections:
       return "connections";
     case Refusal::kConnectionsOfAddress:

@@ -28,6 +28,8 @@ enum class Refusal : uint8_t {
   kStreams,
   kStreamsOfKey,
   kStreamsOfAddress,
+  kSilentCalls,  // of which nothing but headers has come
+  kSilentCallsOfAddress,
   kConnections,
   kConnectionsOfAddress,
   kDescriptors,  // this process may have no more of them; he waits until it may

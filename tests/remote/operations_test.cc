@@ -8,14 +8,18 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "client/verifier/remote_verifier.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.pb.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "httplib.h"
 #include "nlohmann/json.hpp"
+#include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/side_streams.h"
 #include "tests/client/stories_world.h"
 #include "tests/remote/server_process.h"
@@ -25,7 +29,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A call of what gRPC answers by itself, which goes on until it is destroyed.
+// A call of what is answered beside our own service, which goes on until it is destroyed.
 class SideCall {
  public:
   SideCall(const ServerProcess& server, const std::string& method, std::string request = "")
@@ -204,6 +208,81 @@ TEST_F(OperationsTest, OfWatchesAndReflectionAnAddressHasAFewAndChecksAsManyAsIt
   while (!SideCall(server, kWatch).IsAnswered() && std::chrono::steady_clock::now() < until) {
   }
   EXPECT_LT(std::chrono::steady_clock::now(), until);
+}
+
+// As clients do that are made from the .proto.
+TEST_F(OperationsTest, WhoWatchesIsToldWhatChanges) {
+  using grpc::health::v1::HealthCheckResponse;
+  ServerProcess server(0, {"--sessions", "4", "--drain-seconds", "30"});
+  const auto health = grpc::health::v1::Health::NewStub(
+      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  const std::unique_ptr<RemoteVerifier> verifier = Connect(server);
+  grpc::ClientContext contexts[3];
+  grpc::health::v1::HealthCheckRequest request;
+  const auto watch = [&](grpc::ClientContext& context, const std::string& service) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    request.set_service(service);
+    return health->Watch(&context, request);
+  };
+  const auto ours = watch(contexts[0], "outrider.v1.Verifier");
+  const auto live = watch(contexts[1], "live");
+  const auto other = watch(contexts[2], "other");
+  HealthCheckResponse response;
+  EXPECT_TRUE(ours->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  EXPECT_TRUE(live->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  EXPECT_TRUE(other->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVICE_UNKNOWN);
+  kill(server.pid(), SIGTERM);
+  EXPECT_TRUE(ours->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_FALSE(live->Read(&response)) << "it was told of no change";
+  EXPECT_EQ(server.AwaitEnd(), 0) << "nor do they keep it";
+}
+
+TEST_F(OperationsTest, ReflectionTellsOfAllServicesAndTheirMethods) {
+  using namespace grpc::reflection::v1alpha;
+  const ServerProcess server;
+  const auto reflection = ServerReflection::NewStub(
+      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const auto stream = reflection->ServerReflectionInfo(&context);
+  const auto answer = [&](const ServerReflectionRequest& request) {
+    ServerReflectionResponse response;
+    EXPECT_TRUE(stream->Write(request));
+    EXPECT_TRUE(stream->Read(&response));
+    return response;
+  };
+  ServerReflectionRequest request;
+  request.set_list_services("");
+  std::vector<std::string> services;
+  const ListServiceResponse listed = answer(request).list_services_response();
+  for (const ServiceResponse& service : listed.service()) services.push_back(service.name());
+  EXPECT_THAT(services, testing::UnorderedElementsAre("grpc.health.v1.Health",
+                                                      "grpc.reflection.v1alpha.ServerReflection",
+                                                      "outrider.v1.Verifier"));
+  for (const std::string& service : services) {
+    request.set_file_containing_symbol(service);
+    const auto files = answer(request).file_descriptor_response();
+    ASSERT_EQ(files.file_descriptor_proto_size(), 1);
+    google::protobuf::FileDescriptorProto file;
+    ASSERT_TRUE(file.ParseFromString(files.file_descriptor_proto(0)));
+    ASSERT_EQ(file.service_size(), 1);
+    EXPECT_EQ(file.package() + "." + file.service(0).name(), service);
+    for (const auto& method : file.service(0).method()) {
+      EXPECT_EQ(method.client_streaming(),
+                method.name() == "Decode" || method.name() == "ServerReflectionInfo")
+          << "as the .proto says, and not as it is registered: " << method.name();
+    }
+  }
+  request.set_file_by_filename("outrider/v1/verifier.proto");
+  EXPECT_EQ(answer(request).file_descriptor_response().file_descriptor_proto_size(), 1);
+  request.set_file_by_filename("other.proto");
+  EXPECT_EQ(answer(request).error_response().error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_TRUE(stream->WritesDone());
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 TEST_F(OperationsTest, WhileItDrainsItIsLiveButNotReady) {

@@ -33,6 +33,7 @@ class ServedHere {
             .streams_per_connection_max = 100,
             .handshake_max = std::chrono::seconds(10),
             .connection_idle_max = std::chrono::minutes(1),
+            .first_message_max = std::chrono::seconds(10),
             .keepalive = std::chrono::seconds(20),
             .connections = {.connection_count_max = 8,
                             .connection_count_of_origin_max = 8,
