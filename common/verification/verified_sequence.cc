@@ -93,6 +93,7 @@ absl::Status VerifiedSequence::Grow(const v1::Grow& grow) {
   OUTRIDER_RETURN_IF_ERROR(CheckNodes(first_id, reader.node_count()));
   // What was sent after an edit grows from the root that it left.
   seen_ = std::max(seen, epoch_begin_);
+  said_seen_ = std::max(said_seen_, grow.seen());
   NodeId parent = Sketch::kRoot;
   for (uint32_t i = 0; i < reader.node_count(); ++i) {
     OUTRIDER_ASSIGN_OR_RETURN(const GrownNode node, reader.Next(told_));
@@ -267,7 +268,7 @@ absl::Status VerifiedSequence::Resume(const v1::Resume& resume, v1::Resumed& res
     return FailedPrecondition("of the device's ", resume.length(),
                               " tokens not all are those of the server; open a new session");
   }
-  BeginEpoch();
+  BeginAttachment();
   resumed.set_length(static_cast<uint32_t>(length));
   resumed.set_hash(history_.hash());
   if (!is_behind_) {
@@ -289,7 +290,7 @@ absl::Status VerifiedSequence::Attach(v1::Opened& opened) {
         "the session of this nonce has gone on to further turns; a new one needs a new nonce");
   }
   is_behind_ = false;
-  BeginEpoch();
+  BeginAttachment();
   opened.set_pass_nodes(limits_.pass_nodes_max);
   opened.set_sketch_nodes_max(limits_.sketch_nodes_max);
   opened.set_length_max(limits_.context_length);
@@ -300,6 +301,11 @@ absl::Status VerifiedSequence::Attach(v1::Opened& opened) {
   opened.set_finish(finish());
   opened.set_verdict(verdict_count_);
   return absl::OkStatus();
+}
+
+void VerifiedSequence::BeginAttachment() {
+  BeginEpoch();
+  attached_at_ = said_seen_ = verdict_count_;
 }
 
 void VerifiedSequence::BeginEpoch() {

@@ -141,9 +141,10 @@ class VerifiedSequence {
   uint32_t verdict_count() const { return verdict_count_; }
   // The newest that the device is known to have seen; what was before this epoch it has seen.
   uint32_t seen() const { return seen_; }
-  // Of the verdicts of this epoch, how many the device has said that it saw, and how many not.
-  uint32_t seen_count() const { return seen_ - epoch_begin_; }
-  uint32_t unseen_count() const { return verdict_count_ - seen_; }
+  // Of the verdicts since it attached, how many the device has said that it saw, and how many not.
+  // What it edits says nothing of that: who never reads may edit all the same.
+  uint32_t seen_count() const { return said_seen_ - attached_at_; }
+  uint32_t unseen_count() const { return verdict_count_ - said_seen_; }
 
  private:
   VerifiedSequence(const Limits& granted, Chooser chooser, const Tokenizer& tokenizer);
@@ -155,6 +156,7 @@ class VerifiedSequence {
   absl::Status AppendReply(std::span<const TokenId> tokens);
   absl::Status AppendTurn(const v1::Append& append,
                           std::optional<absl::StatusOr<StopConditions>> stops);
+  void BeginAttachment();
   void BeginEpoch();
   void FindTokens(const Outcome& outcome);
   absl::Status SetStops(const v1::Stops& wire, absl::StatusOr<StopConditions> stops);
@@ -178,6 +180,8 @@ class VerifiedSequence {
   uint32_t verdict_count_ = 0;
   uint32_t epoch_begin_ = 0;  // verdicts before it
   uint32_t seen_ = 0;         // verdicts the device is known to have seen, or epoch_begin_
+  uint32_t attached_at_ = 0;  // verdicts before the device attached, whose text it was told then
+  uint32_t said_seen_ = 0;    // verdicts the device has said that it saw, or attached_at_
   NodeId next_id_ = 1;        // of growth that does not say
   ToldTokens told_;           // by growth of this epoch
   uint32_t edit_count_ = 0;

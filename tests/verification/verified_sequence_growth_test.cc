@@ -106,11 +106,11 @@ TEST(VerifiedSequence, GrowthThatLeavesThemOutGoesOnWithIdsAndIsOfTheSameVerdict
   EXPECT_THAT(NodesAndParents(*sequence), ElementsAre(std::pair('c', 0), std::pair('d', 0)));
   EXPECT_EQ(sequence->last_id(), 4u);
   EXPECT_EQ(sequence->seen(), 1u);
-  // Ids begin anew with an epoch, and nothing is unseen in it.
+  // Ids begin anew with an epoch; an edit does not say what was seen.
   ASSERT_TRUE(sequence->Append(AppendOf(6, "x", /*reply=*/true)).ok());
   ASSERT_TRUE(sequence->Grow(ChainOf(0, 0, "pq")).ok());
   EXPECT_EQ(sequence->last_id(), 2u);
-  EXPECT_EQ(sequence->unseen_count(), 0u);
+  EXPECT_EQ(sequence->unseen_count(), 1u);
   EXPECT_EQ(sequence->node_count(), 2u);
 }
 

@@ -153,6 +153,26 @@ TEST(VerifierMachine, ADeviceThatDoesNotSayWhatItSawGetsFewVerdicts) {
   EXPECT_EQ(verdicts_after({}), 18u);
 }
 
+// Else who never reads gets as many as he edits for.
+TEST(VerifierMachine, WhoEditsHasNotSaidWhatHeSaw) {
+  VerifierConfig config = SmallConfig();
+  config.unseen_verdicts_first = 4;
+  config.unseen_verdicts_max = 10;
+  VerifierWorld world(config);
+  const StreamNumber stream = OpenSession(world, 1, "once", v1::DRY_POLICY_ALONE);
+  world.Runs();
+  ASSERT_EQ(VerdictsOf(world.News(stream)).size(), 3u) << "after that of the Open";
+  for (int turn = 0; turn < 5; ++turn) {
+    world.Send(stream, TruncateOf(4));
+    world.Send(stream, AppendOf(4, " upon"));
+    world.Runs();
+    EXPECT_TRUE(VerdictsOf(world.News(stream)).empty());
+  }
+  world.Send(stream, ChainOf(4, 1, {}));
+  world.Runs();
+  EXPECT_EQ(VerdictsOf(world.News(stream)).size(), 8u) << "four, and one for each that was seen";
+}
+
 // --- hints ---
 
 VerifierConfig WithExits() {
