@@ -121,9 +121,8 @@ absl::Status Run(const std::string& path, const Settings& settings) {
     ratio.push_back(flash.back() / std::max(memory.back(), reader.back()));
   }
   std::printf(
-      "%s, %u threads, a prompt of %u tokens in %u runs, %u layers and the head pinned: first "
-      "token "
-      "%.2f s; in memory %.2f s, reading %.2f s; of the longer %.2f (%.2f to %.2f)\n",
+      "%s, %u threads, a prompt of %u tokens in %u runs, %u layers and the head pinned: "
+      "first token %.2f s; in memory %.2f s, reading %.2f s; of the longer %.2f (%.2f to %.2f)\n",
       path.c_str(), settings.thread_count, settings.token_count, runs, settings.pinned,
       Median(flash), Median(memory), Median(reader), Median(ratio),
       *std::ranges::min_element(ratio), *std::ranges::max_element(ratio));
