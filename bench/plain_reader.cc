@@ -14,6 +14,10 @@ absl::StatusOr<std::unique_ptr<PlainReader>> PlainReader::Open(const std::string
   std::unique_ptr<PlainReader> reader(new PlainReader);
   OUTRIDER_ASSIGN_OR_RETURN(reader->memory_, AlignedBuffer::Create(kReadBytes * kInFlight, 4096));
   OUTRIDER_ASSIGN_OR_RETURN(reader->file_, DirectFile::Open(path, {.queue_depth = kInFlight}));
+  if (reader->file_->size() < kReadBytes) {
+    return InvalidArgument(path, ": has ", reader->file_->size(),
+                           " bytes; a reader wants a mebibyte at least");
+  }
   return reader;
 }
 
