@@ -29,7 +29,18 @@ void Pause() {
 
 // Where there are more threads than processors, spinning would keep the others from working.
 uint32_t SpinsFor(uint32_t thread_count) {
-  return thread_count <= std::thread::hardware_concurrency() ? kSpins : 0;
+  return thread_count <= std::thread::hardware_concurrency() ? kSpins : 1;
+}
+
+// What loop_ is made of.
+constexpr uint64_t kJoined = 0xffff;  // so many, besides the caller
+constexpr uint64_t kOpen = uint64_t{1} << 16;
+constexpr int kNumberShift = 17;
+constexpr uint64_t kStopped = ~uint64_t{0};
+static_assert(ThreadPool::kThreadsMax <= kJoined);
+
+uint64_t NumberOf(uint64_t loop) {
+  return loop >> kNumberShift;
 }
 
 // The pools whose loops this thread is in, the innermost first. Pools may be used inside each other.
@@ -81,70 +92,84 @@ absl::Status ThreadPool::Start() {
 }
 
 ThreadPool::~ThreadPool() {
-  RunJob({});
+  Begin(kStopped);
   for (std::thread& thread : threads_) thread.join();
 }
 
 void ThreadPool::RunJob(Job job) {
   const LoopOf in_loop(this);
   const LoopTurn turn(turns_);
-  const bool stop = job.call == nullptr;
   job_ = job;
-  // Not thread_count_ - 1: a pool that could not be started in full still has to be stopped.
-  working_.store(static_cast<uint32_t>(threads_.size()), std::memory_order_relaxed);
-  loops_.fetch_add(1);
-  if (parked_workers_.load() != 0) {
-    { MutexLock lock(park_mu_); }  // those who looked before loops_ rose are in Wait() after this
-    loop_started_.NotifyAll();
-  }
-  if (!stop) {
+  finished_.store(0, std::memory_order_relaxed);
+  Begin((NumberOf(loop_.load(std::memory_order_relaxed)) + 1) << kNumberShift | kOpen);
+  {
     const ScopedIeeeMode ieee_mode;
-    job.call(job.callable, 0);
+    job.call(job.callable);
   }
-  AwaitWorkers();
+  // Every iteration is somebody's by now: nobody else need come.
+  AwaitFinished(static_cast<uint32_t>(loop_.fetch_and(~kOpen) & kJoined));
+}
+
+void ThreadPool::Begin(uint64_t loop) {
+  loop_.store(loop);
+  if (parked_workers_.load() == 0) return;
+  { MutexLock lock(park_mu_); }  // those who looked before loop_ changed are in Wait() after this
+  loop_started_.NotifyAll();
 }
 
 void ThreadPool::Work(uint32_t worker) {
   pthread_setname_np(pthread_self(), Concat("worker ", worker).c_str());
   const LoopOf in_loop(this);
   const ScopedIeeeMode ieee_mode;  // a new thread has the mode of the one that started it
-  for (uint32_t loops_seen = 0;;) {
-    loops_seen = AwaitLoop(loops_seen);
-    const Job job = job_;
-    if (job.call != nullptr) job.call(job.callable, worker);
-    const bool last = working_.fetch_sub(1) == 1;
-    if (last && caller_parked_.load()) {
-      { MutexLock lock(park_mu_); }
-      workers_finished_.NotifyOne();
-    }
-    if (job.call == nullptr) return;
+  for (uint64_t number_seen = 0;;) {
+    const uint64_t loop = AwaitLoop(number_seen);
+    if (loop == kStopped) return;
+    if (!Join(loop)) continue;
+    job_.call(job_.callable);
+    finished_.fetch_add(1);
+    if (!caller_parked_.load()) continue;
+    { MutexLock lock(park_mu_); }
+    workers_finished_.NotifyOne();
   }
 }
 
-// Returns when more loops than `loops_seen` have been started, and how many. The caller waits for
-// every worker before it starts the next, so none is ever missed.
-uint32_t ThreadPool::AwaitLoop(uint32_t loops_seen) {
-  for (uint32_t spin = 0; spin < spins_; ++spin) {
-    if (const uint32_t loops = loops_.load(std::memory_order_acquire); loops != loops_seen) {
-      return loops;
+// Returns when a loop is open that is not the one of `number_seen`, which becomes its number. Others
+// come and go meanwhile; while they do, there is no parking.
+uint64_t ThreadPool::AwaitLoop(uint64_t& number_seen) {
+  for (;;) {
+    for (uint32_t spin = 0; spin < spins_; ++spin) {
+      const uint64_t loop = loop_.load(std::memory_order_acquire);
+      if (NumberOf(loop) != number_seen) {
+        number_seen = NumberOf(loop);
+        if ((loop & kOpen) != 0) return loop;
+        spin = 0;
+      }
+      Pause();
     }
-    Pause();
+    MutexLock lock(park_mu_);
+    parked_workers_.fetch_add(1);
+    while (NumberOf(loop_.load()) == number_seen) loop_started_.Wait(park_mu_);
+    parked_workers_.fetch_sub(1);
   }
-  MutexLock lock(park_mu_);
-  parked_workers_.fetch_add(1);
-  while (loops_.load() == loops_seen) loop_started_.Wait(park_mu_);
-  parked_workers_.fetch_sub(1);
-  return loops_.load();
 }
 
-void ThreadPool::AwaitWorkers() {
+// False: it is over, or all but.
+bool ThreadPool::Join(uint64_t loop) {
+  uint64_t now = loop;
+  while (NumberOf(now) == NumberOf(loop) && (now & kOpen) != 0) {
+    if (loop_.compare_exchange_weak(now, now + 1)) return true;
+  }
+  return false;
+}
+
+void ThreadPool::AwaitFinished(uint32_t joined) {
   for (uint32_t spin = 0; spin < spins_; ++spin) {
-    if (working_.load(std::memory_order_acquire) == 0) return;
+    if (finished_.load(std::memory_order_acquire) == joined) return;
     Pause();
   }
   MutexLock lock(park_mu_);
   caller_parked_.store(true);
-  while (working_.load() != 0) workers_finished_.Wait(park_mu_);
+  while (finished_.load() != joined) workers_finished_.Wait(park_mu_);
   caller_parked_.store(false);
 }
 

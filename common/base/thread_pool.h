@@ -6,10 +6,12 @@
 //     MatVec(rows.subspan(begin, end - begin), scratch[worker]);
 //   });
 //
-// The thread that calls takes part, as worker 0; the others spin for some tens of microseconds
-// after a loop, since in a forward pass the next one is about that far away, and then park. A call
-// returns when every iteration is done, and what the iterations wrote is visible then. Bodies run
-// in IEEE mode (ieee_mode.h) on every thread, the caller's too: none computes unlike the others.
+// The thread that calls takes part; the others spin for some tens of microseconds after a loop, since
+// in a forward pass the next one is about that far away, and then park. A call returns when every
+// iteration is done, and what the iterations wrote is visible then. It waits for threads that are at one,
+// and not for those that have yet to wake, or to be given a processor: what they come too late for has
+// been done by others. Bodies run in IEEE mode (ieee_mode.h) on every thread, the caller's too: none
+// computes unlike the others.
 //
 // Threads: one loop at a time. Two threads may have loops, a target's and its draft's: each loop has all
 //          workers, and the other's waits for its turn (loop_turns.h). A loop started inside one of the same pool
@@ -50,7 +52,7 @@ class ThreadPool {
   template <typename Body>
   void ParallelFor(size_t count, const Body& body) {
     std::atomic<size_t> next{0};
-    Run([&](uint32_t) {
+    Run([&] {
       for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < count;
            i = next.fetch_add(1, std::memory_order_relaxed)) {
         body(i);
@@ -58,11 +60,13 @@ class ThreadPool {
     });
   }
 
-  // body(begin, end, worker) with [0, count) cut into one range per worker, the same on every call:
-  // for equal iterations, and for workers that keep memory of their own. Empty ranges are left out.
+  // body(begin, end, worker) with [0, count) cut into one range per thread, the same on every call:
+  // for equal iterations, and for workers that keep memory of their own. Whichever thread is free is
+  // a range's worker. Empty ranges are left out.
   template <typename Body>
   void ParallelRanges(size_t count, const Body& body) {
-    Run([&](uint32_t worker) {
+    ParallelFor(thread_count_, [&](size_t index) {
+      const auto worker = static_cast<uint32_t>(index);
       const size_t begin = RangeBegin(count, worker);
       const size_t end = RangeBegin(count, worker + 1);
       if (begin < end) body(begin, end, worker);
@@ -80,34 +84,36 @@ class ThreadPool {
   // Something callable, borrowed for one loop: std::function would allocate.
   struct Job {
     const void* callable = nullptr;
-    void (*call)(const void* callable, uint32_t worker) = nullptr;
+    void (*call)(const void* callable) = nullptr;
   };
 
   explicit ThreadPool(uint32_t thread_count);
 
   template <typename Callable>
   void Run(const Callable& callable) {
-    RunJob({.callable = &callable, .call = [](const void* job, uint32_t worker) noexcept {
-              (*static_cast<const Callable*>(job))(worker);
-            }});
+    RunJob({.callable = &callable,
+            .call = [](const void* job) noexcept { (*static_cast<const Callable*>(job))(); }});
   }
 
   void RunJob(Job job);
   absl::Status Start();
   void Work(uint32_t worker);
-  uint32_t AwaitLoop(uint32_t loops_seen);
-  void AwaitWorkers();
+  void Begin(uint64_t loop);
+  uint64_t AwaitLoop(uint64_t& number_seen);
+  bool Join(uint64_t loop);
+  void AwaitFinished(uint32_t joined);
 
   const uint32_t thread_count_;  // constant after construction
-  const uint32_t spins_;         // how often to look before parking
+  const uint32_t spins_;         // how often to look before parking, at least once
   LoopTurns turns_;              // of those who have loops
 
-  // Written by the caller before it raises loops_, read by workers after they have seen that.
-  Job job_;                                        // null: stop
-  alignas(64) std::atomic<uint32_t> loops_ = 0;    // started so far, modulo 2^32
-  alignas(64) std::atomic<uint32_t> working_ = 0;  // threads that have yet to finish this one
+  // Written by the caller before a loop is open, read by those who have joined it.
+  Job job_;
+  // A loop's number, whether it is open to who would join, and how many have (thread_pool.cc).
+  alignas(64) std::atomic<uint64_t> loop_ = 0;
+  alignas(64) std::atomic<uint32_t> finished_ = 0;  // of those who have joined this one
 
-  // Parking. Whoever parks says so here and then looks again; whoever changes loops_ or working_
+  // Parking. Whoever parks says so here and then looks again; whoever changes loop_ or finished_
   // looks here afterwards. All sequentially consistent, so that one of the two sees the other.
   alignas(64) std::atomic<uint32_t> parked_workers_ = 0;
   std::atomic<bool> caller_parked_ = false;

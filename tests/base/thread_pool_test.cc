@@ -1,6 +1,9 @@
 #include "common/base/thread_pool.h"
 
+#include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -8,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -118,15 +122,69 @@ TEST_P(ThreadPoolOf, DispatchAllocatesNothing) {
   EXPECT_EQ(visits, std::vector<int>(100, 201));
 }
 
-TEST(ThreadPool, TheCallerTakesPartAsWorkerZero) {
+TEST(ThreadPool, TheCallerAndAllOthersTakePart) {
   const std::unique_ptr<ThreadPool> pool = Pool(3);
   std::vector<std::thread::id> threads(3);
-  pool->ParallelRanges(
-      3, [&](size_t, size_t, uint32_t worker) { threads[worker] = std::this_thread::get_id(); });
-  EXPECT_EQ(threads[0], std::this_thread::get_id());
-  EXPECT_NE(threads[1], threads[0]);
-  EXPECT_NE(threads[2], threads[0]);
-  EXPECT_NE(threads[1], threads[2]);
+  std::atomic<int> begun = 0;
+  pool->ParallelRanges(3, [&](size_t, size_t, uint32_t worker) {
+    threads[worker] = std::this_thread::get_id();
+    ++begun;
+    while (begun < 3) std::this_thread::yield();  // so nobody has two
+  });
+  EXPECT_EQ(std::set(threads.begin(), threads.end()).size(), 3u);
+  EXPECT_EQ(std::ranges::count(threads, std::this_thread::get_id()), 1);
+}
+
+// A thread of this process that does nothing until it is let go on, as one that has no processor.
+class HeldThread {
+ public:
+  explicit HeldThread(pid_t thread) {
+    is_released_ = false;
+    is_held_ = false;
+    struct sigaction hold = {};
+    hold.sa_handler = [](int) {
+      is_held_ = true;
+      while (!is_released_) {
+        const timespec moment = {.tv_sec = 0, .tv_nsec = 1'000'000};
+        nanosleep(&moment, nullptr);
+      }
+    };
+    sigaction(SIGUSR1, &hold, nullptr);
+    syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
+    while (!is_held_) std::this_thread::yield();
+  }
+  ~HeldThread() { is_released_ = true; }
+
+ private:
+  static inline std::atomic<bool> is_held_, is_released_;
+};
+
+TEST(ThreadPool, NobodyWaitsForAThreadThatHasYetToCome) {
+  const std::unique_ptr<ThreadPool> pool = Pool(2);
+  std::atomic<pid_t> other = 0;
+  std::atomic<int> begun = 0;
+  pool->ParallelFor(2, [&](size_t) {
+    const auto self = static_cast<pid_t>(syscall(SYS_gettid));
+    if (self != getpid()) other = self;
+    ++begun;
+    while (begun < 2) std::this_thread::yield();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until it has parked
+  int visits = 0;
+  std::vector<uint32_t> workers;
+  {
+    const HeldThread held(other);
+    pool->ParallelFor(100, [&](size_t) { ++visits; });
+    pool->ParallelRanges(2, [&](size_t, size_t, uint32_t worker) { workers.push_back(worker); });
+  }
+  EXPECT_EQ(visits, 100);
+  EXPECT_EQ(workers, (std::vector<uint32_t>{0, 1}));
+  // And it comes again.
+  begun = 0;
+  pool->ParallelFor(2, [&](size_t) {
+    ++begun;
+    while (begun < 2) std::this_thread::yield();
+  });
 }
 
 TEST(ThreadPool, RangesOfHugeCountsDoNotOverflow) {
