@@ -47,7 +47,7 @@ double MemorySpeed() {
   constexpr size_t kBytes = size_t{128} << 20;
   constexpr int kRounds = 3;
   const auto pool = ThreadPool::Create(std::max(1u, std::thread::hardware_concurrency()));
-  absl::StatusOr<PageBuffer> memory = PageBuffer::Create(kBytes);
+  absl::StatusOr<PageBuffer> memory = PageBuffer::CreateLarge(kBytes);
   if (!pool.ok() || !memory.ok()) return 0;
   const std::span<std::byte> bytes = memory->bytes();
   std::memset(bytes.data(), 1, bytes.size());

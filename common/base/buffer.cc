@@ -18,6 +18,12 @@ absl::Status NoMemory(size_t bytes) {
   return ResourceExhausted("the machine has no ", bytes, " bytes of memory to give");
 }
 
+// Null: there is no room.
+std::byte* Map(size_t size) {
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
+}
+
 }  // namespace
 
 void buffer_internal::Free(std::byte* data, size_t) {
@@ -46,12 +52,26 @@ size_t PageBuffer::PageSize() {
 
 absl::StatusOr<PageBuffer> PageBuffer::Create(size_t bytes) {
   if (bytes == 0) return PageBuffer();
-  const size_t page_size = PageSize();
-  if (bytes > SIZE_MAX - page_size) return NoMemory(bytes);
-  const size_t size = (bytes + page_size - 1) / page_size * page_size;
-  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) return NoMemory(bytes);
-  return PageBuffer(static_cast<std::byte*>(data), size);
+  if (bytes > SIZE_MAX - PageSize()) return NoMemory(bytes);
+  const size_t size = RoundUp(bytes, PageSize());
+  std::byte* const data = Map(size);
+  if (data == nullptr) return NoMemory(bytes);
+  return PageBuffer(data, size);
+}
+
+absl::StatusOr<PageBuffer> PageBuffer::CreateLarge(size_t bytes) {
+  if (bytes < kLargePage) return Create(bytes);
+  if (bytes > SIZE_MAX - 2 * kLargePage) return NoMemory(bytes);
+  const size_t size = RoundUp(bytes, PageSize());
+  std::byte* const mapped = Map(size + kLargePage);
+  if (mapped == nullptr) return NoMemory(bytes);
+  // What lies before a large page's beginning, and the rest, go back.
+  const size_t before = RoundUp(reinterpret_cast<uintptr_t>(mapped), kLargePage) -
+                        reinterpret_cast<uintptr_t>(mapped);
+  if (before > 0) munmap(mapped, before);
+  if (before < kLargePage) munmap(mapped + before + size, kLargePage - before);
+  madvise(mapped + before, size, MADV_HUGEPAGE);  // a kernel without them has small ones
+  return PageBuffer(mapped + before, size);
 }
 
 }  // namespace outrider

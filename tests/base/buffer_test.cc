@@ -106,6 +106,27 @@ TEST(PageBuffer, GivesItsPagesBackWhenDestroyedOrReplaced) {
   EXPECT_FALSE(IsMapped(second_page));
 }
 
+TEST(PageBuffer, LargePagesAreAlignedAndZeroAndAllGivenBack) {
+  const size_t page = PageBuffer::PageSize();
+  for (const size_t bytes : {size_t{1}, PageBuffer::kLargePage - 1, PageBuffer::kLargePage,
+                             3 * PageBuffer::kLargePage + 5 * page + 1}) {
+    std::byte* begin = nullptr;
+    size_t size = 0;
+    {
+      absl::StatusOr<PageBuffer> buffer = PageBuffer::CreateLarge(bytes);
+      ASSERT_TRUE(buffer.ok()) << buffer.status();
+      size = buffer->bytes().size();
+      begin = buffer->bytes().data();
+      EXPECT_EQ(size, RoundUp(bytes, page));
+      EXPECT_TRUE(bytes < PageBuffer::kLargePage ||
+                  IsAligned(buffer->bytes(), PageBuffer::kLargePage));
+      EXPECT_TRUE(AllZero(buffer->bytes()));
+      std::ranges::fill(buffer->bytes(), std::byte{1});
+    }
+    for (size_t at = 0; at < size; at += page) EXPECT_FALSE(IsMapped(begin + at));
+  }
+}
+
 TEST(AlignedBuffer, MovesLeaveAnEmptyBufferBehind) {
   absl::StatusOr<AlignedBuffer> buffer = AlignedBuffer::Create(100);
   ASSERT_TRUE(buffer.ok());

@@ -83,7 +83,7 @@ inline constexpr size_t kFarAhead = 16384;
 
 template <int kLines>
 static inline void FetchLinesFar(const std::byte* at) {
-  for (int i = 0; i < kLines; ++i) FetchFar(at + kFarAhead + i * kLineBytes);
+  for (int i = 0; i < kLines; ++i) FetchFar(at + i * kLineBytes);
 }
 
 // The next `kLines` lines, of each panel, of what the tile fetches into the second-level cache.

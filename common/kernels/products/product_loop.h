@@ -18,7 +18,8 @@ namespace outrider {
 struct ProductTile {
   const std::byte* panels;
   size_t panel_size;
-  // Panels that are read next, for prefetching; past the last one, the last again.
+  // Panels that are read next, for prefetching. Past the last ones lie those of the next chunk, which
+  // is the same worker's as a rule; and to fetch what is not there does nothing.
   const std::byte* next_panels;
   // Where several groups of rows meet the same panels, each fetches its part of the next ones,
   // [far, far_end) of every panel: else memory would be idle while all groups but the first
@@ -77,7 +78,7 @@ static inline void MultiplyTiles(size_t panel_size, const std::byte* panels, uin
   const uint32_t step = rows_max <= Kernel::kPairRowsMax ? 2 : 1;
   for (uint32_t p = 0; p < panel_count;) {
     const uint32_t count = step <= panel_count - p ? step : panel_count - p;
-    const uint32_t next = p + count < panel_count ? p + count : p;
+    const uint32_t next = p + count;
     const uint32_t outputs_left = output_count - p * kPanelOutputs;
     for (uint32_t r = 0; r < x.row_count; r += Kernel::kRowsMax) {
       const uint32_t rows_left = x.row_count - r;

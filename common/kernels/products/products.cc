@@ -8,9 +8,9 @@
 namespace outrider {
 namespace {
 
-// What a worker takes at a time. Large enough that the shared counter and the start of the streams
-// do not show (at memory speed some ten microseconds), small enough that the last worker to finish
-// keeps the others waiting for a per cent of a layer at most.
+// What a worker takes at a time. Large enough that the counters and the start of the streams do not
+// show (at memory speed some ten microseconds), small enough that the last worker to finish keeps the
+// others waiting for a per cent of a layer at most.
 constexpr uint64_t kChunkBytes = 192 << 10;
 
 // Kernels take panels in pairs.
@@ -106,7 +106,7 @@ PanelProduct* KernelFor(const ProductKernels& kernels, TensorType type) {
 }  // namespace
 
 // The chunks of products, counted through: those of the first, of the second, ... One worker's way
-// through them, which only goes forward, so that hundreds of products are walked once a loop.
+// through a part of them, which only goes forward, so that hundreds of products are walked once.
 class Multiplier::Chunks {
  public:
   explicit Chunks(std::span<const Product> products) : next_(products.data()) {}
@@ -153,6 +153,7 @@ absl::StatusOr<Multiplier> Multiplier::Create(const Kernels& kernels, ThreadPool
       PanelBytes(TensorType::kF32, inputs_max) + OddLines(inputs_max * sizeof(float));
   OUTRIDER_ASSIGN_OR_RETURN(
       multiplier.scratch_, AlignedBuffer::Create(pool.thread_count() * multiplier.scratch_stride_));
+  multiplier.parts_ = std::make_unique<Part[]>(pool.thread_count());
   return multiplier;
 }
 
@@ -174,18 +175,36 @@ void Multiplier::Multiply(const FloatRows& x, std::span<const Product> products)
     if (rows.quants == nullptr) rows = Quantise(x, form);
   }
 
-  std::atomic<size_t> next{0};
-  pool_->ParallelRanges(pool_->thread_count(), [&](size_t, size_t, uint32_t worker) {
-    Chunks chunks(products);
-    for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < chunk_count;
-         i = next.fetch_add(1, std::memory_order_relaxed)) {
-      const Chunk chunk = chunks.At(i);
-      const ActivationForm form = FormFor(chunk.product->weights->type);
-      const ActivationRows& all =
-          form == ActivationForm::kFloat ? floats : quantised[FormIndex(form)];
-      RunChunk(chunk, RowsOf(*chunk.product, all), worker);
+  const uint32_t workers = pool_->thread_count();
+  DealChunks(chunk_count);
+  pool_->ParallelRanges(workers, [&](size_t, size_t, uint32_t worker) {
+    for (uint32_t i = 0; i < workers; ++i) {
+      const uint32_t part = (worker + i) % workers;
+      Chunks chunks(products);
+      while (const std::optional<size_t> index = TakeChunk(chunk_count, part)) {
+        const Chunk chunk = chunks.At(*index);
+        const ActivationForm form = FormFor(chunk.product->weights->type);
+        const ActivationRows& all =
+            form == ActivationForm::kFloat ? floats : quantised[FormIndex(form)];
+        RunChunk(chunk, RowsOf(*chunk.product, all), worker);
+      }
     }
   });
+}
+
+void Multiplier::DealChunks(size_t chunk_count) {
+  for (uint32_t part = 0; part < pool_->thread_count(); ++part) {
+    parts_[part].next.store(pool_->RangeBegin(chunk_count, part), std::memory_order_relaxed);
+  }
+}
+
+std::optional<size_t> Multiplier::TakeChunk(size_t chunk_count, uint32_t part) {
+  const size_t end = pool_->RangeBegin(chunk_count, part + 1);
+  std::atomic<size_t>& next = parts_[part].next;
+  // A look first: workers who look for work in vain do not take the line from one another.
+  if (next.load(std::memory_order_relaxed) >= end) return std::nullopt;
+  const size_t taken = next.fetch_add(1, std::memory_order_relaxed);
+  return taken < end ? std::optional(taken) : std::nullopt;
 }
 
 ActivationRows Multiplier::Quantise(const FloatRows& x, ActivationForm form) {

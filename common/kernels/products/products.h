@@ -7,9 +7,10 @@
 //   const FloatRows rows = {.values = x, .stride = width, .row_count = 16, .inputs = width};
 //   multiplier.Multiply(rows, products);
 //
-// The rows are quantised once into whatever forms the matrices ask for; chunks of panels are dealt
-// to workers as they come free, since cores differ and neighbours interfere. Neither touches a bit
-// of the results.
+// The rows are quantised once into whatever forms the matrices ask for. Of the chunks of panels each
+// worker has a part that lies in one piece, since memory that is read in order comes sooner, and what
+// is fetched beyond a chunk is the next one; then it helps others with theirs, since cores differ and
+// neighbours interfere. None of this touches a bit of the results.
 //
 // Memory: all of it taken in Create(): the quantised rows, and per worker the panel that matrices
 //         in GGUF rows are packed or decoded into.
@@ -20,6 +21,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -79,10 +81,16 @@ class Multiplier {
   };
 
   class Chunks;
+  // One worker's, to begin with.
+  struct alignas(64) Part {
+    std::atomic<size_t> next = 0;  // of its chunks, the first that nobody has taken
+  };
 
   Multiplier(const Kernels& kernels, ThreadPool& pool) : kernels_(&kernels), pool_(&pool) {}
 
   ActivationRows Quantise(const FloatRows& x, ActivationForm form);
+  void DealChunks(size_t chunk_count);
+  std::optional<size_t> TakeChunk(size_t chunk_count, uint32_t part);
   void RunChunk(const Chunk& chunk, const ActivationRows& x, uint32_t worker);
   void RunRowsChunk(const Chunk& chunk, const ActivationRows& x, uint32_t worker);
 
@@ -93,6 +101,7 @@ class Multiplier {
   std::array<Quantised, 2> quantised_;  // in blocks of 32, of 256
   AlignedBuffer scratch_;               // per worker: a panel of floats, then a row
   size_t scratch_stride_ = 0;           // bytes
+  std::unique_ptr<Part[]> parts_;       // by worker
 };
 
 }  // namespace outrider

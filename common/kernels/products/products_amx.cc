@@ -124,7 +124,7 @@ struct TileKernel {
     for (int p = 0; p < kPanels; ++p) {
       FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
       if constexpr (kRows > static_cast<int>(kPairRowsMax)) {
-        FetchLinesFar<kPanel.lines>(lines + p * tile.panel_size);
+        FetchLinesFar<kPanel.lines>(lines + p * tile.panel_size + kFarAhead);
       }
       Type::Unpack(lines + p * tile.panel_size, memory[p].weights[b % kRing]);
     }
@@ -249,7 +249,7 @@ void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_cou
   uint32_t configured_rows = 0;
   for (uint32_t p = 0; p < panel_count;) {
     const uint32_t count = step <= panel_count - p ? step : panel_count - p;
-    const uint32_t next = p + count < panel_count ? p + count : p;
+    const uint32_t next = p + count;
     const uint32_t outputs_left = output_count - p * kPanelOutputs;
     for (uint32_t r = 0; r < x.row_count; r += kRowsMax) {
       const uint32_t rows_left = x.row_count - r;

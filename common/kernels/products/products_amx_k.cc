@@ -89,7 +89,7 @@ struct SplitScales {
                                      const Bytes& packed, Planes& planes) {
     __m512i q[8];
     FetchEighth<Lines::kPanel, j>(ahead);
-    FetchEighthFar<Lines::kPanel, j>(lines);
+    FetchEighthFar<Lines::kPanel, j>(lines + kFarAhead);
     Lines::template Load<j>(lines, q);
     if constexpr (kTwoPlanes) {
       const __m512i three = _mm512_set1_epi8(7);
@@ -180,7 +180,7 @@ struct SplitProducts {
                                            _mm512_set1_epi8(kFirst));
     __m512i q[8];
     FetchEighth<Lines::kPanel, j>(ahead);
-    FetchEighthFar<Lines::kPanel, j>(lines);
+    FetchEighthFar<Lines::kPanel, j>(lines + kFarAhead);
     Lines::template Load<j>(lines, q);
     for (int half = 0; half < 2; ++half) {
       const __m512i scale =
@@ -345,14 +345,13 @@ void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_cou
   const size_t panel_size = PanelSize(Type::Lines::kPanel, x.inputs);
   uint32_t configured_rows = 0;
   for (uint32_t p = 0; p < panel_count; ++p) {
-    const uint32_t next = p + 1 < panel_count ? p + 1 : p;
     const uint32_t outputs_left = output_count - p * kPanelOutputs;
     for (uint32_t r = 0; r < x.row_count; r += kRowsMax) {
       const uint32_t rows_left = x.row_count - r;
       const ProductTile tile = {
           .panels = panels + p * panel_size,
           .panel_size = panel_size,
-          .next_panels = panels + next * panel_size,
+          .next_panels = panels + (p + 1) * panel_size,
           .x = SomeRows(x, r, rows_left < kRowsMax ? rows_left : kRowsMax),
           .out = out + r * out_stride + size_t{p} * kPanelOutputs,
           .out_stride = out_stride,

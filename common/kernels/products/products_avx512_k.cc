@@ -9,6 +9,13 @@
 namespace outrider {
 namespace {
 
+// What is fetched while a super-block is multiplied: lines of the next one into the first-level cache,
+// and of one that comes a while later into the second.
+struct Ahead {
+  const std::byte* near;
+  const std::byte* far;
+};
+
 struct RowBlock {
   const int8_t* quants;
   const int16_t* sums;
@@ -76,12 +83,12 @@ struct SuperBlock {
   }
 
   template <int j, int kRows>
-  static inline void Add(const std::byte* lines, const std::byte* ahead, const Bytes& scales,
+  static inline void Add(const std::byte* lines, const Ahead& ahead, const Bytes& scales,
                          const Bytes& minima, const RowBlock (&x)[kRows], __m512i (&dots)[kRows],
                          __m512i (&mins)[kRows]) {
     __m512i w[8];
-    FetchEighth<Lines::kPanel, j>(ahead);
-    FetchEighthFar<Lines::kPanel, j>(lines);
+    FetchEighth<Lines::kPanel, j>(ahead.near);
+    FetchEighthFar<Lines::kPanel, j>(ahead.far);
     Lines::template Load<j>(lines, w);
     if constexpr (Lines::kWidth == 32) {
       AddOne<j>(w, scales, x, dots);
@@ -98,9 +105,8 @@ struct SuperBlock {
   }
 
   template <int kRows>
-  static inline void AddBlock(const std::byte* lines, const std::byte* halves,
-                              const std::byte* ahead, const RowBlock (&x)[kRows],
-                              __m512 (&y)[kRows]) {
+  static inline void AddBlock(const std::byte* lines, const std::byte* halves, const Ahead& ahead,
+                              const RowBlock (&x)[kRows], __m512 (&y)[kRows]) {
     __m512i dots[kRows];
     __m512i mins[kRows];
     for (int r = 0; r < kRows; ++r) dots[r] = mins[r] = _mm512_setzero_si512();
@@ -135,6 +141,8 @@ struct SuperBlockKernel {
   static constexpr uint32_t kPairRowsMax = 4;
   static constexpr QuantPanel kPanel = Lines::kPanel;
   static constexpr size_t kBlockBytes = kPanel.lines * kLineBytes;
+  static constexpr size_t kBlockHalves = kPanel.halves * kHalvesBytes;
+  static constexpr uint32_t kFarBlocks = 2 * kFarAhead / kBlockBytes;
 
   template <int kRows, int kPanels>
   static void Run(const ProductTile& tile) {
@@ -148,14 +156,20 @@ struct SuperBlockKernel {
       RowBlock x[kRows];
       for (int r = 0; r < kRows; ++r) x[r] = BlockOf(tile.x, r, b);
       for (int p = 0; p < kPanels; ++p) {
-        // A super-block ahead.
-        const std::byte* const lines = tile.panels + p * tile.panel_size + b * kBlockBytes;
-        const std::byte* const ahead =
-            b + 1 < block_count ? lines + kBlockBytes : tile.next_panels + p * tile.panel_size;
-        const std::byte* const halves = tile.panels + p * tile.panel_size + halves_offset +
-                                        size_t{b} * (kPanel.halves * kHalvesBytes);
-        Fetch(halves + 2 * kLineBytes);
-        SuperBlock<Lines>::AddBlock(lines, halves, ahead, x, y[p]);
+        const std::byte* const panel = tile.panels + p * tile.panel_size;
+        const std::byte* const next = tile.next_panels + p * tile.panel_size;
+        // Of this panel, or beyond its end of the next.
+        const auto lines = [&](uint32_t block) {
+          return block < block_count ? panel + block * kBlockBytes
+                                     : next + (block - block_count) * kBlockBytes;
+        };
+        const auto halves = [&](uint32_t block) {
+          return block < block_count ? panel + halves_offset + block * kBlockHalves
+                                     : next + halves_offset + (block - block_count) * kBlockHalves;
+        };
+        Fetch(halves(b + 4));
+        const Ahead ahead = {.near = lines(b + 1), .far = lines(b + kFarBlocks)};
+        SuperBlock<Lines>::AddBlock(lines(b), halves(b), ahead, x, y[p]);
       }
     }
     StoreResults(y, tile);

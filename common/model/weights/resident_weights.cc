@@ -197,7 +197,7 @@ absl::StatusOr<std::unique_ptr<ResidentWeights>> ResidentWeights::Load(
   const Placement placement(model, spec);
   OUTRIDER_RETURN_IF_ERROR(CheckRunnable(placement, path));
   const Extent extent = ExtentOf(placement);
-  OUTRIDER_ASSIGN_OR_RETURN(weights->memory_, PageBuffer::Create(extent.memory_bytes));
+  OUTRIDER_ASSIGN_OR_RETURN(weights->memory_, PageBuffer::CreateLarge(extent.memory_bytes));
   OUTRIDER_ASSIGN_OR_RETURN(
       AlignedBuffer row_buffers,
       AlignedBuffer::Create(kPanelOutputs * extent.row_bytes_max * pool.thread_count()));
