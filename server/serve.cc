@@ -62,6 +62,7 @@ void PutIn(const VerifierConfig& limits, VerifierConfig& config) {
   config.stream_count_of_key_max = limits.stream_count_of_key_max;
   config.stream_count_of_origin_max = limits.stream_count_of_origin_max;
   config.sketch_nodes_max = limits.sketch_nodes_max;
+  config.messages_per_second = limits.messages_per_second;
   config.unread_verdicts_max = limits.unread_verdicts_max;
   config.unseen_verdicts_max = limits.unseen_verdicts_max;
   config.unseen_verdicts_first = std::min(config.unseen_verdicts_first, limits.unseen_verdicts_max);

@@ -76,6 +76,9 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
             "Of those, one address's");
   add.Count("--streams-per-connection", flags.streams_per_connection_max, 1,
             "Of those, one connection's; whoever wants more makes another");
+  add.Count("--messages-per-second", machine.messages_per_second, 0,
+            "Messages of a call that are read a second, where an edit counts as sixteen; more are "
+            "read later; 0: any number");
   add.Count("--connections", flags.connection_count_max, 1,
             "Connections at a time, or fewer where this process may not have two file descriptors "
             "for each");

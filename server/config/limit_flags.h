@@ -27,10 +27,15 @@ struct LimitFlags {
   static constexpr uint64_t kTransportBytes = 64 << 20;
 
   static constexpr uint32_t kOpensPerMinute = 1200;
+  // Growth comes batch by batch, and few drafts have more than a thousand of those a second.
+  static constexpr uint32_t kMessagesPerSecond = 4000;
 
-  LimitFlags() { machine.opens_per_minute = kOpensPerMinute; }
+  LimitFlags() {
+    machine.opens_per_minute = kOpensPerMinute;
+    machine.messages_per_second = kMessagesPerSecond;
+  }
 
-  // The machine's own, with what stands there by default.
+  // The machine's own, with what else stands there by default.
   VerifierConfig machine;
   // Connections may carry more calls than one device has; a gateway takes several of them.
   uint32_t connection_count_max = 4096;

@@ -1,6 +1,9 @@
 // Streams by themselves: what they are asked for, how they end and how long they may be silent.
 #include "common/verification/machine/streams.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "gtest/gtest.h"
 #include "tests/verification/verifier_world.h"
 
@@ -29,6 +32,7 @@ struct Held {
   Callers callers;
   Streams streams{{.stream_count_max = 2,
                    .unread_verdicts_max = 2,
+                   .messages_per_second = 1000,
                    .first_message_max = seconds(10),
                    .silence_max = seconds(100),
                    .write_max = seconds(30),
@@ -60,6 +64,47 @@ TEST(Streams, ANewOneIsAskedForItsFirstMessage) {
   held.Open(2);
   EXPECT_TRUE(held.streams.full());
   EXPECT_EQ(held.callers.Of("key").stream_count, 2u);
+}
+
+// How many messages are asked for, of a stream that says one as soon as it is.
+size_t ReadWithin(Held& held, VerifierStream& stream, const v1::ClientMessage& message,
+                  Duration time) {
+  const MonotonicTime end = held.moment.now + time;
+  size_t count = 0;
+  for (held.streams.ReadNext(stream, Events::Work::kEdit); held.moment.now < end;) {
+    if (held.Last<Events::Read>() != nullptr) {
+      held.actions.clear();
+      ++count;
+      held.streams.Took(stream, message);
+      held.streams.ReadNext(stream, Events::Work::kEdit);
+      continue;
+    }
+    const std::optional<MonotonicTime> at = held.streams.first_read();
+    held.moment.now = at ? std::min(*at, end) : end;
+    if (VerifierStream* const reader = held.streams.NextReader()) {
+      held.streams.ReadNext(*reader, Events::Work::kEdit);
+    }
+  }
+  return count;
+}
+
+TEST(Streams, OneThatSaysTooMuchIsReadLater) {
+  Held held;
+  held.Advance(std::chrono::hours(1));
+  VerifierStream& stream = held.Open(1);
+  v1::ClientMessage growth, edit;
+  growth.mutable_grow();
+  edit.mutable_truncate();
+  EXPECT_NEAR(ReadWithin(held, stream, growth, seconds(2)), 2000 + 125, 2);
+  EXPECT_NEAR(ReadWithin(held, stream, edit, seconds(2)), 2000.0 / MessagePace::kEdit, 2);
+  // Others need not wait for it, and what it has not said is nobody's when it ends.
+  held.actions.clear();
+  held.streams.ReadNext(held.Open(2), Events::Work::kOpen);
+  EXPECT_NE(held.Last<Events::Read>(), nullptr);
+  held.streams.ReadNext(stream, Events::Work::kEdit);
+  held.streams.End(stream, absl::OkStatus());
+  held.Advance(seconds(1));
+  EXPECT_EQ(held.streams.NextReader(), nullptr);
 }
 
 TEST(Streams, OneThatIsRefusedEndsWhenItsFaultIsWritten) {

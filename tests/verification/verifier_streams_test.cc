@@ -67,6 +67,30 @@ TEST(VerifierMachine, AStreamThatSaysNothingIsEnded) {
   EXPECT_EQ(FaultOf(world, stream).kind(), v1::Fault::STALLED);
 }
 
+TEST(VerifierMachine, ADeviceThatEditsWithoutEndIsReadNoFasterThanItMay) {
+  VerifierConfig config = SmallConfig();
+  config.messages_per_second = 1600;  // a hundred edits
+  VerifierWorld world(std::move(config));
+  GrowingDevice device(world, "key", OpenOf(1, "once", v1::DRY_POLICY_WAIT));
+  device.Attach();
+  world.Runs();
+  size_t edits = 0;
+  const MonotonicTime end = world.clock().Now() + seconds(2);
+  while (world.clock().Now() < end) {
+    if (world.line(device.stream()).can_send) {
+      world.Send(device.stream(), TruncateOf(3));
+      ++edits;
+    } else {
+      ASSERT_TRUE(world.timer());
+      world.Pass(std::max<Duration>(*world.timer() - world.clock().Now(), Duration(1)));
+    }
+    world.Runs();
+  }
+  EXPECT_GE(edits, 190u);
+  EXPECT_LE(edits, 220u);
+  EXPECT_FALSE(world.line(device.stream()).ended);
+}
+
 TEST(VerifierMachine, ADeviceThatIsSilentIsDetachedAndMayComeBack) {
   VerifierWorld world;
   GrowingDevice device(world, "key", OpenOf(1, "once"));

@@ -42,7 +42,7 @@ VerifierStream& Streams::Open(StreamNumber number, Caller& caller, Origin* origi
   OUTRIDER_CHECK(!full(), "streams are bounded");
   const auto [at, is_new] = streams_.insert(
       {number, std::make_unique<VerifierStream>(number, caller, origin, limits_.unread_verdicts_max,
-                                                moment_.now)});
+                                                limits_.messages_per_second, moment_.now)});
   OUTRIDER_CHECK(is_new, "a stream's number is given once");
   ++caller.stream_count;
   deadlines_.SetNoLater(number, moment_.now + limits_.first_message_max);
@@ -75,8 +75,21 @@ void Streams::Attached(VerifierStream& stream) {
   deadlines_.SetNoLater(stream.number, stream.heard + limits_.silence_max);
 }
 
+void Streams::Took(VerifierStream& stream, const v1::ClientMessage& message) {
+  stream.heard = moment_.now;
+  stream.pace.Took(message.has_grow() ? 1 : MessagePace::kEdit, moment_.now);
+}
+
 void Streams::ReadNext(const VerifierStream& stream, VerifierEvents::Work work) {
+  if (const MonotonicTime at = stream.pace.NextAt(); at > moment_.now) {
+    return reads_.SetNoLater(stream.number, at);
+  }
   moment_.Ask(VerifierEvents::Read{stream.number, work});
+}
+
+VerifierStream* Streams::NextReader() {
+  const std::optional<uint64_t> number = reads_.TakeDue(moment_.now);
+  return number ? Find(*number) : nullptr;
 }
 
 void Streams::KeepPlace(VerifierStream& stream) {
@@ -125,6 +138,7 @@ std::vector<Streams::StreamNumber> Streams::Holders() {
 // Nothing of what it has said, or was about to say, matters any more.
 void Streams::Silence(VerifierStream& stream) {
   FreePlace(stream);
+  reads_.Remove(stream.number);
   if (!stream.held) return;
   stream.held.reset();
   std::erase(holders_, stream.number);

@@ -3,8 +3,8 @@
 //
 //   new --Attached()--> attached --Refuse(), End()--> ending --all is written--> ended --Close()
 //
-// A stream says one message at a time, and the next when it has been asked for it (ReadNext). Down
-// goes one message at a time too, from its outbox (Pump). Whichever it waits for, there is a
+// A stream says one message at a time, and the next when it has been asked for it (ReadNext), which is
+// later where it says too much (message_pace.h). Down goes one message at a time too, from its outbox (Pump). Whichever it waits for, there is a
 // deadline: of a new stream for its first message, of one that is attached for anything at all, of
 // a message for being written.
 //
@@ -25,6 +25,7 @@
 #include "common/base/monotonic_time.h"
 #include "common/verification/machine/callers.h"
 #include "common/verification/machine/deadlines.h"
+#include "common/verification/machine/message_pace.h"
 #include "common/verification/machine/origins.h"
 #include "common/verification/machine/stream_outbox.h"
 #include "common/verification/machine/verifier_events.h"
@@ -43,10 +44,11 @@ struct VerifierStream {
   };
 
   VerifierStream(uint64_t stream_number, Caller& stream_caller, Origin* stream_origin,
-                 uint32_t verdict_count_max, MonotonicTime now)
+                 uint32_t verdict_count_max, uint32_t messages_per_second, MonotonicTime now)
       : number(stream_number),
         caller(stream_caller),
         origin(stream_origin),
+        pace(messages_per_second),
         outbox(verdict_count_max),
         opened(now),
         heard(now) {}
@@ -60,6 +62,7 @@ struct VerifierStream {
   bool has_place = false;  // Streams::KeepPlace()
   VerifierSession* session = nullptr;
   uint64_t session_number = 0;  // of the last one it had; 0: none
+  MessagePace pace;
   StreamOutbox outbox;
   const MonotonicTime opened;
   MonotonicTime heard;  // when it last did something
@@ -79,6 +82,7 @@ class Streams {
   struct Limits {
     uint32_t stream_count_max;
     uint32_t unread_verdicts_max;
+    uint32_t messages_per_second;  // of a stream; 0: any number
     Duration first_message_max;
     Duration silence_max;
     Duration write_max;
@@ -100,8 +104,12 @@ class Streams {
 
   // The answer to its first message is in the outbox.
   void Attached(VerifierStream& stream);
-  // It listens: its next message may come.
+  // A message of its has come.
+  void Took(VerifierStream& stream, const v1::ClientMessage& message);
+  // It listens: its next message may come, now or in a while (NextReader).
   void ReadNext(const VerifierStream& stream, VerifierEvents::Work work);
+  // One whose while is over; ReadNext() is to be called with it again. Null: nobody's is.
+  VerifierStream* NextReader();
   // For a session that it may open: as long as it listens and has said nothing.
   void KeepPlace(VerifierStream& stream);
   void FreePlace(VerifierStream& stream);
@@ -127,6 +135,7 @@ class Streams {
   VerifierStream* NextOverdue();
   void EndOverdue(VerifierStream& stream);
   std::optional<MonotonicTime> first_deadline() const { return deadlines_.first(); }
+  std::optional<MonotonicTime> first_read() const { return reads_.first(); }
 
   size_t size() const { return streams_.size(); }
   // By kind.
@@ -155,6 +164,7 @@ class Streams {
   std::map<StreamNumber, std::unique_ptr<VerifierStream>> streams_;
   std::vector<StreamNumber> holders_;
   Deadlines deadlines_;
+  Deadlines reads_;  // of streams that have said too much
   uint32_t places_kept_ = 0;
   std::array<uint64_t, v1::Fault::Kind_ARRAYSIZE> fault_counts_{};
   uint64_t hints_overtaken_ = 0;

@@ -58,6 +58,8 @@ struct VerifierConfig {
   uint32_t stream_count_max = 2048;
   uint32_t stream_count_of_key_max = 1024;  // unless its terms say another number
   uint32_t stream_count_of_origin_max = 1024;
+  // Of a stream; an edit counts as several (message_pace.h); 0: any number.
+  uint32_t messages_per_second = 0;
   uint32_t unread_verdicts_max = 3;  // that the transport has not taken
   // Verdicts that a device has not said it saw: so many at first, and one more for each that it has.
   uint32_t unseen_verdicts_first = 8;

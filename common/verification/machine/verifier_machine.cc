@@ -144,7 +144,7 @@ void VerifierMachine::On(const Received& event) {
   VerifierStream* const stream = state_.streams.FindListening(event.stream);
   if (!stream) return;
   OUTRIDER_CHECK(!stream->held, "a message comes when it has been asked for");
-  stream->heard = state_.moment.now;
+  state_.streams.Took(*stream, event.message);
   if (MustWait(*stream, event.message)) {
     return state_.streams.Hold(*stream, event.message, event.prepared);
   }
@@ -172,6 +172,7 @@ void VerifierMachine::On(const StreamClosed& event) {
 // Handle() sees to those whose pass is due.
 void VerifierMachine::On(const TimerFired&) {
   timer_at_.reset();
+  while (VerifierStream* const stream = state_.streams.NextReader()) attachments_.ReadNext(*stream);
   while (VerifierStream* const stream = state_.streams.NextOverdue()) {
     attachments_.Detach(*stream);
     state_.streams.EndOverdue(*stream);
@@ -207,6 +208,7 @@ void VerifierMachine::SetTimerIfSooner() {
   const auto consider = [&](std::optional<MonotonicTime> at) {
     if (at && (!first || *at < *first)) first = at;
   };
+  consider(state_.streams.first_read());
   consider(state_.sessions.first_deadline());
   consider(attachments_.next_deadline());
   consider(runs_.begin_at());

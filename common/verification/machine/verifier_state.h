@@ -25,6 +25,7 @@ struct VerifierState {
         random_bits(std::move(bits)),
         streams({.stream_count_max = config.stream_count_max,
                  .unread_verdicts_max = config.unread_verdicts_max,
+                 .messages_per_second = config.messages_per_second,
                  .first_message_max = config.first_message_max,
                  .silence_max = config.silence_max,
                  .write_max = config.write_max,
