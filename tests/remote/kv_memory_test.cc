@@ -59,6 +59,7 @@ TEST(KvMemoryTest, TooLittleForAnySessionIsOneSentenceWithTheLeastThatWorks) {
   const std::string said = WhyNot("1");
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
   EXPECT_THAT(said, HasSubstr("a KV cache of 1 bytes is too small; the least is "));
+  EXPECT_THAT(said, HasSubstr("--kv-memory: "));
   const uint64_t least = LeastOf(said);
   ASSERT_GT(least, 0u);
   EXPECT_EQ(LeastOf(WhyNot(std::to_string(least - 1))), least);

@@ -98,8 +98,8 @@ absl::StatusOr<std::vector<uint32_t>> DividePages(std::span<const SizedGroup> gr
   }
   if (kv_bytes == 0) kv_bytes = all_bytes;
   if (kv_bytes < least_bytes) {
-    return InvalidArgument("a KV cache of ", kv_bytes, " bytes is too small; the least is ",
-                           least_bytes);
+    return InvalidArgument("--kv-memory: a KV cache of ", kv_bytes,
+                           " bytes is too small; the least is ", least_bytes);
   }
   return Divide(needs, kv_bytes);
 }
