@@ -73,6 +73,8 @@ class Written:
         generated = re.search(r"generated: (\d+) tokens, ([\d.]+) tokens/s", run.stderr)
         self.tokens = int(generated[1])
         self.speed = float(generated[2])
+        later = re.search(r"a token took [\d.]+ ms \(median\), ([\d.]+) \(95 of 100\)", run.stderr)
+        self.p95_ms = float(later[1]) if later else math.nan
         self.passes, self.rows = cost_of(run.stderr, self.tokens)
         self.answers = answers.answers_of(run.stderr)
         up = re.search(r"up ([\d.]+) (B|KiB|MiB)", run.stderr)
@@ -317,15 +319,16 @@ def print_table(written, pooled, of_alone, predicted):
     tasks = list(of_alone) if len(of_alone) > 1 else []
     has_answers = any(answers_of(runs) for runs in written.values())
     print(f"{'':24} tokens/s   of alone (least to largest)" + "".join(f"{task:>13}" for task in tasks)
-          + "   passes a token   rows a token   bytes up a token"
+          + "   ms a token, 95 of 100   passes a token   rows a token   bytes up a token"
           + ("   ms to growth   99 of 100" if has_answers else "") + ("   predicted" if predicted else ""))
     for way, runs in written.items():
         middle = {name: statistics.median(getattr(run, name) for run in runs)
-                  for name in ("speed", "passes_per_token", "rows_per_token", "bytes_per_token")}
+                  for name in ("speed", "p95_ms", "passes_per_token", "rows_per_token", "bytes_per_token")}
         spread = f"({min(pooled[way]):.2f} to {max(pooled[way]):.2f})"
         print(f"{way:24} {middle['speed']:8.1f}   {statistics.median(pooled[way]):8.2f} {spread:18}"
               + "".join(f"{statistics.median(of_alone[task][way]):13.2f}" for task in tasks)
-              + f"{middle['passes_per_token']:17.2f}{middle['rows_per_token']:15.2f}{middle['bytes_per_token']:19.0f}"
+              + f"{middle['p95_ms']:24.1f}{middle['passes_per_token']:17.2f}{middle['rows_per_token']:15.2f}"
+              + f"{middle['bytes_per_token']:19.0f}"
               + (followed(answers_of(runs)) if has_answers else "")
               + beside(statistics.median(pooled[way]), pooled_of(predicted, way)))
 
@@ -369,8 +372,8 @@ class Sheet:
 
 class Rows(Sheet):
     COLUMNS = ("bench", "target", "pace", "round_trip_ms", "draft", "task", "way", "round", "tokens", "tokens_per_second",
-               "ratio", "tokens_per_pass", "passes_per_token", "rows_per_token", "bytes_up", "answers", "answer_p50_ms",
-               "answer_p99_ms", "predicted_ratio")
+               "ratio", "p95_ms", "tokens_per_pass", "passes_per_token", "rows_per_token", "bytes_up", "answers",
+               "answer_p50_ms", "answer_p99_ms", "predicted_ratio")
 
     def __init__(self, bench, options):
         super().__init__(options.csv, self.COLUMNS)
@@ -379,6 +382,7 @@ class Rows(Sheet):
     def add(self, setting, task, way, runs, ratios_of_way, predicted=None):
         for turn, (run, ratio) in enumerate(zip(runs, ratios_of_way)):
             self.write((self.bench, name_of(setting.target), setting.pace, setting.round_trip_ms, name_of(setting.draft),
-                        task, way, turn, run.tokens, run.speed, round(ratio, 4), round(run.tokens_per_pass, 3),
-                        round(run.passes_per_token, 3), round(run.rows_per_token, 3), round(run.bytes_up),
+                        task, way, turn, run.tokens, run.speed, round(ratio, 4), run.p95_ms,
+                        round(run.tokens_per_pass, 3), round(run.passes_per_token, 3), round(run.rows_per_token, 3),
+                        round(run.bytes_up),
                         *answers.cells_of(run.answers), round(predicted[turn], 4) if predicted else ""))

@@ -27,6 +27,7 @@
 #include "common/base/process_memory.h"
 #include "common/base/program.h"
 #include "common/base/status.h"
+#include "common/base/time_counts.h"
 #include "common/base/units.h"
 #include "common/formats/models/model_file.h"
 #include "common/kernels/isa.h"
@@ -82,19 +83,29 @@ std::string Summary(const SessionStats& session) {
   return text;
 }
 
+std::string InMs(Duration time, int digits) {
+  return Fixed(std::chrono::duration<double, std::milli>(time).count(), digits);
+}
+
+// From one to the next.
+void PrintTokenTimes(const TimeCounts& times) {
+  if (times.count() == 0) return;
+  std::fprintf(stderr, "a token took %s ms (median), %s (95 of 100), %s (all)\n",
+               InMs(times.Quantile(0.5), 2).c_str(), InMs(times.Quantile(0.95), 2).c_str(),
+               InMs(times.max(), 2).c_str());
+}
+
 // Of growth that was drafted before its verdict came.
-void PrintAnswers(const AnswerTimes& answers) {
+void PrintAnswers(const TimeCounts& answers) {
   if (answers.count() == 0) return;
-  const auto ms = [](Duration time) {
-    return Fixed(std::chrono::duration<double, std::milli>(time).count(), 3);
-  };
+  const auto ms = [](Duration time) { return InMs(time, 3); };
   std::fprintf(stderr,
                "growth followed its verdict at once %llu times, in %s ms (median), %s (99 of 100), "
                "%s (all)\n",
                static_cast<unsigned long long>(answers.count()), ms(answers.Quantile(0.5)).c_str(),
                ms(answers.Quantile(0.99)).c_str(), ms(answers.max()).c_str());
   // A line an octave, a mark for every fiftieth of them.
-  for (size_t n = AnswerTimes::kOctaveMin; n <= AnswerTimes::kOctaveMax; ++n) {
+  for (size_t n = TimeCounts::kOctaveMin; n <= TimeCounts::kOctaveMax; ++n) {
     const uint64_t count = answers.OfOctave(n);
     if (count == 0) continue;
     const std::string bar((50 * count + answers.count() - 1) / answers.count(), '#');
@@ -200,6 +211,7 @@ absl::Status Write(const RunFlags& flags, const Device& device, Conversation& co
                                        : RunPrompt(flags, device, conversation, screen));
   PrintSummary(conversation.stats());
   if (flags.verbose) {
+    PrintTokenTimes(conversation.stats().token_times);
     PrintAnswers(conversation.stats().answers);
     use.Print(conversation.stats(), device.flash_use(), device.pruning_use());
   }

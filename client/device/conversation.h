@@ -23,9 +23,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/driver/answer_times.h"
 #include "client/session/measurements.h"
 #include "client/session/session_options.h"
+#include "common/base/time_counts.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 #include "common/speculation/control/controller.h"
 #include "common/tokens/sampling.h"
@@ -51,13 +51,14 @@ struct ConversationStats {
   uint64_t computed_tokens = 0;    // of those, now: the last of each is computed with the reply
   double first_token_seconds = 0;  // from when a reply was asked for until its first tokens
   uint64_t generated_tokens = 0;
-  uint64_t later_tokens = 0;  // of those, all that did not come first (reply_times.h)
-  double later_seconds = 0;   // and how long they took
+  uint64_t later_tokens = 0;    // of those, all that did not come first (reply_times.h)
+  double later_seconds = 0;     // and how long they took
+  TimeCounts token_times = {};  // of those: those that came together share what was waited for them
 
   Placement placement = Placement::kTargetAlone;
   uint64_t passes = 0;                       // of a server that writes by itself
   std::optional<SessionStats> session = {};  // of a draft here
-  AnswerTimes answers = {};                  // of growth to verdicts
+  TimeCounts answers = {};                   // of growth to verdicts
   Measurements::Totals times = {};           // of passes and drafts
   // Of a session with a fallback: how often it went from server to fallback or back, verdicts of
   // the fallback's target, and why that is of no use any more.

@@ -2,7 +2,8 @@
 //
 // What comes first was waited for together with the prompt, and a writer that checks trees has
 // several tokens in it. So they count for the time to the first token, and those after them for the
-// speed of the rest: else a draft's first verdict would be text for nothing.
+// speed of the rest: else a draft's first verdict would be text for nothing. Of those, tokens that come
+// together share what was waited for them.
 //
 // Threads: as a vector.
 #pragma once
@@ -13,6 +14,7 @@
 
 #include "client/device/conversation.h"
 #include "common/base/clock.h"
+#include "common/base/time_counts.h"
 
 namespace outrider {
 
@@ -23,10 +25,14 @@ class ReplyTimes {
 
   void Came(uint64_t token_count) {
     if (token_count == 0) return;
+    const MonotonicTime now = RealClock().Now();
     if (!first_) {
-      first_ = RealClock().Now();
+      first_ = now;
       first_count_ = token_count;
+    } else {
+      token_times_.Add((now - last_) / token_count, token_count);
     }
+    last_ = now;
     count_ += token_count;
   }
 
@@ -38,11 +44,14 @@ class ReplyTimes {
     stats.first_token_seconds += Seconds(first - begin_);
     stats.later_tokens += count_ - first_count_;
     stats.later_seconds += Seconds(end - first);
+    stats.token_times.Add(token_times_);
   }
 
  private:
   const MonotonicTime begin_;
   std::optional<MonotonicTime> first_;
+  MonotonicTime last_{};
+  TimeCounts token_times_;
   uint64_t first_count_ = 0;
   uint64_t count_ = 0;
 };

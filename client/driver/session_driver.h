@@ -8,7 +8,7 @@
 // Between replies the machine stands still; what comes meanwhile waits.
 //
 // With a trace it writes down what comes, what goes, and when (session_trace.h). How long growth takes
-// to answer a verdict is always counted (answer_times.h).
+// to answer a verdict is always counted.
 //
 // Queues:  events that wait for the machine: the batches that were drafted, and of every stream what
 //          a verifier gives unread, an answer to what was written, and its end. What the observer
@@ -26,7 +26,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "client/driver/answer_times.h"
 #include "client/driver/draft_worker.h"
 #include "client/driver/observer_thread.h"
 #include "client/driver/session_trace.h"
@@ -34,6 +33,7 @@
 #include "client/verifier/verifier.h"
 #include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
+#include "common/base/time_counts.h"
 
 namespace outrider {
 
@@ -57,7 +57,9 @@ class SessionDriver final : private Verifier::Listener {
   // How the reply that ran last ended; FINISH_NONE when it was interrupted or refused.
   v1::Finish finish() const { return finish_; }
 
-  const AnswerTimes& answer_times() const { return answer_times_; }
+  // How long growth that was drafted before its verdict took to follow it: from when the verdict came
+  // on the transport's thread until the growth was with the transport.
+  const TimeCounts& answer_times() const { return answer_times_; }
 
  private:
   struct Message {
@@ -92,7 +94,7 @@ class SessionDriver final : private Verifier::Listener {
   Session& session_;
   Verifier& verifier_;
   SessionTrace* const trace_;  // may be null
-  AnswerTimes answer_times_;
+  TimeCounts answer_times_;
   std::optional<MonotonicTime> verdict_arrived_;  // and awaits its answer
   bool is_observed_ = false;                      // while a reply is running
   bool has_told_ = false;                         // of the event at hand

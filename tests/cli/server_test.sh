@@ -24,6 +24,7 @@ for draft in ngram stories.gguf; do
 done
 write --server "$address" --draft stories.gguf --verbose >/dev/null
 contains "$(cat summary.txt)" "stories260k at $address: numerics id "
+contains "$(cat summary.txt)" 'a token took '
 
 # A sentence and an end, never a hang.
 fails 1 'choose another (--listen)' timeout 60 "$server" --model stories.gguf --listen "$address"

@@ -1,5 +1,8 @@
-// How long growth that was drafted before its verdict takes to follow it: from when the verdict comes
-// on the transport's thread until the growth is with the transport.
+// How long something took each time, for quantiles that are asked for in the end.
+//
+//   TimeCounts waits;
+//   waits.Add(milliseconds(12));
+//   waits.Quantile(0.95);   // no more than this in 95 of 100
 //
 // Memory:  a count for each eighth of an octave of nanoseconds, so a quantile is told to a part in
 //          eight; no more however many there are.
@@ -11,19 +14,26 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 
 #include "common/base/monotonic_time.h"
 
 namespace outrider {
 
-class AnswerTimes {
+class TimeCounts {
  public:
-  void Add(Duration time) {
+  void Add(Duration time, uint64_t times = 1) {
+    if (times == 0) return;
     time = std::max(time, Duration::zero());
-    ++counts_[PlaceOf(static_cast<uint64_t>(time.count()))];
-    ++count_;
+    counts_[PlaceOf(static_cast<uint64_t>(time.count()))] += times;
+    count_ += times;
     max_ = std::max(max_, time);
+  }
+  void Add(const TimeCounts& others) {
+    std::ranges::transform(counts_, others.counts_, counts_.begin(), std::plus());
+    count_ += others.count_;
+    max_ = std::max(max_, others.max_);
   }
 
   uint64_t count() const { return count_; }

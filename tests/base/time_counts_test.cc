@@ -1,4 +1,4 @@
-#include "client/driver/answer_times.h"
+#include "common/base/time_counts.h"
 
 #include <chrono>
 
@@ -10,15 +10,15 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
-TEST(AnswerTimes, OfNoneAreZero) {
-  const AnswerTimes times;
+TEST(TimeCounts, OfNoneAreZero) {
+  const TimeCounts times;
   EXPECT_EQ(times.count(), 0u);
   EXPECT_EQ(times.Quantile(0.5), Duration::zero());
   EXPECT_EQ(times.max(), Duration::zero());
 }
 
-TEST(AnswerTimes, QuantilesAreWithinAnEighth) {
-  AnswerTimes times;
+TEST(TimeCounts, QuantilesAreWithinAnEighth) {
+  TimeCounts times;
   for (int i = 1; i <= 1000; ++i) times.Add(microseconds(i));
   EXPECT_EQ(times.count(), 1000u);
   EXPECT_EQ(times.max(), microseconds(1000));
@@ -30,8 +30,8 @@ TEST(AnswerTimes, QuantilesAreWithinAnEighth) {
   EXPECT_EQ(times.Quantile(1), microseconds(1000));
 }
 
-TEST(AnswerTimes, AreCountedByOctaves) {
-  AnswerTimes times;
+TEST(TimeCounts, AreCountedByOctaves) {
+  TimeCounts times;
   for (const int ns : {8, 15, 16, 1023, 1024, 2047, 2048}) times.Add(nanoseconds(ns));
   EXPECT_EQ(times.OfOctave(3), 2u);
   EXPECT_EQ(times.OfOctave(4), 1u);
@@ -41,13 +41,13 @@ TEST(AnswerTimes, AreCountedByOctaves) {
   times.Add(Duration::max());
   EXPECT_EQ(times.OfOctave(62), 1u);
   uint64_t all = 0;
-  for (size_t n = AnswerTimes::kOctaveMin; n <= AnswerTimes::kOctaveMax; ++n)
+  for (size_t n = TimeCounts::kOctaveMin; n <= TimeCounts::kOctaveMax; ++n)
     all += times.OfOctave(n);
   EXPECT_EQ(all, times.count());
 }
 
-TEST(AnswerTimes, TakeAnyTime) {
-  AnswerTimes times;
+TEST(TimeCounts, TakeAnyTime) {
+  TimeCounts times;
   times.Add(Duration(-5));
   times.Add(Duration(0));
   times.Add(Duration(7));
@@ -58,6 +58,19 @@ TEST(AnswerTimes, TakeAnyTime) {
   EXPECT_EQ(times.Quantile(0.6), Duration(7));
   EXPECT_EQ(times.Quantile(0.8), Duration(8));
   EXPECT_EQ(times.Quantile(1), Duration::max());
+}
+
+TEST(TimeCounts, AddUpAndCountSeveralAtOnce) {
+  TimeCounts times;
+  times.Add(microseconds(1), 3);
+  times.Add(microseconds(9), 0);
+  TimeCounts others;
+  others.Add(microseconds(4));
+  times.Add(others);
+  EXPECT_EQ(times.count(), 4u);
+  EXPECT_EQ(times.max(), microseconds(4));
+  EXPECT_LT(times.Quantile(0.75), microseconds(2));
+  EXPECT_EQ(times.Quantile(0.76), microseconds(4));
 }
 
 }  // namespace
