@@ -9,7 +9,6 @@
 // of the rest of their pass, by a watch around them, and of how much longer that pass is than the
 // one without. Passes differ by more than exits take on a machine that is not quiet; the watch does
 // not.
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -26,6 +25,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "bench/median.h"
 #include "bench/random_exits.h"
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
@@ -43,11 +43,6 @@ constexpr uint32_t kCandidateCount = 64;
 constexpr uint32_t kContext = 64;
 constexpr uint32_t kRounds = 15;
 constexpr std::array kScopes = {ExitScope::kCandidates, ExitScope::kFull};
-
-double Median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
 
 class Bench final : private ExitSink {
  public:

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "bench/median.h"
 #include "bench/plain_reader.h"
 #include "common/base/clock.h"
 #include "common/base/ieee_mode.h"
@@ -42,11 +43,6 @@ struct Settings {
   uint32_t pinned = 6;
   uint32_t rounds = 5;
 };
-
-double Median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
 
 double SecondsSince(MonotonicTime begin) {
   return std::chrono::duration<double>(RealClock().Now() - begin).count();

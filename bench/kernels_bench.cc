@@ -29,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/median.h"
 #include "bench/peak.h"
 #include "benchmark/benchmark.h"
 #include "common/base/buffer.h"
@@ -49,11 +50,6 @@ constexpr uint64_t kBytesMin = uint64_t{512} << 20;
 
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double Median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + values.size() / 2);
-  return values[values.size() / 2];
 }
 
 bool AgreesWithReference(const PanelType& type, const Kernels& kernels, uint32_t row_count) {
@@ -93,7 +89,7 @@ class Layers {
       }
     }
     const uint64_t count = (kBytesMin + layer_bytes - 1) / layer_bytes;
-    buffer_ = *PageBuffer::Create(count * layer_bytes);
+    buffer_ = *PageBuffer::CreateLarge(count * layer_bytes);
     std::byte* at = buffer_.bytes().data();
     for (uint64_t layer = 0; layer < count; ++layer) {
       for (const auto& shapes : kLayer) {

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "bench/median.h"
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -35,11 +36,6 @@ constexpr uint32_t kPromptLength = 300;
 constexpr uint32_t kContext = 128;  // of the others
 constexpr size_t kOthers = 4;
 constexpr std::array kNodeCounts = {0u, 4u};  // of a pass
-
-double Median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
 
 class Bench {
  public:

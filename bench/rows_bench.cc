@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/median.h"
 #include "benchmark/benchmark.h"
 #include "common/formats/tensors/half.h"
 #include "common/kernels/attention.h"
@@ -45,11 +46,6 @@ double Nanoseconds(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
-}
-
-double Median(std::vector<double>& values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
 }
 
 double NanosecondsPerCycle() {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "bench/cuda_check/speed.h"
 #include "bench/cuda_check/the_gpu.h"
+#include "bench/median.h"
 #include "bench/random_exits.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -29,11 +30,6 @@ using Clock = std::chrono::steady_clock;
 constexpr uint32_t kContext = 64;
 constexpr uint32_t kNodesMax = 63;
 constexpr uint32_t kRounds = 31;
-
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 double Since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();

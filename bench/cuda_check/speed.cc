@@ -2,7 +2,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "bench/cuda_check/the_gpu.h"
+#include "bench/median.h"
 #include "common/base/status.h"
 #include "common/cuda/cuda_queue.h"
 #include "common/cuda/cuda_status.h"
@@ -44,11 +44,6 @@ absl::Status PrintCosts() {
                 100.0 * costs[i].blocks_per_multiprocessor * shapes[i].threads / threads_max);
   }
   return absl::OkStatus();
-}
-
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 struct Kind {

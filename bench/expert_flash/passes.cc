@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "bench/expert_flash/expert_routes.h"
+#include "bench/median.h"
 #include "common/base/ieee_mode.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
@@ -243,11 +244,6 @@ class Runner {
   SequenceId sequence_ = {};
   std::vector<float> logits_;
 };
-
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 double ShareRepeated(std::span<const Route> routes) {
   uint64_t repeated = 0, all = 0;
