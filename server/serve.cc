@@ -26,6 +26,7 @@
 #include "server/connection_book.h"
 #include "server/decode_service.h"
 #include "server/draft.h"
+#include "server/free_memory.h"
 #include "server/front_door.h"
 #include "server/listener.h"
 #include "server/operations/admin_port.h"
@@ -92,11 +93,17 @@ void ReadKeysAgain(Gatekeeper& gate, VerifierDriver& driver, EventLog& log) {
 void AwaitEnd(Gatekeeper& gate, ServedCertificates& certificates, VerifierDriver& driver,
               EventLog& log) {
   const sigset_t signals = AllSignals();
-  for (int signal = 0;;) {
-    sigwait(&signals, &signal);
-    if (signal != SIGHUP) return;
-    ReadKeysAgain(gate, driver, log);
-    certificates.LookNow();
+  constexpr timespec kTick = {.tv_sec = 1, .tv_nsec = 0};
+  FreeMemory free_memory;
+  for (;;) {
+    const int signal = sigtimedwait(&signals, nullptr, &kTick);
+    if (signal == SIGHUP) {
+      ReadKeysAgain(gate, driver, log);
+      certificates.LookNow();
+    } else if (signal > 0) {
+      return;
+    }
+    free_memory.LookNow();
   }
 }
 
