@@ -43,19 +43,24 @@ class ConnectionBook {
     }
     // A call of it has been refused, was wrong, or was over before it had said anything: looking at
     // it took longer than its few bytes did.
-    void Refuse() { explained_.fetch_sub(kRefused, std::memory_order_relaxed); }
+    void Refuse() {
+      explained_.fetch_sub(kRefused, std::memory_order_relaxed);
+      refused_.fetch_add(1, std::memory_order_relaxed);
+    }
 
     bool was_let_in() const { return was_let_in_.load(std::memory_order_relaxed); }
     int64_t explained() const { return explained_.load(std::memory_order_relaxed); }
+    uint32_t refused() const { return refused_.load(std::memory_order_relaxed); }
+    // What one stands for, in bytes: so sixteen a second, with what connections may send besides
+    // messages by default.
+    static constexpr int64_t kRefused = 4096;
 
    private:
     // A message's own frame, TLS record and length, and the window for it.
     static constexpr uint64_t kBesideMessage = 128;
-    // So sixteen a second, with what connections may send besides messages by default.
-    static constexpr int64_t kRefused = 4096;
-
     std::atomic<bool> was_let_in_ = false;
     std::atomic<int64_t> explained_ = 0;
+    std::atomic<uint32_t> refused_ = 0;
   };
 
   // `peer` is its name (origin.h). Whoever had that name before has gone.

@@ -39,6 +39,9 @@ constexpr int kAtOnceOfStrangers = 4;
 constexpr int kMessagesOfStrangers = 1;
 constexpr int kAtOnce = 16;
 constexpr int kMessages = 4;
+// Calls of an origin that are refused at once: hundreds of devices behind one address may all ask for
+// sessions that a server does not know any more. As many come back in a second as a connection has.
+constexpr uint32_t kRefusedAtOnce = 1024;
 
 // What an event is of: sockets that listen have the lowest numbers, connections those above.
 constexpr uint64_t kStop = 0;
@@ -149,7 +152,8 @@ void FrontDoor::Tick() {
   std::erase_if(origins_, [this](const auto& entry) {
     const Origin& origin = entry.second;
     return origin.connection_count == 0 &&
-           origin.connects.used(limits_.connects_per_second, now_) == 0;
+           origin.connects.used(limits_.connects_per_second, now_) == 0 &&
+           origin.refused.used(RefusedPerSecond(), now_) == 0;
   });
 }
 
@@ -159,7 +163,7 @@ void FrontDoor::Happened(uint64_t number, uint32_t what) {
   } else {
     // Of one that gRPC has had enough of, too: else he would come again at once.
     Connection& connection = connections_.at(number);
-    if (!connection.is_hung_up && SendsTooMuch(connection)) HangUpOn(connection);
+    if (IsTooMuch(connection) && !connection.is_hung_up) HangUpOn(connection);
     if ((what & (EPOLLHUP | EPOLLERR)) != 0) return Leave(number);
   }
   resting_.push_back(number);
@@ -259,6 +263,12 @@ void FrontDoor::HandOver() {
 
 // --- who is there ---
 
+// Both are counted, whatever comes of the other.
+bool FrontDoor::IsTooMuch(Connection& connection) {
+  const bool sends_too_much = SendsTooMuch(connection);
+  return IsRefusedTooOften(connection) || sends_too_much;
+}
+
 // What is explained is asked for first: a message that comes meanwhile has come, and is not.
 bool FrontDoor::SendsTooMuch(Connection& connection) const {
   const int64_t explained = connection.entry->explained();
@@ -272,6 +282,18 @@ bool FrontDoor::SendsTooMuch(Connection& connection) const {
       (is_stranger ? kAtOnceOfStrangers : kAtOnce) * per_second +
       (is_stranger ? kMessagesOfStrangers : kMessages) * static_cast<double>(limits_.message_bytes);
   return connection.overhead.used(per_second, now_) > at_once;
+}
+
+bool FrontDoor::IsRefusedTooOften(Connection& connection) {
+  const uint32_t refused = connection.entry->refused();
+  const uint32_t more = refused - std::exchange(connection.refused_before, refused);
+  Budget& of_origin = origins_.at(connection.origin).refused;
+  of_origin.Use(more, RefusedPerSecond(), now_);
+  return more > 0 && of_origin.used(RefusedPerSecond(), now_) > kRefusedAtOnce;
+}
+
+double FrontDoor::RefusedPerSecond() const {
+  return static_cast<double>(limits_.overhead_bytes_per_second) / ConnectionBook::Entry::kRefused;
 }
 
 // gRPC is told as if he had hung up. He comes again, but not at once.

@@ -13,8 +13,9 @@
 // gRPC keeps what it is sent before it knows whose it is: headers without an end, calls that are
 // reset as soon as they are made, answers to pings. So that descriptor is also asked how much has
 // come, and whoever sends more than a library would besides the messages of his calls
-// (connection_book.h) is hung up on, TLS or not. Who begins connections faster than he may is
-// accepted, and waits.
+// (connection_book.h) is hung up on, TLS or not. So is he who has one call after the other refused, on
+// however many connections, each of which is over before it has sent too much. Who begins connections
+// faster than he may is accepted, and waits.
 //
 // Memory:  per connection two descriptors and an entry.
 // Threads: two of its own, from Open() until it goes: gRPC has whoever hands it a connection do its
@@ -79,11 +80,13 @@ class FrontDoor {
     std::shared_ptr<ConnectionBook::Entry> entry = {};  // once gRPC has it
     Budget overhead = {};
     int64_t overhead_before = 0;  // bytes, when it was last looked at
+    uint32_t refused_before = 0;  // calls, then
     bool is_hung_up = false;      // by us
   };
   struct Origin {
     uint32_t connection_count = 0;
     Budget connects = {};
+    Budget refused = {};  // calls
   };
 
   FrontDoor(std::vector<FileDescriptor> sockets, uint16_t port);
@@ -97,7 +100,10 @@ class FrontDoor {
   bool HasRoomFor(const std::string& origin);
   bool MayEnter(const Connection& connection) const;
   void Enter(Connection connection);
+  bool IsTooMuch(Connection& connection);
   bool SendsTooMuch(Connection& connection) const;
+  bool IsRefusedTooOften(Connection& connection);
+  double RefusedPerSecond() const;
   void HangUpOn(Connection& connection);
   void Leave(uint64_t number);
   void WatchAgain(uint64_t number);

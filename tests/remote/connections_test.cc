@@ -267,6 +267,21 @@ TEST_F(ConnectionsTest, WhoTriesOneKeyAfterTheOtherIsHungUpOn) {
   EXPECT_TRUE(known->Describe().ok());
 }
 
+// Though he takes another connection for every few.
+TEST_F(ConnectionsTest, WhoTriesOneKeyAfterTheOtherIsHungUpOnWhateverConnectionHeTakes) {
+  const ScratchDir dir;
+  std::ofstream(dir.File("keys")) << LineOf("robot", NewKey());
+  Start({"--keys", dir.File("keys"), "--shut-out-seconds", "1"});
+  const auto is_hung_up_on = [&] { return Metric("outrider:refusals_total", "\"traffic\"") >= 1; };
+  int tried = 0;
+  for (; tried < 3000 && !is_hung_up_on();) {
+    const auto stranger = OrDie(RemoteVerifier::Connect(server_->address(), {.key = NewKey()}));
+    for (int i = 0; i < 40; ++i, ++tried) stranger->Describe().status().IgnoreError();
+  }
+  EXPECT_TRUE(is_hung_up_on());
+  EXPECT_GT(tried, 1000) << "many devices may share an address";
+}
+
 // Nor does a call cost more that has no such key, or needs none, and is reset at once.
 TEST_F(ConnectionsTest, WhoResetsHisCallsBeforeTheySaidAnythingIsHungUpOn) {
   Start({});
