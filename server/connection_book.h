@@ -58,6 +58,7 @@ class ConnectionBook {
    private:
     // A message's own frame, TLS record and length, and the window for it.
     static constexpr uint64_t kBesideMessage = 128;
+
     std::atomic<bool> was_let_in_ = false;
     std::atomic<int64_t> explained_ = 0;
     std::atomic<uint32_t> refused_ = 0;

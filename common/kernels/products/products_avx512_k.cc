@@ -142,6 +142,7 @@ struct SuperBlockKernel {
   static constexpr QuantPanel kPanel = Lines::kPanel;
   static constexpr size_t kBlockBytes = kPanel.lines * kLineBytes;
   static constexpr size_t kBlockHalves = kPanel.halves * kHalvesBytes;
+  // In the order in which they are multiplied: two panels take turns.
   static constexpr uint32_t kFarBlocks = 2 * kFarAhead / kBlockBytes;
 
   template <int kRows, int kPanels>

@@ -208,6 +208,7 @@ void Streams::CheckInvariants(bool running) const {
   OUTRIDER_CHECK(streams_.size() <= limits_.stream_count_max, "streams are bounded");
   OUTRIDER_CHECK(holders_.size() <= streams_.size(), "a stream holds one message");
   OUTRIDER_CHECK(deadlines_.size() <= streams_.size(), "a stream has one deadline");
+  OUTRIDER_CHECK(reads_.size() <= streams_.size(), "a stream is read one message at a time");
   for (const auto& [number, stream] : streams_) {
     OUTRIDER_CHECK((stream->state == State::kAttached) == (stream->session != nullptr),
                    "a stream that is attached has a session, and no other has");
