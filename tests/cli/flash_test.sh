@@ -8,11 +8,11 @@ inflate=$(dirname "$OUTRIDER")/bench/inflate
 # always as large: the largest of a few is asked for.
 least() {
   for _ in 1 2 3 4 5; do
-    { outrider run --model target.gguf "$@" --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
+    { outrider run --target "$@" --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
       sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p'
   done | sort -n | tail -1
 }
-least=$(least --draft draft.gguf)
+least=$(least target.gguf --draft draft.gguf)
 [ -n "$least" ] || fail 'no least is named'
 fails 1 'a smaller --context takes less' outrider run --model target.gguf --draft draft.gguf --memory $((least / 2))MiB --prompt x
 budgets=($((least + 1)) $((least + 25)) $((least + 200)))
@@ -43,7 +43,7 @@ for setting in "${settings[@]}"; do
   for policy in fsd llmcad edgellm awaited; do
     equals "$text" "$(run --draft draft.gguf --policy $policy --memory "${budgets[0]}MiB")"
   done
-  equals "$text" "$(run --memory "$(($(least) + 1))MiB")"
+  equals "$text" "$(run --memory "$(($(least target.gguf) + 1))MiB")"
   equals "$text" "$(run --draft ngram --policy ours --memory "${budgets[0]}MiB")"
   # Nor does it matter whether anything is drafted in the waits, or when the target is asked.
   for policy in edgellm auto; do
@@ -57,7 +57,7 @@ fails 2 'spec-alpha' outrider run --model target.gguf --draft draft.gguf --spec-
 # Exits guess in the waits, and change nothing. Those that only lie beside the target are left out where they would take
 # the place of layers that passes then read.
 "$TOOLS/identity_exits" target.gguf target.exits.gguf 200
-guessing=$(least --draft draft.gguf --exits target.exits.gguf)
+guessing=$(least target.gguf --draft draft.gguf --exits target.exits.gguf)
 for setting in "${settings[@]}"; do
   text=$(run --exits none --draft draft.gguf)
   for more in 1 25 200; do
@@ -149,15 +149,18 @@ for budget in "${budgets[@]}"; do
     "$(outrider run --model target.gguf --draft draft.gguf --memory "${budget}MiB" --prompt "$long" --max-tokens 20 2>/dev/null)"
 done
 
-# in_the_middle COMMAND...: of a text that would not end by itself, COMMAND is done while it is written, with $pid; its
-# exit code is in $status, and what it said in summary.txt.
+# in_the_middle COMMAND...: of a text that fills its context, COMMAND is done when it has begun, with $pid, which stands
+# still meanwhile: it is not to be done before a busy machine has come to it. Its exit code is in $status, and what it
+# said in summary.txt.
 in_the_middle() {
   cp target.gguf cut.gguf
   "$OUTRIDER" run --model cut.gguf --draft draft.gguf --memory "${budgets[0]}MiB" --prompt '' --temperature 1 --stop 'never said' \
     >partial.txt 2>summary.txt &
   pid=$!
   for _ in $(seq 6000); do [ -s partial.txt ] && break; sleep 0.01; done
+  kill -STOP "$pid"
   "$@"
+  kill -CONT "$pid"
   status=0
   wait $pid || status=$?
 }
@@ -169,11 +172,14 @@ contains "$(tail -1 summary.txt)" 'cut.gguf: '
 in_the_middle dd if=/dev/zero of=cut.gguf bs=4096 seek=1000 count=1 conv=notrunc status=none
 equals 1 "$status"
 contains "$(tail -1 summary.txt)" 'cut.gguf: was written to while it was used'
-replaced() {
-  cp target.gguf other.gguf && mv other.gguf cut.gguf && sleep 0.5 && kill -0 "$pid" && kill -INT "$pid"
-}
+in_the_middle true
+equals 1 "$status"
+mv partial.txt whole.txt
+replaced() { cp target.gguf other.gguf && mv other.gguf cut.gguf; }
 in_the_middle replaced
-equals 0 "$status"
+equals 1 "$status"
+contains "$(tail -1 summary.txt)" 'tokens is full'
+equals "$(cat whole.txt)" "$(cat partial.txt)"
 
 # Ctrl-C in the middle of a pass ends the text, what there is of it stays, and so does the summary.
 interrupted() { kill -INT "$pid"; }
@@ -193,8 +199,7 @@ for setting in "${settings[@]}"; do
   }
   text=$(run)
   for draft in experts_draft.gguf ngram; do
-    least=$({ outrider run --model experts.gguf --draft $draft --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
-      sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p')
+    least=$(least experts.gguf --draft $draft)
     for more in 2 15; do
       for policy in ours edgellm auto; do
         equals "$text" "$(run --draft $draft --policy $policy --memory $((least + more))MiB)"
