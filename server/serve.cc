@@ -227,6 +227,7 @@ absl::Status Serve(const ServerFlags& flags, const Tokenizer& tokenizer, Target&
   VerifierConfig config = ConfigFor(target.info(), tokenizer);
   PutIn(flags.limits.machine, config);
   config.drafts = draft != nullptr;
+  config.draft_shares_cores = target.info().on_host_processor;
   config.hint_order = flags.exits.order;
   VerifierMachine machine(std::move(config), {tokenizer, RandomBits});
   v1::DescribeResponse description;

@@ -42,6 +42,7 @@ void Measurements::Decided(const v1::Verdict& verdict, size_t token_count, Monot
   // How many of the nodes were leaves it does not say; all of them is the bound.
   const PassShape shape = {verdict.nodes(), verdict.nodes()};
   if (verdict.pass_us() > 0) Passed(shape, verdict.pass_us() / 1e3);
+  costs_.SetLeastChance(std::min(verdict.least_chance(), 100U) / 100.0);
 
   const std::optional<MonotonicTime> sent_at = SentAt(verdict.seen());
   if (!sent_at || verdict.since_seen_us() == 0) return;

@@ -24,6 +24,7 @@ struct DraftJob {
   // How they are chosen; in the first job of a session, or the first after a Forget.
   std::optional<Chooser> chooser = {};
   uint32_t token_count_max;  // of the chain to be drafted
+  double least_chance = 0;   // that the text gets as far as its last token, as the draft reckons it
 };
 
 }  // namespace outrider

@@ -12,6 +12,7 @@ std::span<const TokenId> DraftRunner::Execute(DraftJob job, const Cancellation& 
   nodes_.clear();
   chain_.clear();
   uint32_t parent = DraftedNode::kRoot;
+  double chance = 1;
   while (session.drafter && chain_.size() < job.token_count_max) {
     const Drafter::Context context = {parent, 1};
     const absl::Status status =
@@ -19,6 +20,8 @@ std::span<const TokenId> DraftRunner::Execute(DraftJob job, const Cancellation& 
     if (!status.ok()) break;
     const std::span<const Proposal> children = proposals_.children().front();
     if (children.empty()) break;
+    chance *= children.front().confidence;
+    if (chance < job.least_chance) break;
     nodes_.push_back({children.front().token, parent});
     chain_.push_back(children.front().token);
     parent = static_cast<uint32_t>(nodes_.size() - 1);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/base/clock.h"
+
 namespace outrider {
 
 DraftThread::DraftThread(DraftRunner::NewDrafter new_drafter, uint32_t context_length,
@@ -51,7 +53,9 @@ void DraftThread::Run() {
     if (!asked->job) {
       runner_.Forget(asked->session);
     } else {
-      drafted_(asked->session, runner_.Execute(std::move(*asked->job), moot_));
+      const MonotonicTime begun = RealClock().Now();
+      const std::span<const TokenId> chain = runner_.Execute(std::move(*asked->job), moot_);
+      drafted_(asked->session, chain, RealClock().Now() - begun);
     }
   }
 }

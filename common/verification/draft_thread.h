@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
 #include "common/speculation/drafting/cancellation.h"
 #include "common/verification/draft_job.h"
@@ -25,7 +26,9 @@ namespace outrider {
 
 class DraftThread {
  public:
-  using OnDrafted = std::function<void(uint64_t session, std::span<const TokenId> chain)>;
+  // `time`: what the job took.
+  using OnDrafted =
+      std::function<void(uint64_t session, std::span<const TokenId> chain, Duration time)>;
 
   DraftThread(DraftRunner::NewDrafter new_drafter, uint32_t context_length, OnDrafted drafted);
   ~DraftThread();

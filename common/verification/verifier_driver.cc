@@ -20,10 +20,11 @@ VerifierDriver::VerifierDriver(VerifierMachine& machine, Target& target,
       log_(std::move(log)) {
   if (new_drafter) {
     draft_.emplace(std::move(new_drafter), target.info().context_length,
-                   [this](uint64_t session, std::span<const TokenId> chain) {
+                   [this](uint64_t session, std::span<const TokenId> chain, Duration time) {
                      Tell({.what = Told::What::kDrafted,
                            .session = session,
-                           .chain = {chain.begin(), chain.end()}});
+                           .chain = {chain.begin(), chain.end()},
+                           .draft_time = time});
                    });
   }
   target_thread_ = std::thread([this] { RunTarget(); });
@@ -174,7 +175,7 @@ void VerifierDriver::Handle(Told& told) {
     case Told::What::kTargetDone:
       return HandOver(VerifierMachine::TargetDone{});
     case Told::What::kDrafted:
-      return HandOver(VerifierMachine::Drafted{told.session, told.chain});
+      return HandOver(VerifierMachine::Drafted{told.session, told.chain, told.draft_time});
     case Told::What::kRevoked:
       return HandOver(VerifierMachine::KeyRevoked{told.key});
     case Told::What::kAsked:

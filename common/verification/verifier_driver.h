@@ -133,6 +133,7 @@ class VerifierDriver {
     VerifierMachine::HintFound guessed = {};
     uint64_t session = 0;
     std::vector<TokenId> chain = {};
+    Duration draft_time = {};
     std::shared_ptr<std::promise<VerifierStats>> stats = {};
   };
   struct Connection {

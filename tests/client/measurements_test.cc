@@ -1,6 +1,7 @@
 // What the summary of a run says of passes is of those whose time was told.
 #include "client/session/measurements.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "common/speculation/costs/cost_model.h"
@@ -23,6 +24,18 @@ TEST(Measurements, PassesWhoseTimeWasNotToldAreNoPassesOfNoTime) {
   EXPECT_EQ(times.totals().timed_passes, 5u);
   EXPECT_DOUBLE_EQ(times.totals().pass_ms, 5 * 25.0);
   EXPECT_NEAR(costs.PassMs({3, 3}), 25, 1);
+}
+
+TEST(Measurements, WhatATargetTakesIsAsItsServerSaidLast) {
+  CostModel costs;
+  Measurements times(costs);
+  MonotonicTime now(std::chrono::hours(1));
+  v1::Verdict verdict;
+  for (const uint32_t hundredths : {40u, 0u, 4000u}) {  // no server says the last
+    verdict.set_least_chance(hundredths);
+    times.Decided(verdict, 1, now += std::chrono::milliseconds(26));
+    EXPECT_DOUBLE_EQ(costs.least_chance(), std::min(hundredths, 100u) / 100.0);
+  }
 }
 
 }  // namespace

@@ -116,7 +116,8 @@ class Fuzz {
     for (uint32_t i = input_.Below(job.token_count_max + 1); i > 0; --i) {
       chain.push_back(input_.Flip() ? ScriptedNext(told, chain) : 'a');
     }
-    world_.Tell(VerifierMachine::Drafted{job.session, chain});
+    world_.Tell(
+        VerifierMachine::Drafted{job.session, chain, std::chrono::milliseconds(input_.Below(64))});
   }
 
   // What the device learns, and streams that have been ended.

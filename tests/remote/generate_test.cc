@@ -76,8 +76,9 @@ TEST(GenerateTest, TheServersTargetWritesWhatItWritesHere) {
   }
 }
 
+// Beside a target that is no slower a draft would not be worth its time.
 TEST(GenerateTest, WithItsOwnDraftItWritesTheSameInFewerPasses) {
-  const ServerProcess server(0, {"--draft", Stories()});
+  const ServerProcess server(0, {"--draft", Stories(), "--pass", "20"}, OUTRIDER_PACED_SERVER);
   const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
   EXPECT_TRUE(OrDie(verifier->Describe()).drafts());
   for (const SamplingOptions& sampling : {SamplingOptions{}, Sampled(3)}) {
@@ -90,7 +91,7 @@ TEST(GenerateTest, WithItsOwnDraftItWritesTheSameInFewerPasses) {
 
 // Back and forth in the middle of a reply, and with a draft there that is none of the one here.
 TEST(GenerateTest, ASessionLeavesDraftingToTheServerAndTakesItBack) {
-  const ServerProcess server(0, {"--draft", Stories()});
+  const ServerProcess server(0, {"--draft", Stories(), "--pass", "20"}, OUTRIDER_PACED_SERVER);
   const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
   uint64_t drafted_there = 0;
   for (const uint32_t verdicts : {1, 3, 8}) {

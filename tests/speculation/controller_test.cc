@@ -34,6 +34,7 @@ class Session {
   const Course& course() const { return controller_.course(); }
   Way way() const { return controller_.way(); }
   Findings findings() const { return controller_.findings(); }
+  void TellLeastChance(double chance) { costs_.SetLeastChance(chance); }
   void Hint(HintWorth worth) { controller_.Hinted(worth); }
 
   Way Decide(const Times& times, int verdicts = 1) {
@@ -65,6 +66,16 @@ class Session {
 TEST(Controller, KnowsFromTheFirstVerdictWhetherToWaitForGrowth) {
   EXPECT_EQ(Session().Decide({.round_trip_ms = 60, .pass_ms = 100}), Way::kWait);
   EXPECT_EQ(Session().Decide({.round_trip_ms = 100, .pass_ms = 20}), Way::kGoOn);
+}
+
+TEST(Controller, WaitsForNoGrowthThatIsNotTaken) {
+  Session session;
+  const Session::Times times = {.round_trip_ms = 20, .pass_ms = 100};
+  EXPECT_EQ(session.Decide(times), Way::kWait);
+  session.TellLeastChance(1);
+  EXPECT_EQ(session.Decide(times), Way::kGoOn);
+  session.TellLeastChance(0.9);
+  EXPECT_EQ(session.Decide(times), Way::kWait);
 }
 
 // Its passes take a hundred times what the draft does, and rows cost little from the first on.

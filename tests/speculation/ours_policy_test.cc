@@ -66,6 +66,23 @@ TEST(OursPolicy, BatchesByReachPerTime) {
   }
 }
 
+TEST(OursPolicy, DraftsNothingThatItsTargetWouldNotTake) {
+  OursPolicy ours(true);
+  HandDraft draft;
+  draft.Node(0, 1, 0.5);
+  draft.Candidate(0, 2, 1, 0.2);
+  const auto least = [&](double chance) {
+    draft.costs.SetLeastChance(chance);
+    return std::pair(draft.Expands(ours).size(), draft.Joins(ours).size());
+  };
+  EXPECT_EQ(least(0), std::pair(size_t{1}, size_t{1}));
+  EXPECT_EQ(least(0.6), std::pair(size_t{1}, size_t{0})) << "below the node, which passes twice";
+  EXPECT_EQ(least(0.8), std::pair(size_t{0}, size_t{0}));
+  draft = HandDraft();
+  EXPECT_EQ(least(0.99), std::pair(size_t{1}, size_t{0})) << "a root's children are not known";
+  EXPECT_EQ(least(1), std::pair(size_t{0}, size_t{0}));
+}
+
 TEST(OursPolicy, FullSketchTakesTheMostProbableCandidates) {
   OursPolicy ours(true);
   HandDraft draft;

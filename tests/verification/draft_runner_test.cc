@@ -30,6 +30,8 @@ class Alphabet final : public Drafter {
     int living = 0;
   };
 
+  static constexpr double kConfidence = 0.5;
+
   explicit Alphabet(Notes& notes) : notes_(notes) { ++notes_.living; }
   ~Alphabet() override { --notes_.living; }
 
@@ -42,7 +44,7 @@ class Alphabet final : public Drafter {
     const uint32_t node = contexts.front().node;
     const TokenId last = node == DraftedNode::kRoot ? committed.tokens().back() : nodes[node].token;
     proposals.Clear(1, 1);
-    const Proposal next = {last + 1, 0.5};
+    const Proposal next = {last + 1, kConfidence};
     if (last == 'z') {
       proposals.Add({});
     } else {
@@ -99,6 +101,12 @@ TEST_F(DraftRunnerTest, DraftsAChainBelowWhatItWasTold) {
 
 TEST_F(DraftRunnerTest, AChainEndsWhereTheDraftKnowsNoMore) {
   EXPECT_THAT(runner_.Execute(First(1, "x", 1)), ElementsAre('y', 'z'));
+}
+
+TEST_F(DraftRunnerTest, AChainEndsWhereItsTokensAreTooUnlikely) {
+  DraftJob job = First(1, "abc", 3);
+  job.least_chance = Alphabet::kConfidence * Alphabet::kConfidence;
+  EXPECT_THAT(runner_.Execute(job), ElementsAre('d', 'e'));
 }
 
 // A reply that had begun before the first job, a turn after it, and one that was cut.

@@ -77,7 +77,9 @@ class DraftThreadTest : public ::testing::Test {
   Drafts drafts_;
   DraftThread thread_{
       [this](const Chooser&) { return std::make_unique<Stubborn>(is_patient_, began_); }, 64,
-      [this](uint64_t session, std::span<const TokenId> chain) { drafts_.Take(session, chain); }};
+      [this](uint64_t session, std::span<const TokenId> chain, Duration) {
+        drafts_.Take(session, chain);
+      }};
 };
 
 TEST_F(DraftThreadTest, DoesOneJobAfterTheOther) {

@@ -53,7 +53,7 @@ class DraftingHere : public ::testing::Test {
   }
 
   void Answer(const DraftJob& job, std::span<const TokenId> chain) {
-    world_.Tell(VerifierMachine::Drafted{job.session, chain});
+    world_.Tell(VerifierMachine::Drafted{job.session, chain, {}});
   }
 
   std::vector<v1::Verdict> RunAndHear(StreamNumber stream) {
@@ -208,6 +208,23 @@ TEST_F(DraftingHere, WhoeverResumesIsDraftedForAnew) {
   const auto verdicts = RunAndHear(second);
   ASSERT_THAT(verdicts, SizeIs(1));
   EXPECT_THAT(verdicts[0].path(), SizeIs(3));
+}
+
+// Drafts that take longer than two runs and keep nothing, beside others: in the end nobody waits for them.
+TEST_F(DraftingHere, WhoIsNotWorthItsTimeIsNotDraftedFor) {
+  OpenDrafted("once");
+  OpenDrafted("twice");
+  uint64_t jobs = 0;
+  for (int i = 0; i < 100; ++i) {
+    for (const DraftJob& job : std::exchange(world_.drafts, {})) {
+      ++jobs;
+      world_.Tell(
+          VerifierMachine::Drafted{job.session, Tokens("!?"), std::chrono::milliseconds(50)});
+    }
+    world_.Runs(1);
+  }
+  EXPECT_LT(jobs, 40u);
+  EXPECT_EQ(world_.machine().stats().writing.passes, 100u);
 }
 
 TEST_F(DraftingHere, ASessionThatEndsIsForgotten) {

@@ -117,7 +117,7 @@ TEST(Scheduler, ARunHasNoMoreThanTwiceTheRowsThatWereTried) {
     scheduler.Choose(candidates, 0, shares);
     rows.push_back(0);
     for (const Share& share : shares) rows.back() += 1 + share.node_count;
-    scheduler.LearnRunTime(rows.back(),
+    scheduler.LearnRunTime(rows.back(), 0,
                            milliseconds(20) + rows.back() * std::chrono::microseconds(30));
   }
   EXPECT_EQ(rows.front(), 64u);
@@ -235,7 +235,7 @@ TEST(Scheduler, AKeyThatLeavesAndComesBackHasNoCredit) {
 // A target that takes `run` to read its weights and `row` for every row.
 void Learn(Scheduler& scheduler, Duration run, Duration row) {
   for (const uint32_t rows : {1, 16, 4, 64, 1, 128, 8}) {
-    scheduler.LearnRunTime(rows, run + rows * row);
+    scheduler.LearnRunTime(rows, 0, run + rows * row);
   }
 }
 
@@ -281,7 +281,7 @@ TEST(Scheduler, SixteenTokensThatCostOneReadOfTheWeightsAreNotAllThereWillEverBe
     std::vector<Share> shares;
     scheduler.Choose(std::vector{Reading(1, 1000)}, /*expected_count=*/1, shares);
     piece = shares.at(0).prompt_tokens;
-    scheduler.LearnRunTime(piece, time(piece));
+    scheduler.LearnRunTime(0, piece, time(piece));
   }
   EXPECT_NEAR(piece, 125, 2);
 }
@@ -301,7 +301,7 @@ TEST(Scheduler, SlowPromptsGoOnAndFastOnesHaveALimit) {
   for (int i = 0; i < 20; ++i) Learn(fast, milliseconds(1), std::chrono::microseconds(1));
   EXPECT_THAT(Chosen(fast, {Reading(1, 1000)}, 1), ElementsAre("1<256"));
   Scheduler instant = WithSessions(1, kBounds);
-  instant.LearnRunTime(1000, {});
+  instant.LearnRunTime(1000, 0, {});
   EXPECT_THAT(Chosen(instant, {Reading(1, 1000)}, 1), ElementsAre("1<256"));
 }
 

@@ -32,7 +32,7 @@ bool AnswerDraft(VerifierWorld& world, std::mt19937_64& random) {
     const bool right = std::uniform_real_distribution<>()(random) < 0.7;
     chain.push_back(right ? ScriptedNext(told, chain) : 'a' + static_cast<TokenId>(random() % 26));
   }
-  world.Tell(VerifierMachine::Drafted{job.session, chain});
+  world.Tell(VerifierMachine::Drafted{job.session, chain, {}});
   return true;
 }
 

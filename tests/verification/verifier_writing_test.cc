@@ -2,6 +2,7 @@
 // turns.
 #include "common/verification/machine/verifier_machine.h"
 
+#include "common/verification/machine/row_worth.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/verification/device.h"
@@ -209,6 +210,26 @@ TEST(VerifierMachine, ATunedSessionHasAsManyNodesInAPassAsItAsksFor) {
   EXPECT_EQ(nodes_of_pass(1, 5), 2u);
   world.Send(stream, TuneOf(v1::DRY_POLICY_WAIT));  // which says nothing of them
   EXPECT_EQ(nodes_of_pass(2, 9), 2u);
+}
+
+// Six sessions have a token each of runs of 20 ms and 4 for each row.
+TEST(VerifierMachine, AVerdictSaysWhatANodeHasToPromiseBesideOthers) {
+  VerifierWorld world(SmallConfig(), {.row = milliseconds(4)});
+  const StreamNumber first = OpenSession(world, 1, "once", v1::DRY_POLICY_ALONE);
+  const auto least = [&](int runs) {
+    uint32_t last = 0;
+    for (int i = 0; i < runs; ++i) {
+      world.Run();
+      for (const v1::Verdict& verdict : VerdictsOf(world.News(first)))
+        last = verdict.least_chance();
+    }
+    return last;
+  };
+  EXPECT_EQ(least(10), 0u) << "who is alone knows what pays";
+  for (uint64_t other = 2; other <= 6; ++other) {
+    OpenSession(world, other, "twice", v1::DRY_POLICY_ALONE);
+  }
+  EXPECT_NEAR(least(40), 100 * RowWorth::kMargin * 4 * 6 / (20 + 6 * 4), 5);
 }
 
 TEST(VerifierMachine, AnAdaptiveSessionLetsOthersGoFirst) {

@@ -235,13 +235,13 @@ void Host::Do(const VerifierMachine::Draft& action) {
     drafting_for_ = streams_[*stream]->device;
   }
   const auto chain = draft_runner_->Execute(action.job);
+  const Duration time = static_cast<int64_t>(chain.size()) * *options_.draft_token_time;
   const MonotonicTime end =
-      (parts_.shared == nullptr ? draft_processor_ : *parts_.shared)
-          .Take(static_cast<int64_t>(chain.size()) * *options_.draft_token_time);
-  Later(end - events_.now(),
-        [this, session = action.job.session, drafted = std::vector(chain.begin(), chain.end())] {
-          Tell(VerifierMachine::Drafted{session, drafted});
-        });
+      (parts_.shared == nullptr ? draft_processor_ : *parts_.shared).Take(time);
+  Later(end - events_.now(), [this, time, session = action.job.session,
+                              drafted = std::vector(chain.begin(), chain.end())] {
+    Tell(VerifierMachine::Drafted{session, drafted, time});
+  });
 }
 
 void Host::Do(const VerifierMachine::SetTimer& action) {

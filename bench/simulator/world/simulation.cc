@@ -158,6 +158,7 @@ void Simulation::AddHost() {
            scenario_.sessions_in_memory.value_or(config.sequence_count_max) * pages_of_one}};
   config.forks_share_pages = true;
   config.drafts = scenario_.server_draft_time.has_value();
+  config.draft_shares_cores = shared_processor() != nullptr;
   config.scheduler.row_count_max = scenario_.rows_max;
   host_ = std::make_unique<Host>(
       events_,

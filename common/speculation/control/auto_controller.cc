@@ -221,7 +221,8 @@ AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
   const bool is_near = costs.round_trip_ms() < Border(kNear, waits) * pass_ms;
   const bool is_far = is_near ? delay_ms > Border(kLate, waits) * pass_ms
                               : delay_ms + 1 / costs.tokens_per_ms() > Border(alone_ms, waits);
-  if (is_far && MayGoOn(delay_ms, pass_ms)) return Way::kGoOn;
+  const bool is_in_vain = costs.least_chance() >= 1;  // to wait for growth
+  if ((is_far || is_in_vain) && MayGoOn(delay_ms, pass_ms)) return Way::kGoOn;
   if (costs.round_trip_ms() > Border(kVeryNear, way_ != Way::kWait) * pass_ms) return Way::kWait;
   if (!RowsAreCheap(costs)) return Way::kWait;
   if (IsNextToTarget(costs)) return Way::kAwait;

@@ -7,7 +7,8 @@
 //
 //   D + t above T         ours, and the target goes on alone, but for growth that is due so soon
 //                         that a pass begun before it would cost more than it gains
-//                         (growth_due.h)
+//                         (growth_due.h). So, too, where the target is shared by so many that it
+//                         takes no drafted node: then nothing is drafted, and nothing to be waited for
 //   near, D below T       ours, and the target waits for growth: where it is the draft and not the
 //                         link that takes its time, nothing is on its way that a target which goes
 //                         on could meet

@@ -74,12 +74,17 @@ class CostModel {
   bool row_ms_is_fresh() const { return row_ms_is_fresh_; }
   double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count - 1, 0}); }
 
+  // What a node has to promise for a target that others share to take it, as its server says; 0: nothing.
+  void SetLeastChance(double chance) { least_chance_ = chance; }
+  double least_chance() const { return least_chance_; }
+
   // What another session of the same models at the same place may begin with.
   Assumed Learned() const;
 
  private:
   Assumed assumed_;  // the price of rows is the last that was measured
   bool row_ms_is_fresh_ = false;
+  double least_chance_ = 0;
   RecentMedian<9> round_trip_;
   RecentMedian<9> queue_;
   RecentMedian<9> pass_;

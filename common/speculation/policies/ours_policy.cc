@@ -59,11 +59,13 @@ void OursPolicy::ReserveFor(const DraftView& draft) {
 // --- joining ---
 
 // A node that the text passes saves what a token takes, or some of it.
-// So a node is worth its price where reach / tokens_per_ms, the time it may save, exceeds node_ms.
+// So a node is worth its price where reach / tokens_per_ms, the time it may save, exceeds node_ms. And where the target
+// takes but what has a chance of c, what comes of a node is for the pass after this one: that takes what has it from there.
 double OursPolicy::Floor(const DraftView& draft) const {
   const uint32_t batch = draft.batch_node_count_max;
   const double node_ms = kNodeBytes * kByteMs + kDraftingMs * draft.costs.DraftMs(batch) / batch;
-  return std::clamp(node_ms * draft.costs.tokens_per_ms(), fullness_, kFloorMax);
+  const double floor = std::clamp(node_ms * draft.costs.tokens_per_ms(), fullness_, kFloorMax);
+  return std::max(floor, draft.costs.least_chance() * draft.costs.least_chance());
 }
 
 void OursPolicy::Join(const DraftView& draft, std::vector<uint32_t>& candidates) {
@@ -124,6 +126,7 @@ void OursPolicy::ChooseBatch(const DraftView& draft) {
   batch_.clear();
   if (draft.room == 0) return;
   const double floor = Floor(draft);
+  if (floor >= 1) return;  // no child has such a chance
   WorthByDepth(draft);
   const auto worth = [&](uint32_t i) {
     return draft.nodes[i].reach * worth_[draft.nodes[i].depth];

@@ -281,7 +281,27 @@ void Attachments::Attach(VerifierStream& stream, VerifierSession& session) {
 void Attachments::RootKnown(VerifierSession& session) {
   session.pace.RootKnown(*session.sequence, state_.run.pass_time_known(), state_.moment.now);
   if (!session.draft.IsWanted(*session.sequence)) return;
-  state_.moment.Ask(VerifierEvents::Draft{session.draft.Begin(session.number, *session.sequence)});
+  if (!IsWorthDrafting(session)) {
+    session.kept_here.LeftOut();
+    return session.sequence->GrowHere({});
+  }
+  state_.draft_worth.Began();
+  const double least = state_.sessions.size() == 1 ? 0 : state_.run.least_chance();
+  state_.moment.Ask(
+      VerifierEvents::Draft{session.draft.Begin(session.number, *session.sequence, least)});
+}
+
+bool Attachments::IsWorthDrafting(const VerifierSession& session) const {
+  const std::optional<DryWait::PassTime> pass = state_.run.pass_time_known();
+  if (!pass) return true;
+  // Who is alone takes nothing from others.
+  const uint32_t at_work = std::max(state_.run.at_work(), 1U);
+  const double others = static_cast<double>(at_work - 1) / at_work;
+  const bool takes_cores = state_.config.draft_shares_cores;
+  return state_.draft_worth.IsWorthIt(
+      session.kept_here, {.run_seconds = pass->seconds,
+                          .row = others * state_.run.row_price(),
+                          .other_second = takes_cores ? others * state_.run.second_price() : 0});
 }
 
 // --- endings ---

@@ -49,6 +49,7 @@ class Attachments {
   void Resume(VerifierStream& stream, const v1::Resume& resume);
   // The device, or the draft here, has a new root to grow from, or this root has a device again.
   void RootKnown(VerifierSession& session);
+  bool IsWorthDrafting(const VerifierSession& session) const;
   // Its caller is charged with what it keeps now; ResourceExhausted when that is too much.
   absl::Status Charge(VerifierSession& session);
   // Whether a device that wants to may leave drafting to this side.

@@ -11,7 +11,7 @@ bool DraftHere::IsWanted(const VerifiedSequence& sequence) const {
   return sequence.drafted_here() && !working_for_ && sequence.writing() && !sequence.told_to_go();
 }
 
-DraftJob DraftHere::Begin(uint64_t session, const VerifiedSequence& sequence) {
+DraftJob DraftHere::Begin(uint64_t session, const VerifiedSequence& sequence, double least_chance) {
   OUTRIDER_CHECK(IsWanted(sequence), "a draft is asked where it is wanted");
   const TokenHistory& history = sequence.history();
   const auto untold = history.tokens().subspan(known_count_);
@@ -19,7 +19,8 @@ DraftJob DraftHere::Begin(uint64_t session, const VerifiedSequence& sequence) {
                   .known_count = known_count_,
                   .tokens = {untold.begin(), untold.end()},
                   .reply_begin = static_cast<uint32_t>(history.reply_begin()),
-                  .token_count_max = std::min(kChain, sequence.pass_nodes_wanted())};
+                  .token_count_max = std::min(kChain, sequence.pass_nodes_wanted()),
+                  .least_chance = least_chance};
   if (!std::exchange(is_known_, true)) job.chooser = sequence.chooser();
   known_count_ = static_cast<uint32_t>(history.size());
   working_for_ = history.hash();

@@ -23,7 +23,8 @@ class DraftHere {
 
   // Whether it is to begin a job: the root is known, and nothing was drafted below it here.
   bool IsWanted(const VerifiedSequence& sequence) const;
-  DraftJob Begin(uint64_t session, const VerifiedSequence& sequence);
+  // `least_chance`: of a node, to be worth its row.
+  DraftJob Begin(uint64_t session, const VerifiedSequence& sequence, double least_chance);
   // The job has been done. Whether that was for the text there is.
   bool End(const VerifiedSequence& sequence);
 

@@ -62,7 +62,7 @@ std::span<TargetWork> NextRun::End() {
     const Duration time = run_.prompt_time + run_.pass_time;
     const auto spared = static_cast<uint32_t>(std::lround(pruned.rows));
     const bool is_spared = run_.pruning == Pruning::kOn;
-    scheduler_.LearnRunTime(rows + prompt_tokens - (is_spared ? spared : 0), time);
+    scheduler_.LearnRunTime(rows - (is_spared ? spared : 0), prompt_tokens, time);
     stats_.run_time.Add(std::chrono::duration<double>(time).count());
     stats_.run_rows.Add(rows + prompt_tokens);
     CountDeviceWork();
@@ -96,7 +96,7 @@ void NextRun::LearnOfPruning(const Pruned& pruned, uint32_t pass_count) {
     pruning_.Watched(
         pruned, std::accumulate(run_.exit_time.begin(), run_.exit_time.end(), Duration::zero()));
   }
-  if (const std::optional<RunTime::Line> line = run_line()) {
+  if (const std::optional<RunTime::Line> line = scheduler_.pass_line()) {
     pruning_.Judge(row_worth_.Price(*line, pass_count), row_worth_.SecondPrice(*line, pass_count));
   }
 }

@@ -74,15 +74,22 @@ class NextRun {
   }
   // What a run takes; none: not known yet.
   std::optional<RunTime::Line> run_line() const { return scheduler_.run_line(); }
-  // What a row costs all others, and what a drafted node has to promise to be worth it (row_worth.h),
-  // where so many sessions are at work; 0 while nothing is known.
-  double RowPrice(uint32_t session_count) const {
-    const std::optional<RunTime::Line> line = run_line();
-    return line ? row_worth_.Price(*line, session_count) : 0;
+  // Sessions that have a pass in the run or may have one soon, as of the newest run.
+  void SetAtWork(uint32_t session_count) { at_work_ = session_count; }
+  uint32_t at_work() const { return at_work_; }
+  // What a row and a second cost all others, in tokens, and what a drafted node has to promise to be worth
+  // its row (row_worth.h); 0 while nothing is known.
+  double row_price() const {
+    const std::optional<RunTime::Line> line = scheduler_.pass_line();
+    return line ? row_worth_.Price(*line, at_work_) : 0;
   }
-  double LeastChance(uint32_t session_count) const {
-    const std::optional<RunTime::Line> line = run_line();
-    return line ? row_worth_.LeastChance(*line, session_count) : 0;
+  double second_price() const {
+    const std::optional<RunTime::Line> line = scheduler_.pass_line();
+    return line ? row_worth_.SecondPrice(*line, at_work_) : 0;
+  }
+  double least_chance() const {
+    const std::optional<RunTime::Line> line = scheduler_.pass_line();
+    return line ? row_worth_.LeastChance(*line, at_work_) : 0;
   }
   const RunStats& stats() const { return stats_; }
 
@@ -100,6 +107,7 @@ class NextRun {
   MovingAverage pass_seconds_;
   MovingAverage pass_cost_;
   RowWorth row_worth_;
+  uint32_t at_work_ = 0;
   PruningWorth pruning_;
   uint32_t committed_ = 0;  // since the newest run began
   RunStats stats_;

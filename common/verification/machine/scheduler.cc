@@ -86,7 +86,7 @@ void Scheduler::Order(std::span<const Candidate> candidates) {
 uint32_t Scheduler::PassRowsMax(size_t candidate_count) const {
   const double first = options_.first_row_count;
   double rows = std::max(first, options_.session_row_count * static_cast<double>(candidate_count));
-  if (const std::optional<RunTime::Line> line = run_time_.line()) {
+  if (const std::optional<RunTime::Line> line = pass_line()) {
     rows = std::max(rows, line->run_seconds / line->row_seconds);
   }
   const double tried = std::max(first, 2 * run_time_.rows_tried());

@@ -99,10 +99,18 @@ class Scheduler {
               std::vector<Share>& shares);
 
   void Charge(uint64_t session, Duration time);
-  // What a run took of so many rows: tokens of prompts, roots and nodes.
-  void LearnRunTime(uint32_t rows, Duration time) { run_time_.Learn(rows, time); }
+  // What a run took of so many rows: roots and nodes, and tokens of prompts.
+  void LearnRunTime(uint32_t pass_rows, uint32_t prompt_tokens, Duration time) {
+    run_time_.Learn(pass_rows + prompt_tokens, time);
+    if (prompt_tokens == 0) pass_time_.Learn(pass_rows, time);
+  }
   // None: not known yet.
   std::optional<RunTime::Line> run_line() const { return run_time_.line(); }
+  // Of runs without prompts: of the hundreds of rows that those have each costs less than one of a few.
+  std::optional<RunTime::Line> pass_line() const {
+    const std::optional<RunTime::Line> line = pass_time_.line();
+    return line ? line : run_line();
+  }
 
  private:
   // `used` and `served` are time used as compared with others of the kind; no totals.
@@ -155,6 +163,7 @@ class Scheduler {
   absl::flat_hash_map<uint64_t, SessionAccount> sessions_;
   Duration served_{};  // what the key had used that was last served of those that had least
   RunTime run_time_;
+  RunTime pass_time_;  // without prompts
 
   // Working memory of Choose().
   std::vector<Rank> ranks_;

@@ -47,7 +47,7 @@ void SessionRuns::Begin() {
 
 void SessionRuns::ConsiderGathered() {
   const auto ready = static_cast<uint32_t>(gathered_.size()) - beside_count_;
-  at_work_ = ready + state_.sessions.expected_count();
+  state_.run.SetAtWork(ready + state_.sessions.expected_count());
   for (const auto& [number, claim] : std::exchange(gathered_, {})) {
     if (VerifierSession* const session = state_.sessions.Find(number)) Consider(*session);
   }
@@ -121,9 +121,8 @@ void SessionRuns::Consider(VerifierSession& session) {
 // Whether one that waits for growth has its root in a run of others.
 bool SessionRuns::Joins(const VerifierSession& session) const {
   const std::optional<DryWait::PassTime> pass = state_.run.pass_time_known();
-  return pass &&
-         session.pace.Joins(*session.sequence, {pass->seconds, state_.run.RowPrice(at_work_)},
-                            state_.moment.now);
+  return pass && session.pace.Joins(*session.sequence, {pass->seconds, state_.run.row_price()},
+                                    state_.moment.now);
 }
 
 // One that has a stream and a reply to write, but waits for its device, is idle after a while.
@@ -148,15 +147,19 @@ bool SessionRuns::MustBeSeenFirst(const VerifierSession& session) const {
          session.stream->outbox.unread_verdict_count() >= config.unread_verdicts_max;
 }
 
-// Those that are worth their rows. One who is alone chooses for himself what pays.
+// As its device reckons chances. One who is alone chooses for himself what pays.
+double SessionRuns::LeastChanceOf(const VerifierSession& session) const {
+  if (state_.sessions.size() == 1) return 0;
+  return state_.run.least_chance() / session.record.truth();
+}
+
+// Those that are worth their rows.
 void SessionRuns::CountNodes(const VerifierSession& session,
                              Scheduler::Candidate& candidate) const {
   const VerifiedSequence& sequence = *session.sequence;
-  const double truth = session.record.truth();
-  const double least = state_.sessions.size() == 1 ? 0 : state_.run.LeastChance(at_work_) / truth;
-  candidate.node_count = sequence.NodesOfChance(least, candidate.by_doubt);
+  candidate.node_count = sequence.NodesOfChance(LeastChanceOf(session), candidate.by_doubt);
   // What comes true half as often is two halves of a power of two less likely.
-  const auto shift = static_cast<size_t>(std::lround(-2 * std::log2(truth)));
+  const auto shift = static_cast<size_t>(std::lround(-2 * std::log2(session.record.truth())));
   const size_t count = std::min(shift, candidate.by_doubt.size());
   std::shift_right(candidate.by_doubt.begin(), candidate.by_doubt.end(),
                    static_cast<ptrdiff_t>(count));
@@ -258,6 +261,7 @@ void SessionRuns::EndPass(VerifierSession& session, const TargetWork& work) {
   v1::Verdict& verdict = stream ? stream->outbox.AddVerdict(seen_at) : unsent_verdict_;
   const Outcome commit = sequence.EndPass(work.outcome, verdict);
   if (!says_when) verdict.set_pass_us(WireMicroseconds(state_.run.pass_time()));
+  verdict.set_least_chance(static_cast<uint32_t>(100 * std::min(1.0, LeastChanceOf(session))));
 
   const size_t length = sequence.history().size();
   const auto node_count = static_cast<uint32_t>(work.nodes.size());
@@ -266,6 +270,7 @@ void SessionRuns::EndPass(VerifierSession& session, const TargetWork& work) {
   session.idle_since = state_.moment.now;
   session.pace.Yielded(node_count, tokens);
   session.record.Passed(session.promised, tokens - 1);
+  session.kept_here.Passed(node_count, tokens - 1);
   state_.run.Committed(tokens);
   attachments_.RootKnown(session);
   session.tally.PassEnded(node_count, tokens, sequence.finish(), state_.moment.now, stats_);

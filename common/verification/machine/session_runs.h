@@ -59,6 +59,7 @@ class SessionRuns {
   void Consider(VerifierSession& session);
   bool Joins(const VerifierSession& session) const;
   bool MustBeSeenFirst(const VerifierSession& session) const;
+  double LeastChanceOf(const VerifierSession& session) const;
   void CountNodes(const VerifierSession& session, Scheduler::Candidate& candidate) const;
   void BeginWork(const Scheduler::Share& share);
   void BeginFork(VerifierSession& session);
@@ -77,7 +78,6 @@ class SessionRuns {
   uint32_t ready_count_ = 0;   // of those, who have a part in it
   uint32_t beside_count_ = 0;  // who would only join one of others
   // Of the run that is put together: who is ready, and who may be at any moment.
-  uint32_t at_work_ = 0;
   WritingStats stats_;
   uint64_t hints_sent_ = 0;
   ExitWorth exit_worth_;

@@ -26,6 +26,7 @@
 #include "common/verification/machine/callers.h"
 #include "common/verification/machine/deadlines.h"
 #include "common/verification/machine/draft_here.h"
+#include "common/verification/machine/draft_worth.h"
 #include "common/verification/machine/exit_worth.h"
 #include "common/verification/machine/row_worth.h"
 #include "common/verification/machine/sequence_at_target.h"
@@ -68,6 +69,7 @@ struct VerifierSession {
   SessionTally tally;
   SequenceAtTarget at_target;
   DraftHere draft;
+  KeptHere kept_here;  // of what is drafted so
   DraftRecord record;
   double promised = 0;              // of the running pass
   std::vector<HeardGuess> guesses;  // of the running pass, as they came

@@ -70,6 +70,7 @@ struct VerifierConfig {
   bool shares_processor = false;
   // A draft stands beside the target, for those who leave drafting to it.
   bool drafts = false;
+  bool draft_shares_cores = false;  // with the target, and so takes their time from it
 
   uint32_t SessionsOfOneCaller() const {
     if (session_count_of_key_max > 0) return session_count_of_key_max;

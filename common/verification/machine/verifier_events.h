@@ -77,6 +77,7 @@ struct VerifierEvents {
   struct Drafted {
     uint64_t session;
     std::span<const TokenId> chain;
+    Duration time;  // without what it waited for other jobs
   };
   struct TimerFired {};
   // Asked to stop: no new sessions, and by the deadline none at all.

@@ -195,10 +195,15 @@ void VerifierMachine::On(const HintFound& event) {
 }
 
 void VerifierMachine::On(const Drafted& event) {
+  state_.draft_worth.Ended(event.time);
   VerifierSession* const session = state_.sessions.Find(event.session);
   if (!session) return;
   state_.sessions.Touch(*session);
-  if (session->draft.End(*session->sequence)) return session->sequence->GrowHere(event.chain);
+  if (session->draft.End(*session->sequence)) {
+    session->kept_here.Came();
+    return session->sequence->GrowHere(event.chain);
+  }
+  session->kept_here.Missed();
   if (session->stream) attachments_.RootKnown(*session);
 }
 

@@ -24,7 +24,8 @@
 //     session_identity.h   the names and secrets by which its device finds it again
 //     session_pace.h       when its next pass begins
 //     sequence_at_target.h what the target has of its tokens
-//     draft_here.h         what is drafted here, for a device that leaves it to this side
+//     draft_here.h         what is drafted here, for a device that leaves it to this side, as long
+//                          as that is worth its time (draft_worth.h)
 //   session_memory.h who has the target's memory and who waits for some (memory_lender.h), and
 //                    whose text begins as another's (prefix_index.h)
 //   next_run.h     who goes into the target's next run (scheduler.h), and what each pays

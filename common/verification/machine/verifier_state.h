@@ -9,6 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/verification/machine/callers.h"
+#include "common/verification/machine/draft_worth.h"
 #include "common/verification/machine/next_run.h"
 #include "common/verification/machine/origins.h"
 #include "common/verification/machine/session_memory.h"
@@ -56,6 +57,7 @@ struct VerifierState {
   Streams streams;
   Sessions sessions;
   NextRun run;
+  DraftWorth draft_worth;
   SessionMemory memory;
 };
 

@@ -1,0 +1,80 @@
+// Whether the draft beside the target is worth its time, where sessions share both.
+#include "common/verification/machine/draft_worth.h"
+
+#include <chrono>
+
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A job takes 5 ms and keeps two of three nodes, to begin with.
+class DraftWorthTest : public ::testing::Test {
+ protected:
+  DraftWorthTest() { Work(1); }
+
+  void Work(int jobs) {
+    for (int i = 0; i < jobs; ++i) worth_.Began();
+    for (int i = 0; i < jobs; ++i) worth_.Ended(milliseconds(5));
+  }
+  void Keep(uint32_t nodes, uint32_t kept, int passes = 100) {
+    for (int i = 0; i < passes; ++i) {
+      session_.Came();
+      session_.Passed(nodes, kept);
+    }
+  }
+  bool IsWorthIt(const DraftWorth::Prices& prices) const {
+    return worth_.IsWorthIt(session_, prices);
+  }
+
+  DraftWorth worth_;
+  KeptHere session_;
+};
+
+TEST_F(DraftWorthTest, WhoIsAloneIsDraftedFor) {
+  EXPECT_TRUE(IsWorthIt({.run_seconds = 0.040}));
+  EXPECT_FALSE(IsWorthIt({.run_seconds = 0.003})) << "a target that is faster than its draft";
+}
+
+TEST_F(DraftWorthTest, RowsThatAreDearAreNotDraftedFor) {
+  EXPECT_TRUE(IsWorthIt({.run_seconds = 0.040, .row = 0.4}));
+  EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040, .row = 0.6}));
+}
+
+TEST_F(DraftWorthTest, WhatOthersWouldHaveOfTheCoresCounts) {
+  EXPECT_TRUE(IsWorthIt({.run_seconds = 0.040, .other_second = 200}));
+  EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040, .other_second = 400}));
+}
+
+TEST_F(DraftWorthTest, AJobThatWouldWaitForManyIsNotAskedFor) {
+  for (int i = 0; i < 20; ++i) worth_.Began();
+  EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040}));
+  for (int i = 0; i < 20; ++i) worth_.Ended(milliseconds(5));
+  EXPECT_TRUE(IsWorthIt({.run_seconds = 0.040}));
+}
+
+TEST_F(DraftWorthTest, ADraftThatIsWrongIsTriedAgainInTheEnd) {
+  const DraftWorth::Prices prices = {.run_seconds = 0.040, .row = 0.2};
+  EXPECT_TRUE(IsWorthIt(prices));
+  Keep(4, 0);
+  EXPECT_FALSE(IsWorthIt(prices));
+  int left_out = 0;
+  for (; left_out < 1000 && !IsWorthIt(prices); ++left_out) session_.LeftOut();
+  EXPECT_GT(left_out, 20);
+  EXPECT_LT(left_out, 400);
+}
+
+TEST_F(DraftWorthTest, APassWithoutAChainSaysNothingOfTheDraft) {
+  for (int i = 0; i < 100; ++i) session_.Passed(0, 0);
+  EXPECT_EQ(session_.kept(), KeptHere().kept());
+}
+
+TEST_F(DraftWorthTest, JobsThatComeTooLateKeepNothing) {
+  for (int i = 0; i < 100; ++i) session_.Missed();
+  EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040}));
+}
+
+}  // namespace
+}  // namespace outrider
