@@ -76,7 +76,8 @@ TEST(OursPolicy, DraftsNothingThatItsTargetWouldNotTake) {
     return std::pair(draft.Expands(ours).size(), draft.Joins(ours).size());
   };
   EXPECT_EQ(least(0), std::pair(size_t{1}, size_t{1}));
-  EXPECT_EQ(least(0.6), std::pair(size_t{1}, size_t{0})) << "below the node, which passes twice";
+  EXPECT_EQ(least(0.6), std::pair(size_t{1}, size_t{1}))
+      << "what is left out is the target's choice";
   EXPECT_EQ(least(0.8), std::pair(size_t{0}, size_t{0}));
   draft = HandDraft();
   EXPECT_EQ(least(0.99), std::pair(size_t{1}, size_t{0})) << "a root's children are not known";

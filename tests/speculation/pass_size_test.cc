@@ -92,7 +92,6 @@ class ChainSession {
   uint32_t nodes() const { return size_.nodes(); }
   void Become(double right) { right_ = right; }
   void Become(PassMs pass_ms) { pass_ms_ = std::move(pass_ms); }
-  void TellLeastChance(double chance) { draft_.costs.SetLeastChance(chance); }
   void Forget() { tokens_ = ms_ = 0; }
 
  private:
@@ -180,18 +179,6 @@ TEST(PassSize, IsLargeWhereRowsAreFreeAndSmallWhereTheyAreDear) {
 }
 
 // A busy hour has told that rows are dear, or free; passes of one size would never tell otherwise.
-TEST(PassSize, AsksForNoMoreThanATargetTakesThatOthersShare) {
-  ChainSession session(0.8, OnGpu);
-  session.Run(300);
-  EXPECT_GE(session.nodes(), 11u);
-  session.TellLeastChance(0.6);
-  session.Run(300);
-  EXPECT_LE(session.nodes(), 3u);
-  session.TellLeastChance(0);
-  session.Run(300);
-  EXPECT_GE(session.nodes(), 11u);
-}
-
 TEST(PassSize, IsNotMisledForLongByAPriceOfBefore) {
   ChainSession dear(0.7, OnProcessor, /*nodes=*/1, /*row_ms=*/30);
   dear.Run(40);

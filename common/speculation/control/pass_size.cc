@@ -159,7 +159,7 @@ double PassSize::Supposed(size_t size) const {
 double PassSize::LeastWorth(size_t size, double share, const DraftView& draft) const {
   const CostModel& costs = draft.costs;
   const double row_ms = costs.row_ms(1 + kSizes[size]).value_or(share * costs.recent_pass_ms());
-  return std::max(TokensIn(row_ms, draft) / Truth(costs), costs.least_chance());
+  return TokensIn(row_ms, draft) / Truth(costs);
 }
 
 void PassSize::Move(const DraftView& draft) {

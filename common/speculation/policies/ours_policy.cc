@@ -27,6 +27,10 @@ constexpr double kDraftingMs = 1.0 / 8;
 // come, and worth nothing before something is drafted below it.
 constexpr double kOtherChildren = 1.0 / 2;
 
+// Where only nodes of such a chance are taken, hardly anything is, and what is drafted further ahead is
+// messages for nothing. Below it, to leave out more than the target does costs text (simulate crowd).
+constexpr double kNearlySure = 0.7;
+
 // So deep below all nodes that nothing there is too late.
 constexpr size_t kBeyond = 32;
 
@@ -39,6 +43,12 @@ double MsBetween(MonotonicTime from, MonotonicTime to) {
 double NotPassed(double expected, double depth) {
   const double deviation = std::sqrt(std::max(expected, 0.25));
   return 0.5 * std::erfc((expected - depth - 0.5) / (deviation * std::numbers::sqrt2));
+}
+
+// Where others share a target, and it takes only nodes with a chance of `least`. A node is drafted for the
+// pass after this one, too, which takes what has that chance from where it begins.
+double FloorOfShared(double least) {
+  return least < kNearlySure ? 0 : least * least;
 }
 
 }  // namespace
@@ -59,13 +69,12 @@ void OursPolicy::ReserveFor(const DraftView& draft) {
 // --- joining ---
 
 // A node that the text passes saves what a token takes, or some of it.
-// So a node is worth its price where reach / tokens_per_ms, the time it may save, exceeds node_ms. And where the target
-// takes but what has a chance of c, what comes of a node is for the pass after this one: that takes what has it from there.
+// So a node is worth its price where reach / tokens_per_ms, the time it may save, exceeds node_ms.
 double OursPolicy::Floor(const DraftView& draft) const {
   const uint32_t batch = draft.batch_node_count_max;
   const double node_ms = kNodeBytes * kByteMs + kDraftingMs * draft.costs.DraftMs(batch) / batch;
   const double floor = std::clamp(node_ms * draft.costs.tokens_per_ms(), fullness_, kFloorMax);
-  return std::max(floor, draft.costs.least_chance() * draft.costs.least_chance());
+  return std::max(floor, FloorOfShared(draft.costs.least_chance()));
 }
 
 void OursPolicy::Join(const DraftView& draft, std::vector<uint32_t>& candidates) {
