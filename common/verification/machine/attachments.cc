@@ -340,6 +340,7 @@ void Attachments::Erase(VerifierSession& session) {
   state_.memory.Release(session, state_.moment.now);
   state_.run.CloseAccount(session.number);
   if (session.draft.is_known()) state_.moment.Ask(VerifierEvents::ForgetDraft{session.number});
+  if (session.draft.is_at_work()) state_.draft_worth.Dropped();
   Caller& caller = session.caller;
   state_.sessions.Erase(session);
   state_.callers.ForgetIfUnused(caller);

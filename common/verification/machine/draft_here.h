@@ -31,6 +31,7 @@ class DraftHere {
   // The session's tokens end here now, if they did not before.
   void Truncate(uint32_t length);
 
+  bool is_at_work() const { return working_for_.has_value(); }
   // Whether somebody keeps something of this session.
   bool is_known() const { return is_known_; }
 

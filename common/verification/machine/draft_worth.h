@@ -74,6 +74,9 @@ class DraftWorth {
     --at_work_;
     seconds_.Add(Seconds(took));
   }
+  // Of a session that has gone: nobody hears whether it is done.
+  void Dropped() { --at_work_; }
+  uint32_t at_work() const { return at_work_; }
 
   bool IsWorthIt(const KeptHere& session, const Prices& prices) const {
     if (seconds_.empty()) return true;

@@ -195,9 +195,9 @@ void VerifierMachine::On(const HintFound& event) {
 }
 
 void VerifierMachine::On(const Drafted& event) {
-  state_.draft_worth.Ended(event.time);
   VerifierSession* const session = state_.sessions.Find(event.session);
   if (!session) return;
+  state_.draft_worth.Ended(event.time);
   state_.sessions.Touch(*session);
   if (session->draft.End(*session->sequence)) {
     session->kept_here.Came();
@@ -366,6 +366,10 @@ void VerifierMachine::CheckInvariants() const {
   state_.origins.CheckInvariants();
   attachments_.CheckInvariants();
   runs_.CheckInvariants();
+  uint32_t jobs = 0;
+  state_.sessions.ForEach(
+      [&](const VerifierSession& session) { jobs += session.draft.is_at_work() ? 1 : 0; });
+  OUTRIDER_CHECK(state_.draft_worth.at_work() == jobs, "jobs at work are sessions'");
 }
 
 }  // namespace outrider
