@@ -15,9 +15,9 @@ class DraftWorthTest : public ::testing::Test {
  protected:
   DraftWorthTest() { Work(1); }
 
-  void Work(int jobs) {
+  void Work(int jobs, uint32_t tokens = 3, Duration time = milliseconds(5)) {
     for (int i = 0; i < jobs; ++i) worth_.Began();
-    for (int i = 0; i < jobs; ++i) worth_.Ended(milliseconds(5));
+    for (int i = 0; i < jobs; ++i) worth_.Ended(tokens, time);
   }
   void Keep(uint32_t nodes, uint32_t kept, int passes = 100) {
     for (int i = 0; i < passes; ++i) {
@@ -51,8 +51,15 @@ TEST_F(DraftWorthTest, WhatOthersWouldHaveOfTheCoresCounts) {
 TEST_F(DraftWorthTest, AJobThatWouldWaitForManyIsNotAskedFor) {
   for (int i = 0; i < 20; ++i) worth_.Began();
   EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040}));
-  for (int i = 0; i < 20; ++i) worth_.Ended(milliseconds(5));
+  for (int i = 0; i < 20; ++i) worth_.Ended(3, milliseconds(5));
   EXPECT_TRUE(IsWorthIt({.run_seconds = 0.040}));
+}
+
+TEST_F(DraftWorthTest, HowLongPromptsTakeIsNoMatterOfTheNextJob) {
+  Work(100, /*tokens=*/400, milliseconds(600));
+  EXPECT_TRUE(IsWorthIt({.run_seconds = 0.040}));
+  Work(100, /*tokens=*/4, milliseconds(600));
+  EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040}));
 }
 
 TEST_F(DraftWorthTest, ADraftThatIsWrongIsTriedAgainInTheEnd) {

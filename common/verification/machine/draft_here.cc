@@ -22,6 +22,7 @@ DraftJob DraftHere::Begin(uint64_t session, const VerifiedSequence& sequence, do
                   .token_count_max = std::min(kChain, sequence.pass_nodes_wanted()),
                   .least_chance = least_chance};
   if (!std::exchange(is_known_, true)) job.chooser = sequence.chooser();
+  job_token_count_ = static_cast<uint32_t>(untold.size());
   known_count_ = static_cast<uint32_t>(history.size());
   working_for_ = history.hash();
   return job;

@@ -25,6 +25,7 @@ class DraftHere {
   bool IsWanted(const VerifiedSequence& sequence) const;
   // `least_chance`: of a node, to be worth its row.
   DraftJob Begin(uint64_t session, const VerifiedSequence& sequence, double least_chance);
+  uint32_t job_token_count() const { return job_token_count_; }  // that the newest was told
   // The job has been done. Whether that was for the text there is.
   bool End(const VerifiedSequence& sequence);
 
@@ -37,7 +38,8 @@ class DraftHere {
 
  private:
   bool is_known_ = false;
-  uint32_t known_count_ = 0;             // tokens that the draft has been told
+  uint32_t known_count_ = 0;  // tokens that the draft has been told
+  uint32_t job_token_count_ = 0;
   std::optional<uint64_t> working_for_;  // the hash of the tokens of the job at work
 };
 

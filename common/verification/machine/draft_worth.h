@@ -7,13 +7,13 @@
 //
 //   kept  >  nodes * price  +  (jobs at work + 1) * d / T  +  d * what a second costs the others
 //
-// and a quarter more, as of a node. Else the session's target goes on alone, and has a row in the next run. With one session that leaves
-// little to ask; where the cores are full of others' rows, each job would take from everybody
-// more than it gives to one.
+// and a quarter more, as of a node. Else the session's target goes on alone, and has a row in the
+// next run. With one session that leaves little to ask; where the cores are full of others' rows,
+// each job would take from everybody more than it gives to one.
 //
-// d is learned from all jobs, what is kept from a session's own passes: text that nobody
-// could have drafted, or a device that goes back on its own, is a matter of that session. Where nothing is
-// drafted what is known of that fades, and so it is tried again.
+// d is learned from all jobs but those that read a prompt first, what is kept from a session's own
+// passes: text that nobody could have drafted, or a device that goes back on its own, is a matter of
+// that session. Where nothing is drafted what is known of that fades, and so it is tried again.
 //
 // Threads: as a vector.
 #pragma once
@@ -70,9 +70,10 @@ class DraftWorth {
   };
 
   void Began() { ++at_work_; }
-  void Ended(Duration took) {
+  // It was told so many tokens before it drafted.
+  void Ended(uint32_t token_count, Duration took) {
     --at_work_;
-    seconds_.Add(Seconds(took));
+    if (token_count <= kTokensOfVerdict) seconds_.Add(Seconds(took));
   }
   // Of a session that has gone: nobody hears whether it is done.
   void Dropped() { --at_work_; }
@@ -88,6 +89,8 @@ class DraftWorth {
   }
 
  private:
+  static constexpr uint32_t kTokensOfVerdict = 16;  // or of a few
+
   RecentMedian<9> seconds_;  // of a job
   uint32_t at_work_ = 0;
 };

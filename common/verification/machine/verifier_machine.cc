@@ -197,7 +197,7 @@ void VerifierMachine::On(const HintFound& event) {
 void VerifierMachine::On(const Drafted& event) {
   VerifierSession* const session = state_.sessions.Find(event.session);
   if (!session) return;
-  state_.draft_worth.Ended(event.time);
+  state_.draft_worth.Ended(session->draft.job_token_count(), event.time);
   state_.sessions.Touch(*session);
   if (session->draft.End(*session->sequence)) {
     session->kept_here.Came();
