@@ -1,6 +1,9 @@
 // The verifier machine, event by event: readers that are slow or silent, and hints.
 #include "common/verification/machine/verifier_machine.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/verification/device.h"
@@ -250,6 +253,27 @@ TEST(VerifierMachine, ExitsLookAmongTheTokensBesideThePassOfThoseWhoWantHints) {
     EXPECT_EQ(std::vector(work.candidates.begin(), work.candidates.end()),
               hints ? Tokens("c") : std::vector<TokenId>());
   }
+}
+
+// Six sessions on a target of 20 ms and 12 for each row: a node would have to be nearly sure.
+TEST(VerifierMachine, ExitsRestWhereNextToNoNodeIsTaken) {
+  VerifierWorld world(WithExits(), {.row = std::chrono::milliseconds(12)});
+  const auto open = [&](uint64_t nonce) {
+    auto message = OpenOf(nonce, "once");
+    message.mutable_open()->set_hints(true);
+    message.mutable_open()->set_dry_policy(v1::DRY_POLICY_ALONE);
+    world.Send(world.Connect(), message);
+  };
+  const auto is_guessed = [&] {
+    const std::vector<TargetWork>& works = world.run()->works;
+    return std::ranges::any_of(works, [](const TargetWork& work) { return work.is_guessed; });
+  };
+  open(1);
+  world.Runs(10);
+  EXPECT_TRUE(is_guessed());
+  for (uint64_t other = 2; other <= 6; ++other) open(other);
+  world.Runs(40);
+  EXPECT_FALSE(is_guessed());
 }
 
 // What is being written when the others come is of no order.

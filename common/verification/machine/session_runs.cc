@@ -193,9 +193,10 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   }
 }
 
-// Where drafting is left to the server, nobody drafts by them.
-bool SessionRuns::WantsHints(const VerifierSession& session) {
-  return session.wants_hints && session.stream != nullptr && !session.sequence->drafted_here();
+// Where drafting is left to the server, nobody drafts by them; nor where next to no node is taken.
+bool SessionRuns::WantsHints(const VerifierSession& session) const {
+  return session.wants_hints && session.stream != nullptr && !session.sequence->drafted_here() &&
+         LeastChanceOf(session) < RowWorth::kNearlySure;
 }
 
 // What it begins with is there now, and may not be later.

@@ -63,7 +63,7 @@ class SessionRuns {
   void CountNodes(const VerifierSession& session, Scheduler::Candidate& candidate) const;
   void BeginWork(const Scheduler::Share& share);
   void BeginFork(VerifierSession& session);
-  static bool WantsHints(const VerifierSession& session);
+  bool WantsHints(const VerifierSession& session) const;
   void EndWork(TargetWork& work);
   void EndPrompt(VerifierSession& session, uint32_t count);
   void EndPass(VerifierSession& session, const TargetWork& work);
