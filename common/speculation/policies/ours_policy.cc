@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "common/speculation/costs/cost_model.h"
+#include "common/speculation/costs/nearly_sure.h"
 #include "common/speculation/policies/draft_shape.h"
 
 namespace outrider {
@@ -26,10 +27,6 @@ constexpr double kDraftingMs = 1.0 / 8;
 // A node that is not its parent's most probable child is seldom in a pass of a few nodes: it is a root to
 // come, and worth nothing before something is drafted below it.
 constexpr double kOtherChildren = 1.0 / 2;
-
-// Where only nodes of such a chance are taken, hardly anything is, and what is drafted further ahead is
-// messages for nothing. Below it, to leave out more than the target does costs text (simulate crowd).
-constexpr double kNearlySure = 0.7;
 
 // So deep below all nodes that nothing there is too late.
 constexpr size_t kBeyond = 32;

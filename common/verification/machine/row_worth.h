@@ -36,8 +36,6 @@ class RowWorth {
  public:
   // What a node has to promise of what its row costs.
   static constexpr double kMargin = 1.25;
-  // Where a node has to promise that, next to none is taken, and devices draft next to none (ours_policy.cc).
-  static constexpr double kNearlySure = 0.7;
 
   // A run begins, so long after the one before it, which took `run_time` and has committed so many
   // tokens.

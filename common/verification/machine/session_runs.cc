@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/speculation/costs/nearly_sure.h"
 #include "common/verification/machine/gathering.h"
 #include "common/verification/machine/run_time.h"
 #include "common/verification/wire_time.h"
@@ -196,7 +197,7 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
 // Where drafting is left to the server, nobody drafts by them; nor where next to no node is taken.
 bool SessionRuns::WantsHints(const VerifierSession& session) const {
   return session.wants_hints && session.stream != nullptr && !session.sequence->drafted_here() &&
-         LeastChanceOf(session) < RowWorth::kNearlySure;
+         LeastChanceOf(session) < kNearlySure;
 }
 
 // What it begins with is there now, and may not be later.
