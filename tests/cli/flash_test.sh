@@ -4,7 +4,7 @@ inflate=$(dirname "$OUTRIDER")/bench/inflate
 # The same text at the price of sixteen layers of 3 MiB.
 "$inflate" stories.gguf --out target.gguf --width 512 --feed-forward 1536 --layers 16 --type q8_0 --flash >/dev/null
 
-# The least that works is said; with that nothing is pinned, with more some of it is, with plenty all. The program is not
+# The least that works is said; with that next to nothing is pinned, with more some of it is, with plenty all. The program is not
 # always as large: the largest of a few is asked for.
 least() {
   for _ in 1 2 3 4 5; do
@@ -97,7 +97,7 @@ rm target.exits.gguf
 
 # What was pinned, and what that spares.
 pinned() { run --draft draft.gguf --memory "$1MiB" >/dev/null && sed -n 's/^of .*: \([0-9]*\) of 16 layers stay.*/\1/p' summary.txt; }
-equals 0 "$(pinned "${budgets[0]}")"
+[ "$(pinned "${budgets[0]}")" -le 1 ] || fail "of the least a layer stays: $(cat summary.txt)"
 for part in ' a token, by ' 'disk: written ' 'energy: '; do
   contains "$(cat summary.txt)" "$part"
 done
@@ -106,9 +106,11 @@ some=$(pinned "${budgets[1]}")
 equals 16 "$(pinned "${budgets[2]}")"
 contains "$(cat summary.txt)" 'a pass reads 0 B of flash'
 
-# A plan is what a run goes by, and says how fast it will be.
+# A plan is what a run goes by, and says how fast it will be. Each measures how large its own process is, which may be a
+# layer's worth more or less.
 plan=$(outrider plan --target target.gguf --draft draft.gguf --memory "${budgets[1]}MiB" 2>/dev/null)
-contains "$plan" "$some of 16 layers stay"
+stay=$(sed -n 's/.* \([0-9]*\) of 16 layers stay.*/\1/p' <<<"$plan")
+{ [ "$stay" -ge $((some - 1)) ] && [ "$stay" -le $((some + 1)) ]; } || fail "$some layers stay of a run, and of its plan: $plan"
 for part in 'the least that works' 'a pass reads' 'this flash' 'a prompt of 512 tokens: 2 runs of up to ' 'expected: ' \
   'tokens/s of the target alone'; do
   contains "$plan" "$part"
