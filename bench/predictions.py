@@ -25,14 +25,19 @@ UNPREDICTED = ("-blind", "-wait", "-alone", "-cold")  # of a way's name
 
 
 class Prices:
-    """Of a file of prices (client/device/price_file.h): medians of what its sessions found."""
+    """What batches of the draft take: medians of what sessions found, each of which saw few of them."""
 
-    def __init__(self, path):
-        lines = [line.split() for line in path.read_text().splitlines()[1:]]
-        self.draft_ms, self.draft_node_ms = (statistics.median(float(line[i]) for line in lines) for i in (3, 4))
+    def __init__(self, found):
+        self.draft_ms, self.draft_node_ms = map(statistics.median, zip(*found))
 
     def batch_shape(self):
         return f"1:{self.draft_ms},{MANY_ROWS}:{self.draft_ms + (MANY_ROWS - 1) * self.draft_node_ms}"
+
+
+def batches_of(path):
+    """[(ms of a batch of one node, ms of each more)] in a file of prices (client/device/price_file.h)."""
+    lines = [line.split() for line in path.read_text().splitlines()[1:]] if path.exists() else []
+    return [(float(line[3]), float(line[4])) for line in lines if line[0] != "accepted"]
 
 
 @functools.cache
@@ -102,10 +107,9 @@ def predicted_task(setting, written, prices, options, directory):
     return ratios
 
 
-def predicted(setting, written, options, directory):
+def predicted(setting, written, found, options, directory):
     """{task: {way: ratios}}; nothing where a draft is no model, or too little was written to know its prices."""
-    path = pathlib.Path(directory) / "prices"
-    if setting.draft == "ngram" or not path.exists():
+    if setting.draft == "ngram" or not found:
         return {}
-    prices = Prices(path)
+    prices = Prices(found)
     return {task: predicted_task(setting, texts, prices, options, directory) for task, texts in written.items()}

@@ -248,13 +248,15 @@ def measure(title, setting, commands, options, write=Written):
     tasks = tasks_of(options)
     # What runs find out about prices is for the next ones of this setting, and no others.
     with tempfile.TemporaryDirectory() as directory:
-        prices = ["--price-file", f"{directory}/prices"]
-        written = {task: measure_task(f"{title}, {task}", prompts, commands, prices, options, write)
+        prices = pathlib.Path(directory) / "prices"
+        found = []
+        written = {task: measure_task(f"{title}, {task}", prompts, commands, prices, found, options, write)
                    for task, prompts in tasks.items()}
-        return written, predictions.predicted(setting, written, options, directory) if options.predict else {}
+        return written, predictions.predicted(setting, written, found, options, directory) if options.predict else {}
 
 
-def measure_task(title, prompts, commands, prices, options, write):
+def measure_task(title, prompts, commands, prices, found, options, write):
+    """Adds to `found` what the price file says after each text."""
     ways = list(commands)
     written = {way: [] for way in ways}
     for seed in range(options.rounds + SHORT_MAX + 1):
@@ -266,10 +268,11 @@ def measure_task(title, prompts, commands, prices, options, write):
         for way in ways[turn % len(ways):] + ways[:turn % len(ways)]:
             print(f"\r{title}: round {turn + 1} of {options.rounds}, {way}\033[K", end="", file=sys.stderr)
             try:
-                known = ["--price-file", ""] if variant_of(way)[1] == "-cold" else prices
-                texts[way] = write(commands[way](prompt, seed) + known, prompt, seed)
+                known = "" if variant_of(way)[1] == "-cold" else prices
+                texts[way] = write(commands[way](prompt, seed) + ["--price-file", known], prompt, seed)
             except Failed as why:
                 sys.exit(f"\n{title}: {way}: {why}")
+            found += predictions.batches_of(prices)
         if len({run.text for run in texts.values()} - {None}) != 1:
             sys.exit(f"\n{title}: the ways have written different texts after '{prompt}'")
         if texts["alone"].tokens < min(TOKENS_MIN, options.tokens):
