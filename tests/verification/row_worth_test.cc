@@ -14,21 +14,20 @@ using std::chrono::milliseconds;
 // A run of 40 ms, and a millisecond a row.
 constexpr RunTime::Line kRun = {0.040, 0.001};
 
-TEST(RowWorth, ARowIsWorthTheTextThatItDelays) {
+TEST(RowWorth, ASecondIsWorthTheTextThatItDelays) {
   RowWorth worth;
   // 500 tokens a second.
   for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), milliseconds(40), 25);
   EXPECT_NEAR(worth.SecondPrice(kRun, 1), 500, 1e-6);
-  EXPECT_NEAR(worth.LeastChance(kRun, 1), RowWorth::kMargin * 0.5, 1e-9);
-  EXPECT_NEAR(worth.LeastChance({0.040, 0.0001}, 1), RowWorth::kMargin * 0.05, 1e-9);
+  EXPECT_NEAR(worth.SecondPrice({0.040, 0.0001}, 1), 500, 1e-6);
 }
 
-TEST(RowWorth, WhilePromptsAreReadARowIsWorthTheTextThatIsToCome) {
+TEST(RowWorth, WhilePromptsAreReadASecondIsWorthTheTextThatIsToCome) {
   RowWorth worth;
-  EXPECT_NEAR(worth.LeastChance(kRun, 10), RowWorth::kMargin * 0.2, 1e-9);  // 10 tokens in 50 ms
+  EXPECT_NEAR(worth.SecondPrice(kRun, 10), 200, 1e-6);  // 10 tokens in 50 ms
   for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), milliseconds(40), 1);
-  EXPECT_NEAR(worth.LeastChance(kRun, 10), RowWorth::kMargin * 0.2, 1e-9);
-  EXPECT_NEAR(worth.LeastChance(kRun, 40), RowWorth::kMargin * 0.5, 1e-9);
+  EXPECT_NEAR(worth.SecondPrice(kRun, 10), 200, 1e-6);
+  EXPECT_NEAR(worth.SecondPrice(kRun, 40), 500, 1e-6);
 }
 
 TEST(RowWorth, ANightWithoutAnybodySaysNothingOfTheMorning) {
@@ -36,7 +35,7 @@ TEST(RowWorth, ANightWithoutAnybodySaysNothingOfTheMorning) {
   for (int i = 0; i < 100; ++i) worth.Ran(milliseconds(50), milliseconds(40), 25);
   worth.Ran(hours(10), milliseconds(40), 25);
   for (int i = 0; i < 64; ++i) worth.Ran(milliseconds(50), milliseconds(40), 25);
-  EXPECT_NEAR(worth.LeastChance(kRun, 1), RowWorth::kMargin * 0.5, 0.02);
+  EXPECT_NEAR(worth.SecondPrice(kRun, 1), 500, 20);
 }
 
 // A run that waits for flash takes longer than any pause that is believed.

@@ -27,7 +27,7 @@ Candidate Reading(uint64_t session, uint32_t prompt_tokens) {
 std::vector<std::string> Chosen(Scheduler& scheduler, const std::vector<Candidate>& candidates,
                                 uint32_t expected_count = 0) {
   std::vector<Share> shares;
-  scheduler.Choose(candidates, expected_count, shares);
+  scheduler.Choose(candidates, {.expected_count = expected_count}, shares);
   std::vector<std::string> chosen;
   for (const Share& share : shares) {
     const std::string session = std::to_string(candidates[share.candidate].session);
@@ -63,7 +63,7 @@ TEST(Scheduler, KeysThatAlwaysWantMoreGetTheTargetsTimeByTheirShares) {
     const std::vector<Candidate> candidates = {reads ? Reading(1, 500) : Ready(1, 40),
                                                reads ? Reading(2, 500) : Ready(2, 40)};
     std::vector<Share> shares;
-    scheduler.Choose(candidates, 0, shares);
+    scheduler.Choose(candidates, {}, shares);
     for (const Share& share : shares) {
       const uint64_t session = candidates[share.candidate].session;
       const uint32_t rows = share.prompt_tokens + (share.has_pass ? 1 + share.node_count : 0);
@@ -114,7 +114,7 @@ TEST(Scheduler, ARunHasNoMoreThanTwiceTheRowsThatWereTried) {
   std::vector<uint32_t> rows;
   for (int run = 0; run < 60; ++run) {
     std::vector<Share> shares;
-    scheduler.Choose(candidates, 0, shares);
+    scheduler.Choose(candidates, {}, shares);
     rows.push_back(0);
     for (const Share& share : shares) rows.back() += 1 + share.node_count;
     scheduler.LearnRunTime(rows.back(), 0,
@@ -166,7 +166,7 @@ std::map<uint64_t, Duration> TimeUsed(Scheduler& scheduler,
   std::map<uint64_t, Duration> used;
   std::vector<Share> shares;
   for (int i = 0; i < runs; ++i) {
-    scheduler.Choose(candidates, 0, shares);
+    scheduler.Choose(candidates, {}, shares);
     for (const Share& share : shares) {
       const uint64_t session = candidates[share.candidate].session;
       const Duration cost = milliseconds(1 + share.node_count);
@@ -279,7 +279,7 @@ TEST(Scheduler, SixteenTokensThatCostOneReadOfTheWeightsAreNotAllThereWillEverBe
   uint32_t piece = 0;
   for (int run = 0; run < 10; ++run) {
     std::vector<Share> shares;
-    scheduler.Choose(std::vector{Reading(1, 1000)}, /*expected_count=*/1, shares);
+    scheduler.Choose(std::vector{Reading(1, 1000)}, {.expected_count = 1}, shares);
     piece = shares.at(0).prompt_tokens;
     scheduler.LearnRunTime(0, piece, time(piece));
   }
@@ -316,6 +316,76 @@ TEST(Scheduler, PromptsAreReadOneAfterTheOtherByWhoHasHadLeast) {
   EXPECT_THAT(Chosen(scheduler, {Reading(1, 100), Reading(2, 100)}), ElementsAre("1<16"));
   scheduler.Charge(1, milliseconds(10));
   EXPECT_THAT(Chosen(scheduler, {Reading(1, 84), Reading(2, 100)}), ElementsAre("2<16"));
+}
+
+// 16 rows fit a block of the kernels: as long as five, the next one takes a fifth more, and 32 nearly twice as long.
+class Blocks : public testing::Test {
+ protected:
+  static constexpr double kSecondPrice = 300;  // tokens
+
+  Blocks() {
+    for (const uint32_t rows : {4, 8, 12, 16}) scheduler_.LearnRunTime(rows, 0, milliseconds(68));
+  }
+
+  void LearnMore() {
+    scheduler_.LearnRunTime(17, 0, milliseconds(80));
+    scheduler_.LearnRunTime(32, 0, milliseconds(117));
+  }
+
+  // So many sessions, each with `nodes` that are as good as sure.
+  uint32_t Rows(uint64_t session_count, uint32_t nodes, double second_price = kSecondPrice) {
+    std::vector<Candidate> candidates;
+    for (uint64_t session = 1; session <= session_count; ++session) {
+      candidates.push_back(Ready(session, nodes));
+      candidates.back().by_doubt[1] = static_cast<uint16_t>(nodes);
+    }
+    std::vector<Share> shares;
+    scheduler_.Choose(candidates, {.second_price = second_price}, shares);
+    uint32_t rows = 0;
+    for (const Share& share : shares) rows += 1 + share.node_count;
+    return rows;
+  }
+
+  Scheduler scheduler_ = WithSessions(64, {});
+};
+
+TEST_F(Blocks, AreFilledAndNotBegun) {
+  LearnMore();
+  EXPECT_EQ(Rows(14, 1), 16u);
+  EXPECT_EQ(Rows(16, 1), 16u);
+  EXPECT_EQ(Rows(4, 3), 16u);
+}
+
+TEST_F(Blocks, AreBegunWhereEnoughNodesFillThem) {
+  LearnMore();
+  EXPECT_EQ(Rows(4, 7, kSecondPrice / 2), 32u);
+}
+
+TEST_F(Blocks, MatterToNobodyWhoseTimeCostsNothing) {
+  LearnMore();
+  EXPECT_EQ(Rows(16, 1, /*second_price=*/0), 32u);
+}
+
+TEST_F(Blocks, OfARunThatReadsAPromptHaveRoom) {
+  LearnMore();
+  std::vector<Share> shares;
+  std::vector<Candidate> candidates = {Reading(64, 100)};
+  for (uint64_t session = 1; session <= 16; ++session) candidates.push_back(Ready(session, 1));
+  scheduler_.Choose(candidates, {.second_price = kSecondPrice}, shares);
+  EXPECT_EQ(shares.back().node_count, 1u);
+}
+
+TEST_F(Blocks, ThatNobodyKnowsAreTried) {
+  EXPECT_EQ(Rows(16, 1), 32u);
+}
+
+TEST_F(Blocks, MakeANodeAsDearAsOneForEach) {
+  LearnMore();
+  const std::optional<RunTime::Line> line = scheduler_.pass_line();
+  ASSERT_TRUE(line.has_value());
+  EXPECT_NEAR(scheduler_.NodeSeconds(16, *line), 0.049 / 16, 1e-9);
+  EXPECT_NEAR(scheduler_.NodeSeconds(8, *line), 0, 1e-9);
+  EXPECT_EQ(scheduler_.NodeSeconds(40, *line), line->row_seconds);
 }
 
 }  // namespace

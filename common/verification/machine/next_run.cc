@@ -14,12 +14,25 @@ namespace outrider {
 std::span<const Scheduler::Share> NextRun::Choose(uint32_t expected_count) {
   OUTRIDER_CHECK(!running_, "there is one run at a time");
   run_.works.clear();
-  scheduler_.Choose(candidates_, expected_count, shares_);
+  // One who is alone chooses for himself what pays.
+  const double second_price = at_work_ > 1 ? RowWorth::kMargin * this->second_price() : 0;
+  scheduler_.Choose(candidates_, {expected_count, second_price}, shares_);
   const bool has_nodes = std::ranges::any_of(shares_, [](const Scheduler::Share& share) {
     return share.has_pass && share.node_count > 0;
   });
   run_.pruning = has_nodes ? pruning_.Next() : Pruning::kOff;
   return shares_;
+}
+
+double NextRun::RowPrice(uint32_t session_count) const {
+  const std::optional<RunTime::Line> line = scheduler_.pass_line();
+  if (!line) return 0;
+  return scheduler_.NodeSeconds(session_count, *line) * SecondPrice(session_count);
+}
+
+double NextRun::SecondPrice(uint32_t session_count) const {
+  const std::optional<RunTime::Line> line = scheduler_.pass_line();
+  return line ? row_worth_.SecondPrice(*line, session_count) : 0;
 }
 
 TargetWork& NextRun::Add(uint64_t session) {
@@ -96,9 +109,7 @@ void NextRun::LearnOfPruning(const Pruned& pruned, uint32_t pass_count) {
     pruning_.Watched(
         pruned, std::accumulate(run_.exit_time.begin(), run_.exit_time.end(), Duration::zero()));
   }
-  if (const std::optional<RunTime::Line> line = scheduler_.pass_line()) {
-    pruning_.Judge(row_worth_.Price(*line, pass_count), row_worth_.SecondPrice(*line, pass_count));
-  }
+  if (scheduler_.pass_line()) pruning_.Judge(RowPrice(pass_count), SecondPrice(pass_count));
 }
 
 // Everybody pays for its rows and its prompt's tokens.

@@ -79,21 +79,15 @@ class NextRun {
   uint32_t at_work() const { return at_work_; }
   // What a row and a second cost all others, in tokens, and what a drafted node has to promise to be worth
   // its row (row_worth.h); 0 while nothing is known.
-  double row_price() const {
-    const std::optional<RunTime::Line> line = scheduler_.pass_line();
-    return line ? row_worth_.Price(*line, at_work_) : 0;
-  }
-  double second_price() const {
-    const std::optional<RunTime::Line> line = scheduler_.pass_line();
-    return line ? row_worth_.SecondPrice(*line, at_work_) : 0;
-  }
-  double least_chance() const {
-    const std::optional<RunTime::Line> line = scheduler_.pass_line();
-    return line ? row_worth_.LeastChance(*line, at_work_) : 0;
-  }
+  double row_price() const { return RowPrice(at_work_); }
+  double second_price() const { return SecondPrice(at_work_); }
+  double least_chance() const { return RowWorth::kMargin * row_price(); }
   const RunStats& stats() const { return stats_; }
 
  private:
+  // Where so many sessions are at work.
+  double RowPrice(uint32_t session_count) const;
+  double SecondPrice(uint32_t session_count) const;
   Pruned SumOfPruned() const;
   void LearnOfPruning(const Pruned& pruned, uint32_t pass_count);
   void Charge(uint32_t rows, uint32_t prompt_tokens);

@@ -6,7 +6,8 @@
 //
 //   tokens per second, of all sessions  *  seconds of a row
 //
-// These are the tokens of late, or as many as there would be if nobody drafted and whoever is at work
+// which are those of a row where each of them has one more than its root (Scheduler::NodeSeconds): rows have steps, and
+// the next one alone may cost nothing, or as much as ten. These are the tokens of late, or as many as there would be if nobody drafted and whoever is at work
 // had its root in every run: while prompts are read there is little text, and what rows delay then is the
 // text that is to come.
 //
@@ -49,14 +50,6 @@ class RowWorth {
     const double of_late = seconds_.Value() > 0 ? tokens_.Value() / seconds_.Value() : 0;
     const double undrafted = session_count / (run.run_seconds + session_count * run.row_seconds);
     return std::max(of_late, undrafted);
-  }
-  // And what a row does.
-  double Price(const RunTime::Line& run, uint32_t session_count) const {
-    return run.row_seconds * SecondPrice(run, session_count);
-  }
-  // Of a node.
-  double LeastChance(const RunTime::Line& run, uint32_t session_count) const {
-    return kMargin * Price(run, session_count);
   }
 
  private:

@@ -1,6 +1,8 @@
 #include "common/verification/machine/scheduler.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "common/base/check.h"
 
@@ -44,12 +46,14 @@ void Scheduler::Charge(uint64_t session, Duration time) {
   key.used += time / key.share;
 }
 
-void Scheduler::Choose(std::span<const Candidate> candidates, uint32_t expected_count,
+void Scheduler::Choose(std::span<const Candidate> candidates, const Around& around,
                        std::vector<Share>& shares) {
   Order(candidates);
   shares_.assign(candidates.size(), Share{});
-  SharePrompts(candidates, /*beside_others=*/candidates.size() + expected_count > 1);
-  uint32_t left = ShareRows(candidates, Claim::kPart, PassRowsMax(candidates.size()));
+  SharePrompts(candidates, /*beside_others=*/candidates.size() + around.expected_count > 1);
+  const uint32_t most = PassRowsMax(candidates.size());
+  const uint32_t worth = std::min(most, RowsWorthTaking(candidates, around.second_price));
+  uint32_t left = most - worth + ShareRows(candidates, Claim::kPart, worth);
   left = ShareRows(candidates, Claim::kSpare, left);
   if (TakesPlace()) ShareRows(candidates, Claim::kBeside, left);
   shares.clear();
@@ -95,6 +99,57 @@ uint32_t Scheduler::PassRowsMax(size_t candidate_count) const {
   return static_cast<uint32_t>(std::min({rows, tried, static_cast<double>(most)}));
 }
 
+bool Scheduler::HasPass(const Candidate& candidate, const Rank& rank, Claim claim) const {
+  const bool is_read = shares_[rank.candidate].prompt_tokens == candidate.prompt_tokens;
+  return candidate.wants_pass && is_read && candidate.claim == claim;
+}
+
+// All roots, and of the likeliest nodes as many as bring most for what they make the run longer. Beside a prompt
+// a row is one of hundreds: nobody has to do without it.
+uint32_t Scheduler::RowsWorthTaking(std::span<const Candidate> candidates,
+                                    double second_price) const {
+  const std::optional<RunTime::Line> line = pass_line();
+  const auto reads = [](const Share& share) { return share.prompt_tokens > 0; };
+  if (!line || second_price <= 0 || std::ranges::any_of(shares_, reads)) return UINT32_MAX;
+  uint32_t roots = 0;
+  std::array<uint32_t, NodesByDoubt().size()> by_doubt = {};
+  for (const Rank& rank : ranks_) {
+    const Candidate& candidate = candidates[rank.candidate];
+    if (!HasPass(candidate, rank, Claim::kPart)) continue;
+    ++roots;
+    uint32_t left = candidate.node_count;
+    for (size_t i = 0; i < by_doubt.size() && left > 0; ++i) {
+      const uint32_t count = std::min<uint32_t>(left, candidate.by_doubt[i]);
+      by_doubt[i] += count;
+      left -= count;
+    }
+  }
+  const std::optional<double> without = pass_steps_.SecondsOf(roots, *line);
+  if (!without) return UINT32_MAX;
+  uint32_t rows = roots;
+  uint32_t worth = roots;
+  double tokens = 0;
+  double best = 0;
+  for (size_t i = 0; i < by_doubt.size(); ++i) {
+    for (uint32_t node = 0; node < by_doubt[i]; ++node) {
+      if (++rows > RunSteps::kRowsMax) return worth == rows - 1 ? UINT32_MAX : worth;
+      tokens += std::exp2(-0.5 * static_cast<double>(i));
+      const double gain = tokens - second_price * (*pass_steps_.SecondsOf(rows, *line) - *without);
+      if (gain <= best) continue;
+      best = gain;
+      worth = rows;
+    }
+  }
+  return worth == rows ? UINT32_MAX : worth;
+}
+
+double Scheduler::NodeSeconds(uint32_t session_count, const RunTime::Line& line) const {
+  const std::optional<double> roots = pass_steps_.SecondsOf(session_count, line);
+  if (!roots || 2 * session_count > RunSteps::kRowsMax) return line.row_seconds;
+  const double more = *pass_steps_.SecondsOf(2 * session_count, line) - *roots;
+  return std::max(more / session_count, 0.0);
+}
+
 // Of passes that may begin at once, as far as they may have any.
 uint32_t Scheduler::RowsReady(std::span<const Candidate> candidates) const {
   uint64_t rows = 0;
@@ -134,8 +189,7 @@ uint32_t Scheduler::ShareRows(std::span<const Candidate> candidates, Claim claim
   key_parts_.clear();
   for (Rank& rank : ranks_) {
     const Candidate& candidate = candidates[rank.candidate];
-    const bool is_read = shares_[rank.candidate].prompt_tokens == candidate.prompt_tokens;
-    if (!candidate.wants_pass || !is_read || candidate.claim != claim) continue;
+    if (!HasPass(candidate, rank, claim)) continue;
     if (passing_.empty() || passing_.back()->key != rank.key) {
       groups_.push_back({passing_.size(), passing_.size()});
       key_parts_.push_back({.wanted = 0, .share = keys_.at(rank.key).share});

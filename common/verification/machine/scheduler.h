@@ -43,6 +43,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/base/monotonic_time.h"
+#include "common/verification/machine/run_steps.h"
 #include "common/verification/machine/run_time.h"
 
 namespace outrider {
@@ -87,22 +88,30 @@ class Scheduler {
     uint32_t node_count = 0;
   };
 
+  // What a run takes place beside.
+  struct Around {
+    uint32_t expected_count = 0;  // others that want nothing now, and may want a pass at any moment
+    double second_price =
+        0;  // tokens that a second more of the run delays; 0: nodes are not weighed
+  };
+
   explicit Scheduler(const Options& options);
 
   // The key's share is the one that was said last.
   void Open(uint64_t session, uint64_t key, uint32_t share = 1);
   void Close(uint64_t session);
 
-  // At least one share when there is something to do. In the order of the candidates. So many
-  // others want nothing now, and may want a pass at any moment.
-  void Choose(std::span<const Candidate> candidates, uint32_t expected_count,
+  // At least one share when there is something to do. In the order of the candidates.
+  void Choose(std::span<const Candidate> candidates, const Around& around,
               std::vector<Share>& shares);
 
   void Charge(uint64_t session, Duration time);
   // What a run took of so many rows: roots and nodes, and tokens of prompts.
   void LearnRunTime(uint32_t pass_rows, uint32_t prompt_tokens, Duration time) {
     run_time_.Learn(pass_rows + prompt_tokens, time);
-    if (prompt_tokens == 0) pass_time_.Learn(pass_rows, time);
+    if (prompt_tokens > 0) return;
+    pass_time_.Learn(pass_rows, time);
+    pass_steps_.Learn(pass_rows, Seconds(time));
   }
   // None: not known yet.
   std::optional<RunTime::Line> run_line() const { return run_time_.line(); }
@@ -111,6 +120,8 @@ class Scheduler {
     const std::optional<RunTime::Line> line = pass_time_.line();
     return line ? line : run_line();
   }
+  // What a node costs each of so many sessions if all of them have one more than their root.
+  double NodeSeconds(uint32_t session_count, const RunTime::Line& line) const;
 
  private:
   // `used` and `served` are time used as compared with others of the kind; no totals.
@@ -148,6 +159,8 @@ class Scheduler {
 
   void Order(std::span<const Candidate> candidates);
   uint32_t PassRowsMax(size_t candidate_count) const;
+  bool HasPass(const Candidate& candidate, const Rank& rank, Claim claim) const;
+  uint32_t RowsWorthTaking(std::span<const Candidate> candidates, double second_price) const;
   uint32_t RowsReady(std::span<const Candidate> candidates) const;
   uint32_t PieceBesideOthers(uint32_t pass_rows) const;
   void SharePrompts(std::span<const Candidate> candidates, bool beside_others);
@@ -163,7 +176,8 @@ class Scheduler {
   absl::flat_hash_map<uint64_t, SessionAccount> sessions_;
   Duration served_{};  // what the key had used that was last served of those that had least
   RunTime run_time_;
-  RunTime pass_time_;  // without prompts
+  RunTime pass_time_;    // without prompts
+  RunSteps pass_steps_;  // likewise
 
   // Working memory of Choose().
   std::vector<Rank> ranks_;
