@@ -375,6 +375,15 @@ TEST_F(Blocks, OfARunThatReadsAPromptHaveRoom) {
   EXPECT_EQ(shares.back().node_count, 1u);
 }
 
+// Of sizes that no run of late had nobody says that one is too large: rows cost what they do elsewhere.
+TEST_F(Blocks, BeyondThoseThatAreKnownAreNoBound) {
+  for (const uint32_t rows : {62, 63, 64}) {
+    scheduler_.LearnRunTime(rows, 0, milliseconds(rows == 64 ? 71 : 69));
+  }
+  EXPECT_GT(Rows(60, 3), 100u);
+  EXPECT_EQ(Rows(60, 3), Rows(60, 3, /*second_price=*/0));
+}
+
 TEST_F(Blocks, ThatNobodyKnowsAreTried) {
   EXPECT_EQ(Rows(16, 1), 32u);
 }

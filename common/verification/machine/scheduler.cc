@@ -52,7 +52,7 @@ void Scheduler::Choose(std::span<const Candidate> candidates, const Around& arou
   shares_.assign(candidates.size(), Share{});
   SharePrompts(candidates, /*beside_others=*/candidates.size() + around.expected_count > 1);
   const uint32_t most = PassRowsMax(candidates.size());
-  const uint32_t worth = std::min(most, RowsWorthTaking(candidates, around.second_price));
+  const uint32_t worth = std::min(most, RowsWorth(candidates, around.second_price).value_or(most));
   uint32_t left = most - worth + ShareRows(candidates, Claim::kPart, worth);
   left = ShareRows(candidates, Claim::kSpare, left);
   if (TakesPlace()) ShareRows(candidates, Claim::kBeside, left);
@@ -104,13 +104,13 @@ bool Scheduler::HasPass(const Candidate& candidate, const Rank& rank, Claim clai
   return candidate.wants_pass && is_read && candidate.claim == claim;
 }
 
-// All roots, and of the likeliest nodes as many as bring most for what they make the run longer. Beside a prompt
-// a row is one of hundreds: nobody has to do without it.
-uint32_t Scheduler::RowsWorthTaking(std::span<const Candidate> candidates,
-                                    double second_price) const {
+// All roots, and of the likeliest nodes as many as bring most for what they make the run longer. None: as many as
+// there are. Beside a prompt a row is one of hundreds: nobody has to do without it.
+std::optional<uint32_t> Scheduler::RowsWorth(std::span<const Candidate> candidates,
+                                             double second_price) const {
   const std::optional<RunTime::Line> line = pass_line();
   const auto reads = [](const Share& share) { return share.prompt_tokens > 0; };
-  if (!line || second_price <= 0 || std::ranges::any_of(shares_, reads)) return UINT32_MAX;
+  if (!line || second_price <= 0 || std::ranges::any_of(shares_, reads)) return std::nullopt;
   uint32_t roots = 0;
   std::array<uint32_t, NodesByDoubt().size()> by_doubt = {};
   for (const Rank& rank : ranks_) {
@@ -125,14 +125,14 @@ uint32_t Scheduler::RowsWorthTaking(std::span<const Candidate> candidates,
     }
   }
   const std::optional<double> without = pass_steps_.SecondsOf(roots, *line);
-  if (!without) return UINT32_MAX;
+  if (!without) return std::nullopt;
   uint32_t rows = roots;
   uint32_t worth = roots;
   double tokens = 0;
   double best = 0;
   for (size_t i = 0; i < by_doubt.size(); ++i) {
     for (uint32_t node = 0; node < by_doubt[i]; ++node) {
-      if (++rows > RunSteps::kRowsMax) return worth == rows - 1 ? UINT32_MAX : worth;
+      ++rows;
       tokens += std::exp2(-0.5 * static_cast<double>(i));
       const double gain = tokens - second_price * (*pass_steps_.SecondsOf(rows, *line) - *without);
       if (gain <= best) continue;
@@ -140,7 +140,7 @@ uint32_t Scheduler::RowsWorthTaking(std::span<const Candidate> candidates,
       worth = rows;
     }
   }
-  return worth == rows ? UINT32_MAX : worth;
+  return worth == rows ? std::nullopt : std::optional(worth);
 }
 
 double Scheduler::NodeSeconds(uint32_t session_count, const RunTime::Line& line) const {

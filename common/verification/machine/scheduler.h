@@ -160,7 +160,8 @@ class Scheduler {
   void Order(std::span<const Candidate> candidates);
   uint32_t PassRowsMax(size_t candidate_count) const;
   bool HasPass(const Candidate& candidate, const Rank& rank, Claim claim) const;
-  uint32_t RowsWorthTaking(std::span<const Candidate> candidates, double second_price) const;
+  std::optional<uint32_t> RowsWorth(std::span<const Candidate> candidates,
+                                    double second_price) const;
   uint32_t RowsReady(std::span<const Candidate> candidates) const;
   uint32_t PieceBesideOthers(uint32_t pass_rows) const;
   void SharePrompts(std::span<const Candidate> candidates, bool beside_others);
