@@ -15,7 +15,7 @@ least() {
 least=$(least target.gguf --draft draft.gguf)
 [ -n "$least" ] || fail 'no least is named'
 fails 1 'a smaller --context takes less' outrider run --model target.gguf --draft draft.gguf --memory $((least / 2))MiB --prompt x
-budgets=($((least + 1)) $((least + 25)) $((least + 200)))
+budgets=($((least + 2)) $((least + 25)) $((least + 200)))
 
 # peak_of SUMMARY, in KiB
 peak_of() {
@@ -43,7 +43,7 @@ for setting in "${settings[@]}"; do
   for policy in fsd llmcad edgellm awaited; do
     equals "$text" "$(run --draft draft.gguf --policy $policy --memory "${budgets[0]}MiB")"
   done
-  equals "$text" "$(run --memory "$(($(least target.gguf) + 1))MiB")"
+  equals "$text" "$(run --memory "$(($(least target.gguf) + 2))MiB")"
   equals "$text" "$(run --draft ngram --policy ours --memory "${budgets[0]}MiB")"
   # Nor does it matter whether anything is drafted in the waits, or when the target is asked.
   for policy in edgellm auto; do
@@ -60,7 +60,7 @@ fails 2 'spec-alpha' outrider run --model target.gguf --draft draft.gguf --spec-
 guessing=$(least target.gguf --draft draft.gguf --exits target.exits.gguf)
 for setting in "${settings[@]}"; do
   text=$(run --exits none --draft draft.gguf)
-  for more in 1 25 200; do
+  for more in 2 25 200; do
     budget=$((guessing + more))
     equals "$text" "$(run --draft draft.gguf --exits target.exits.gguf --policy ours --memory "${budget}MiB")"
     # Where all of it stays, draft and target take turns, and nobody could make use of a hint.
@@ -78,7 +78,7 @@ for setting in "${settings[@]}"; do
   done
 done
 equals "$text" "$(run --draft draft.gguf --policy ours --memory "${budgets[0]}MiB")"
-contains "$(cat summary.txt)" 'target.exits.gguf: is left out, as there is no room for it'
+contains "$(cat summary.txt)" 'target.exits.gguf: is left out, as '  # there is no room, or runs of a prompt would be shorter
 # The least that works is that without exits, but for who asks for them.
 planned() { outrider plan --target target.gguf --draft draft.gguf --memory $((guessing + $1))MiB "${@:2}" 2>/dev/null; }
 least_of() { sed -n 's/^the least that works: \([0-9]*\)MiB$/\1/p' <<<"$1"; }
@@ -88,7 +88,7 @@ plan=$(planned 200)
 contains "$plan" 'its exits'
 [ "$(least_of "$plan")" -lt "$guessing" ] || fail "exits are counted that nobody has asked for: $plan"
 plan=$(planned 200 --exits target.exits.gguf)
-[ "$(least_of "$plan")" -ge $((guessing - 1)) ] || fail "exits are not counted: $plan"
+[ "$(least_of "$plan")" -ge $((guessing - 3)) ] || fail "exits are not counted: $plan"
 fails 1 'its exits' outrider run --model target.gguf --draft draft.gguf --exits target.exits.gguf --memory 1MiB --prompt x
 "$TOOLS/identity_exits" stories.gguf other.exits.gguf 200
 fails 1 'other.exits.gguf: was trained for' outrider run --model target.gguf --draft draft.gguf --exits other.exits.gguf --prompt x
