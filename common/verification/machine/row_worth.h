@@ -6,10 +6,11 @@
 //
 //   tokens per second, of all sessions  *  seconds of a row
 //
-// which are those of a row where each of them has one more than its root (Scheduler::NodeSeconds): rows have steps, and
-// the next one alone may cost nothing, or as much as ten. These are the tokens of late, or as many as there would be if nobody drafted and whoever is at work
-// had its root in every run: while prompts are read there is little text, and what rows delay then is the
-// text that is to come.
+// which are those of a row where each of them has one more than its root (Scheduler::NodeSeconds):
+// rows come in steps, and the next one alone may cost nothing, or as much as ten. The tokens are those
+// of late, or as many as there would be if nobody drafted and whoever is at work had its root in
+// every run: while prompts are read there is little text, and what rows delay then is the text that
+// is to come.
 //
 // Where rows cost next to nothing that is next to nothing, and so it is where the target mostly
 // waits for its devices. Where it is asked for more than it has, all nodes there are bring text
