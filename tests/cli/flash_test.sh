@@ -4,8 +4,8 @@ inflate=$(dirname "$OUTRIDER")/bench/inflate
 # The same text at the price of sixteen layers of 3 MiB.
 "$inflate" stories.gguf --out target.gguf --width 512 --feed-forward 1536 --layers 16 --type q8_0 --flash >/dev/null
 
-# The least that works is said; with that next to nothing is pinned, with more some of it is, with plenty all. The program is not
-# always as large: the largest of a few is asked for.
+# The least that works is said; with that next to nothing is pinned, with more some of it is, with plenty all. The program
+# is not always as large: the largest of a few is asked for.
 least() {
   for _ in 1 2 3 4 5; do
     { outrider run --target "$@" --memory 1MiB --prompt x 2>&1 >/dev/null || true; } |
@@ -78,7 +78,8 @@ for setting in "${settings[@]}"; do
   done
 done
 equals "$text" "$(run --draft draft.gguf --policy ours --memory "${budgets[0]}MiB")"
-contains "$(cat summary.txt)" 'target.exits.gguf: is left out, as '  # there is no room, or runs of a prompt would be shorter
+# There is no room, or runs of a prompt would be shorter.
+contains "$(cat summary.txt)" 'target.exits.gguf: is left out, as '
 # The least that works is that without exits, but for who asks for them.
 planned() { outrider plan --target target.gguf --draft draft.gguf --memory $((guessing + $1))MiB "${@:2}" 2>/dev/null; }
 least_of() { sed -n 's/^the least that works: \([0-9]*\)MiB$/\1/p' <<<"$1"; }

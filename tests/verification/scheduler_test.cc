@@ -318,7 +318,8 @@ TEST(Scheduler, PromptsAreReadOneAfterTheOtherByWhoHasHadLeast) {
   EXPECT_THAT(Chosen(scheduler, {Reading(1, 84), Reading(2, 100)}), ElementsAre("2<16"));
 }
 
-// 16 rows fit a block of the kernels: as long as five, the next one takes a fifth more, and 32 nearly twice as long.
+// 16 rows fill a block of the kernels, and take as long as four; the next one takes a fifth more, and
+// 32 nearly twice as long.
 class Blocks : public testing::Test {
  protected:
   static constexpr double kSecondPrice = 300;  // tokens

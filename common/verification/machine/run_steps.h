@@ -1,8 +1,9 @@
 // What a run takes of each number of rows, as far as there were such runs of late.
 //
-// A line (run_time.h) knows no steps, and prices have some: kernels multiply rows in blocks, and the row that begins
-// one costs as much as all that fill it. On a processor with AMX 13 to 16 rows take the same, and a 17th a fifth more:
-// who has 16 sessions cannot have a node for what rows cost on the way there.
+// A line (run_time.h) knows no steps, and prices have some: kernels multiply rows in blocks, and the
+// row that begins one costs as much as all that fill it. On a processor with AMX 13 to 16 rows take
+// the same, and a 17th a fifth more: who has 16 sessions cannot have a node for what rows cost on the
+// way there.
 //
 // Of a number is kept the median of its last runs. Between two that are known is a line; beyond the
 // largest a row costs what it costs elsewhere, so that it is tried. And what was long ago is forgotten:

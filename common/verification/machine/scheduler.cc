@@ -104,34 +104,38 @@ bool Scheduler::HasPass(const Candidate& candidate, const Rank& rank, Claim clai
   return candidate.wants_pass && is_read && candidate.claim == claim;
 }
 
-// All roots, and of the likeliest nodes as many as bring most for what they make the run longer. None: as many as
-// there are. Beside a prompt a row is one of hundreds: nobody has to do without it.
+Scheduler::Parts Scheduler::PartsOf(std::span<const Candidate> candidates) const {
+  Parts parts;
+  for (const Rank& rank : ranks_) {
+    const Candidate& candidate = candidates[rank.candidate];
+    if (!HasPass(candidate, rank, Claim::kPart)) continue;
+    ++parts.roots;
+    uint32_t left = candidate.node_count;
+    for (size_t i = 0; i < parts.by_doubt.size() && left > 0; ++i) {
+      const uint32_t count = std::min<uint32_t>(left, candidate.by_doubt[i]);
+      parts.by_doubt[i] += count;
+      left -= count;
+    }
+  }
+  return parts;
+}
+
+// All roots, and of the likeliest nodes as many as bring most for what they make the run longer.
+// None: as many as there are. Beside a prompt a row is one of hundreds: nobody has to do without it.
 std::optional<uint32_t> Scheduler::RowsWorth(std::span<const Candidate> candidates,
                                              double second_price) const {
   const std::optional<RunTime::Line> line = pass_line();
   const auto reads = [](const Share& share) { return share.prompt_tokens > 0; };
   if (!line || second_price <= 0 || std::ranges::any_of(shares_, reads)) return std::nullopt;
-  uint32_t roots = 0;
-  std::array<uint32_t, NodesByDoubt().size()> by_doubt = {};
-  for (const Rank& rank : ranks_) {
-    const Candidate& candidate = candidates[rank.candidate];
-    if (!HasPass(candidate, rank, Claim::kPart)) continue;
-    ++roots;
-    uint32_t left = candidate.node_count;
-    for (size_t i = 0; i < by_doubt.size() && left > 0; ++i) {
-      const uint32_t count = std::min<uint32_t>(left, candidate.by_doubt[i]);
-      by_doubt[i] += count;
-      left -= count;
-    }
-  }
-  const std::optional<double> without = pass_steps_.SecondsOf(roots, *line);
+  const Parts parts = PartsOf(candidates);
+  const std::optional<double> without = pass_steps_.SecondsOf(parts.roots, *line);
   if (!without) return std::nullopt;
-  uint32_t rows = roots;
-  uint32_t worth = roots;
+  uint32_t rows = parts.roots;
+  uint32_t worth = rows;
   double tokens = 0;
   double best = 0;
-  for (size_t i = 0; i < by_doubt.size(); ++i) {
-    for (uint32_t node = 0; node < by_doubt[i]; ++node) {
+  for (size_t i = 0; i < parts.by_doubt.size(); ++i) {
+    for (uint32_t node = 0; node < parts.by_doubt[i]; ++node) {
       ++rows;
       tokens += std::exp2(-0.5 * static_cast<double>(i));
       const double gain = tokens - second_price * (*pass_steps_.SecondsOf(rows, *line) - *without);

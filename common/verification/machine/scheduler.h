@@ -88,11 +88,11 @@ class Scheduler {
     uint32_t node_count = 0;
   };
 
-  // What a run takes place beside.
+  // What a run takes place beside: others that want nothing now, and may want a pass at any moment;
+  // and the tokens that a second more of it delays. 0: nodes are not weighed.
   struct Around {
-    uint32_t expected_count = 0;  // others that want nothing now, and may want a pass at any moment
-    double second_price =
-        0;  // tokens that a second more of the run delays; 0: nodes are not weighed
+    uint32_t expected_count = 0;
+    double second_price = 0;
   };
 
   explicit Scheduler(const Options& options);
@@ -160,6 +160,12 @@ class Scheduler {
   void Order(std::span<const Candidate> candidates);
   uint32_t PassRowsMax(size_t candidate_count) const;
   bool HasPass(const Candidate& candidate, const Rank& rank, Claim claim) const;
+  // Of those that have their part of a run: roots, and nodes by their doubt.
+  struct Parts {
+    uint32_t roots = 0;
+    std::array<uint32_t, NodesByDoubt().size()> by_doubt = {};
+  };
+  Parts PartsOf(std::span<const Candidate> candidates) const;
   std::optional<uint32_t> RowsWorth(std::span<const Candidate> candidates,
                                     double second_price) const;
   uint32_t RowsReady(std::span<const Candidate> candidates) const;
