@@ -91,6 +91,46 @@ TEST_F(PrunedRuns, DoNotMakeRowsLookCheap) {
   EXPECT_NEAR(run.run_line()->row_seconds, kRowMs / 1000, 0.0003);
 }
 
+// --- what nodes cost others ---
+
+// A run of two passes, each of a root and so many nodes that are sure. Returns its rows, of which more than two take
+// ten times as long.
+uint32_t RunOfTwo(NextRun& run, uint16_t node_count, uint32_t at_work, MonotonicTime& now) {
+  run.SetAtWork(at_work);
+  for (const uint64_t session : {1, 2}) {
+    run.Consider({.session = session,
+                  .wants_pass = true,
+                  .node_count = node_count,
+                  .by_doubt = {node_count}});
+  }
+  const std::vector<DraftedNode> nodes(node_count, {1, DraftedNode::kRoot});
+  uint32_t rows = 0;
+  for (const Scheduler::Share& share : run.Choose(0)) {
+    TargetWork& work = run.Add(run.CandidateOf(share).session);
+    work.has_pass = true;
+    work.nodes = std::span(nodes).first(share.node_count);
+    rows += 1 + share.node_count;
+  }
+  TargetRun* const asked = run.Begin(now);
+  asked->pass_time = std::chrono::milliseconds(rows > 2 ? 100 : 10);
+  asked->prompt_time = {};
+  now += asked->pass_time;
+  run.End();
+  run.Committed(2);
+  return rows;
+}
+
+TEST(NodesOfARun, AreWeighedWhereOthersWaitForThem) {
+  NextRun run({}, PruningWay::kOff);
+  MonotonicTime now{};
+  for (const uint64_t session : {1, 2}) run.OpenAccount(session, session, 1);
+  EXPECT_EQ(RunOfTwo(run, 0, /*at_work=*/2, now), 2u);
+  EXPECT_EQ(RunOfTwo(run, 8, 2, now), 18u) << "nobody knew";
+  EXPECT_EQ(RunOfTwo(run, 8, 2, now), 2u);
+  EXPECT_GT(run.least_chance(), 1);
+  EXPECT_EQ(RunOfTwo(run, 8, 1, now), 18u) << "one who is alone chooses for himself";
+}
+
 // --- what the target's device says of runs ---
 
 // One with a pass of a root, and what the device did for it.
