@@ -9,9 +9,9 @@
 namespace outrider {
 
 VerifierDriver::VerifierDriver(VerifierMachine& machine, Target& target,
-                               DraftRunner::NewDrafter new_drafter, Log log)
+                               DraftRunner::NewDrafter new_drafter, Log log, const Clock& run_clock)
     : machine_(machine),
-      runner_(target, RealClock(),
+      runner_(target, run_clock,
               [this](uint64_t session, const ExitGuess& guess) {
                 Tell({.what = Told::What::kGuessed,
                       .guessed = {session, guess.exit, guess.outcome, guess.probability,

@@ -35,6 +35,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/base/clock.h"
 #include "common/base/monotonic_time.h"
 #include "common/base/mutex.h"
 #include "common/engine/target.h"
@@ -72,9 +73,11 @@ class VerifierDriver {
   };
 
   // Both outlive it, and are its own until it is gone. `new_drafter` is called on the draft's thread
-  // alone, which owns what it makes; null: nothing is drafted here.
+  // alone, which owns what it makes; null: nothing is drafted here. By `run_clock` the target's runs
+  // take their time, which is what rows are priced by.
   VerifierDriver(VerifierMachine& machine, Target& target,
-                 DraftRunner::NewDrafter new_drafter = nullptr, Log log = {});
+                 DraftRunner::NewDrafter new_drafter = nullptr, Log log = {},
+                 const Clock& run_clock = RealClock());
   ~VerifierDriver();
 
   // For a new stream, which is told of by it from then on. Never given twice.
