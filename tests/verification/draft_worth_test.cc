@@ -48,6 +48,47 @@ TEST_F(DraftWorthTest, WhatOthersWouldHaveOfTheCoresCounts) {
   EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040, .other_second = 400}));
 }
 
+TEST_F(DraftWorthTest, ARunThatBeginsWithoutAChainIsATokenOfItsSession) {
+  const DraftWorth::Prices prices = {.run_seconds = 0.040, .row = 0.3};
+  EXPECT_TRUE(IsWorthIt(prices));
+  for (int i = 0; i < 100; ++i) worth_.LetPass(1);
+  EXPECT_FALSE(IsWorthIt(prices));
+  for (int i = 0; i < 100; ++i) worth_.LetPass(0);
+  EXPECT_TRUE(IsWorthIt(prices));
+}
+
+TEST_F(DraftWorthTest, WhatARunLetPassOnceIsTriedAgainInTheEnd) {
+  const DraftWorth::Prices prices = {.run_seconds = 0.040, .row = 0.3};
+  for (int i = 0; i < 100; ++i) worth_.LetPass(3);
+  int left_out = 0;
+  for (; left_out < 10'000 && !IsWorthIt(prices); ++left_out) worth_.LeftOut();
+  EXPECT_GT(left_out, 100);
+  EXPECT_LT(left_out, 4000);
+}
+
+TEST_F(DraftWorthTest, WhoIsNotWaitedForTakesNothingFromOthersButTheirCores) {
+  EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040, .other_second = 400}));
+  for (int i = 0; i < 100; ++i) worth_.LetPass(1);
+  EXPECT_TRUE(IsWorthIt({.run_seconds = 0.040, .other_second = 400}));
+  EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040, .other_second = 400, .takes_cores = true}));
+}
+
+TEST_F(DraftWorthTest, AChainIsAskedForOnceAndWaitsForOnePass) {
+  session_.Asked(/*run_count=*/7);
+  EXPECT_EQ(session_.RunsLetPass(9), std::nullopt) << "there is none yet";
+  session_.Came();
+  EXPECT_EQ(session_.RunsLetPass(9), 2u);
+  session_.Passed(4, 2);
+  EXPECT_EQ(session_.RunsLetPass(10), std::nullopt);
+}
+
+TEST_F(DraftWorthTest, AJobIsDoneAfterThoseBeforeIt) {
+  EXPECT_EQ(DraftWorth().TimeOfNext(), std::nullopt);
+  worth_.Began();
+  worth_.Began();
+  EXPECT_EQ(worth_.TimeOfNext(), milliseconds(15));
+}
+
 TEST_F(DraftWorthTest, AJobThatWouldWaitForManyIsNotAskedFor) {
   for (int i = 0; i < 20; ++i) worth_.Began();
   EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040}));

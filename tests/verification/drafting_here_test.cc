@@ -1,4 +1,5 @@
 // The verifier machine, event by event: sessions whose device leaves drafting to this side.
+#include <map>
 #include <string>
 #include <utility>
 
@@ -225,6 +226,39 @@ TEST_F(DraftingHere, WhoIsNotWorthItsTimeIsNotDraftedFor) {
   }
   EXPECT_LT(jobs, 40u);
   EXPECT_EQ(world_.machine().stats().writing.passes, 100u);
+}
+
+// Two chains of 3 ms each, and runs of 20: the second is worth the wait.
+TEST(DraftingHereBesideOthers, ARunBeginsWithTheChainsThatAreDueSoon) {
+  VerifierWorld world(WithDraft());
+  for (uint64_t nonce : {1, 2}) {
+    auto open = OpenOf(nonce, nonce == 1 ? "once" : "there was a king who had a daughter");
+    open.mutable_open()->set_draft(true);
+    world.Send(world.Connect(), open);
+    world.Runs();
+  }
+  std::map<uint64_t, std::vector<TokenId>> texts;
+  const auto answer = [&](const DraftJob& job) {
+    std::vector<TokenId>& text = texts[job.session];
+    text.insert(text.end(), job.tokens.begin(), job.tokens.end());
+    const std::vector<TokenId> chain = ScriptedText(text, 2);
+    world.Tell(VerifierMachine::Drafted{job.session, chain, std::chrono::milliseconds(3)});
+  };
+  for (int i = 0; i < 20; ++i) {  // until it is known how long jobs and runs take
+    for (const DraftJob& job : std::exchange(world.drafts, {})) answer(job);
+    world.Pass(std::chrono::milliseconds(10));
+    world.Runs();
+  }
+  const auto jobs = std::exchange(world.drafts, {});
+  ASSERT_THAT(jobs, SizeIs(2));
+  world.Pass(std::chrono::milliseconds(3));
+  answer(jobs[0]);
+  EXPECT_EQ(world.run(), nullptr);
+  EXPECT_EQ(*world.timer() - world.clock().Now(), std::chrono::milliseconds(3));
+  world.Pass(std::chrono::milliseconds(2));
+  answer(jobs[1]);
+  ASSERT_NE(world.run(), nullptr);
+  EXPECT_THAT(world.run()->works, SizeIs(2));
 }
 
 TEST_F(DraftingHere, ASessionThatEndsIsForgotten) {

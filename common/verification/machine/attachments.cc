@@ -283,8 +283,12 @@ void Attachments::RootKnown(VerifierSession& session) {
   if (!session.draft.IsWanted(*session.sequence)) return;
   if (!IsWorthDrafting(session)) {
     session.kept_here.LeftOut();
+    state_.draft_worth.LeftOut();
     return session.sequence->GrowHere({});
   }
+  session.kept_here.Asked(state_.run.stats().runs);
+  const std::optional<Duration> takes = state_.draft_worth.TimeOfNext();
+  if (takes) session.draft.SetDue(state_.moment.now + *takes);
   state_.draft_worth.Began();
   const double least = state_.sessions.size() == 1 ? 0 : state_.run.least_chance();
   state_.moment.Ask(
@@ -297,11 +301,11 @@ bool Attachments::IsWorthDrafting(const VerifierSession& session) const {
   // Who is alone takes nothing from others.
   const uint32_t at_work = std::max(state_.run.at_work(), 1U);
   const double others = static_cast<double>(at_work - 1) / at_work;
-  const bool takes_cores = state_.config.draft_shares_cores;
   return state_.draft_worth.IsWorthIt(
       session.kept_here, {.run_seconds = pass->seconds,
                           .row = others * state_.run.row_price(),
-                          .other_second = takes_cores ? others * state_.run.second_price() : 0});
+                          .other_second = others * state_.run.second_price(),
+                          .takes_cores = state_.config.draft_shares_cores});
 }
 
 // --- endings ---

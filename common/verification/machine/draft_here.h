@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "common/base/monotonic_time.h"
 #include "common/verification/draft_job.h"
 #include "common/verification/verified_sequence.h"
 
@@ -25,6 +26,10 @@ class DraftHere {
   bool IsWanted(const VerifiedSequence& sequence) const;
   // `least_chance`: of a node, to be worth its row.
   DraftJob Begin(uint64_t session, const VerifiedSequence& sequence, double least_chance);
+  // When the job that begins next will probably be done.
+  void SetDue(MonotonicTime due) { due_ = due; }
+  // None: nothing is under way, or nobody knows.
+  std::optional<MonotonicTime> due() const { return is_at_work() ? due_ : std::nullopt; }
   uint32_t job_token_count() const { return job_token_count_; }  // that the newest was told
   // The job has been done. Whether that was for the text there is.
   bool End(const VerifiedSequence& sequence);
@@ -40,6 +45,7 @@ class DraftHere {
   bool is_known_ = false;
   uint32_t known_count_ = 0;  // tokens that the draft has been told
   uint32_t job_token_count_ = 0;
+  std::optional<MonotonicTime> due_;
   std::optional<uint64_t> working_for_;  // the hash of the tokens of the job at work
 };
 

@@ -98,7 +98,8 @@ std::optional<SessionRuns::Turn> SessionRuns::TurnOf(VerifierSession& session) {
   const auto length = static_cast<uint32_t>(sequence.history().size());
   const uint32_t prompt_tokens = length - session.at_target.read_count();
   if (prompt_tokens == 0 && !starts) {
-    state_.sessions.Expect(session, true, session.pace.GrowthAt());
+    state_.sessions.Expect(session, true,
+                           sequence.drafted_here() ? session.draft.due() : session.pace.GrowthAt());
     if (state_.sessions.size() == 1) return std::nullopt;
     return Turn{0, true, Scheduler::Claim::kBeside};
   }
@@ -181,6 +182,9 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   work.is_guessed = WantsHints(session);
   session.guesses.clear();
   session.pace.Begins(sequence);
+  if (const auto runs = session.kept_here.RunsLetPass(state_.run.stats().runs)) {
+    state_.draft_worth.LetPass(*runs);
+  }
   session.promised = sequence.Promise(share.node_count);
   work.nodes = sequence.BeginPass(share.node_count);
   const bool is_pruned = state_.run.pruning() != Pruning::kOff && !work.nodes.empty();
