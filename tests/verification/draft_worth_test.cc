@@ -82,11 +82,14 @@ TEST_F(DraftWorthTest, AChainIsAskedForOnceAndWaitsForOnePass) {
   EXPECT_EQ(session_.RunsLetPass(10), std::nullopt);
 }
 
-TEST_F(DraftWorthTest, AJobIsDoneAfterThoseBeforeIt) {
-  EXPECT_EQ(DraftWorth().TimeOfNext(), std::nullopt);
-  worth_.Began();
-  worth_.Began();
-  EXPECT_EQ(worth_.TimeOfNext(), milliseconds(15));
+TEST_F(DraftWorthTest, AJobIsDueAfterThoseBeforeItAndLateNotAtOnce) {
+  EXPECT_EQ(DraftWorth().DueOfNext(), std::nullopt);
+  const Duration alone = *worth_.DueOfNext();
+  EXPECT_GT(alone, milliseconds(6));
+  EXPECT_LT(alone, milliseconds(9));
+  for (int i = 0; i < 7; ++i) worth_.Began();
+  EXPECT_GT(*worth_.DueOfNext(), milliseconds(45));
+  EXPECT_LT(*worth_.DueOfNext(), milliseconds(60));
 }
 
 TEST_F(DraftWorthTest, AJobThatWouldWaitForManyIsNotAskedFor) {

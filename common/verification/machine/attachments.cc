@@ -287,8 +287,8 @@ void Attachments::RootKnown(VerifierSession& session) {
     return session.sequence->GrowHere({});
   }
   session.kept_here.Asked(state_.run.stats().runs);
-  const std::optional<Duration> takes = state_.draft_worth.TimeOfNext();
-  if (takes) session.draft.SetDue(state_.moment.now + *takes);
+  const std::optional<Duration> due = state_.draft_worth.DueOfNext();
+  if (due) session.draft.SetDue(state_.moment.now + *due);
   state_.draft_worth.Began();
   const double least = state_.sessions.size() == 1 ? 0 : state_.run.least_chance();
   state_.moment.Ask(

@@ -84,11 +84,13 @@ class DraftWorth {
     bool takes_cores = false;  // the draft computes on the target's own
   };
 
-  // How long the next job is under way, behind those that were asked for before it; none: not known.
-  std::optional<Duration> TimeOfNext() const {
+  // After how long the next job, behind those that were asked for before it, is done or late; none:
+  // not known. Half of all jobs take longer than their median.
+  std::optional<Duration> DueOfNext() const {
     if (seconds_.empty()) return std::nullopt;
-    const std::chrono::duration<double> time((at_work_ + 1) * seconds_.Value());
-    return std::chrono::duration_cast<Duration>(time);
+    const double jobs = at_work_ + 1 + kLateness * (at_work_ + 2);
+    const std::chrono::duration<double> due(jobs * seconds_.Value());
+    return std::chrono::duration_cast<Duration>(due);
   }
   void Began() { ++at_work_; }
   // It was told so many tokens before it drafted.
@@ -107,9 +109,9 @@ class DraftWorth {
   uint32_t at_work() const { return at_work_; }
 
   bool IsWorthIt(const KeptHere& session, const Prices& prices) const {
-    const std::optional<Duration> time = TimeOfNext();
-    if (!time) return true;
-    const double until_then = std::max(Seconds(*time) / prices.run_seconds, runs_let_pass_);
+    if (seconds_.empty()) return true;
+    const double until_done = (at_work_ + 1) * seconds_.Value();
+    const double until_then = std::max(until_done / prices.run_seconds, runs_let_pass_);
     const double others_wait = prices.takes_cores ? 1 : std::max(0.0, 1 - runs_let_pass_);
     const double cost = session.nodes() * prices.row + until_then +
                         others_wait * seconds_.Value() * prices.other_second;
@@ -119,6 +121,7 @@ class DraftWorth {
  private:
   static constexpr uint32_t kTokensOfVerdict = 16;  // or of a few
 
+  static constexpr double kLateness = 0.25;  // of a job
   static constexpr double kNewest = 1.0 / 16;
   static constexpr double kForgetting = 1.0 / 1024;
 
