@@ -262,6 +262,33 @@ TEST(DraftingHereBesideOthers, ARunBeginsWithTheChainsThatAreDueSoon) {
   EXPECT_THAT(world.run()->works, SizeIs(2));
 }
 
+// Chains of a moment's work that are right, but come two runs late each time: two tokens for one.
+TEST_F(DraftingHere, WhoseChainsMissTheRunsOfOthersIsDraftedForSeldom) {
+  OpenDrafted("once");
+  const StreamNumber other = world_.Connect();
+  world_.Send(other, OpenOf(2, "twice"));
+  world_.Runs();
+  std::vector<TokenId> text;
+  uint32_t seen = 0;
+  uint32_t jobs = 0;
+  for (uint32_t run = 0; run < 150; ++run) {
+    seen += static_cast<uint32_t>(VerdictsOf(world_.News(other)).size());
+    world_.Send(other, GoOf(seen));
+    if (run % 3 == 2) {
+      for (const DraftJob& job : std::exchange(world_.drafts, {})) {
+        ++jobs;
+        text.insert(text.end(), job.tokens.begin(), job.tokens.end());
+        const std::vector<TokenId> chain = ScriptedText(text, 1);
+        world_.Tell(VerifierMachine::Drafted{job.session, chain, std::chrono::microseconds(100)});
+      }
+    }
+    world_.Pass(std::chrono::milliseconds(1));  // longer than anybody is waited for
+    ASSERT_EQ(world_.Runs(1), 1u);
+  }
+  EXPECT_GT(jobs, 5u);
+  EXPECT_LT(jobs, 30u);
+}
+
 TEST_F(DraftingHere, ASessionThatEndsIsForgotten) {
   const StreamNumber stream = OpenDrafted("once");
   const DraftJob job = TakeJob();
