@@ -301,11 +301,11 @@ bool Attachments::IsWorthDrafting(const VerifierSession& session) const {
   // Who is alone takes nothing from others.
   const uint32_t at_work = std::max(state_.run.at_work(), 1U);
   const double others = static_cast<double>(at_work - 1) / at_work;
-  return state_.draft_worth.IsWorthIt(
-      session.kept_here, {.run_seconds = pass->seconds,
-                          .row = others * state_.run.row_price(),
-                          .other_second = others * state_.run.second_price(),
-                          .takes_cores = state_.config.draft_shares_cores});
+  return state_.draft_worth.IsWorthIt(session.kept_here,
+                                      {.run_seconds = pass->seconds,
+                                       .row = others * state_.run.row_price(),
+                                       .other_second = others * state_.run.second_price(),
+                                       .takes_cores = state_.config.draft_shares_cores});
 }
 
 // --- endings ---
