@@ -6,9 +6,11 @@
 #include <map>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/verification/lending.h"
 
 namespace outrider {
 namespace {
@@ -16,48 +18,6 @@ namespace {
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-// Who is not in `idle` is at work.
-class Lending {
- public:
-  using Prefix = MemoryLender::Prefix;
-  using Idle = MemoryLender::Idle;
-
-  bool Borrow(uint64_t session, uint32_t pages, std::optional<Prefix> prefix = std::nullopt,
-              uint64_t account = 0) {
-    const MemoryLender::Need need = {
-        .length = pages * kPageTokens, .node_count = 0, .account = account};
-    const bool lent = lender.Borrow(
-        session, need, prefix, now, [this] { Tell(); }, evicted);
-    lender.CheckInvariants();
-    return lent;
-  }
-  bool Own(uint64_t session, uint32_t first) {
-    const bool owns = lender.Own(
-        session, first, now, [this] { Tell(); }, evicted);
-    lender.CheckInvariants();
-    return owns;
-  }
-  uint32_t free_count() const { return lender.ledger().free_count(0); }
-
-  MemoryLender lender{{.groups = {{.page_count = 10}}, .sequence_count = 3, .row_count_max = 1}};
-  MonotonicTime now{seconds(10)};
-  std::map<uint64_t, Idle> idle;
-  std::vector<uint64_t> evicted;
-
- private:
-  void Tell() {
-    for (uint64_t session = 1; session <= 9; ++session) {
-      const auto found = idle.find(session);
-      lender.SetIdle(session, found == idle.end() ? std::nullopt : std::optional(found->second));
-    }
-  }
-};
-
-// For so many seconds of those that have passed at first.
-Lending::Idle Since(int second) {
-  return {.since = MonotonicTime(seconds(second)), .from = MonotonicTime(seconds(second))};
-}
 
 TEST(MemoryLender, LendsWhatThereIsAndNoMore) {
   Lending lending;
@@ -129,9 +89,9 @@ TEST(MemoryLender, NobodyIsEvictedForNothing) {
 TEST(MemoryLender, WhoWaitsIsServedInOrderAndBeforeWhoIsNew) {
   Lending lending;
   ASSERT_TRUE(lending.Borrow(1, 10));
-  lending.lender.Queue(2);
-  lending.lender.Queue(3);
-  lending.lender.Queue(2);  // once is enough
+  lending.lender.Queue(2, 0);
+  lending.lender.Queue(3, 0);
+  lending.lender.Queue(2, 0);  // once is enough
   lending.lender.Return(1);
   EXPECT_FALSE(lending.Borrow(4, 1));
   EXPECT_FALSE(lending.Borrow(3, 1));
@@ -146,12 +106,12 @@ TEST(MemoryLender, WhoWaitsIsServedInOrderAndBeforeWhoIsNew) {
 TEST(MemoryLender, WhoHasLeftTheQueueIsNotServed) {
   Lending lending;
   ASSERT_TRUE(lending.Borrow(1, 10));
-  lending.lender.Queue(2);
+  lending.lender.Queue(2, 0);
   lending.lender.LeaveQueue(2);
   EXPECT_EQ(lending.lender.first_waiting(), std::nullopt);
-  for (const uint64_t session : {2, 3, 4}) lending.lender.Queue(session);
+  for (const uint64_t session : {2, 3, 4}) lending.lender.Queue(session, 0);
   lending.lender.LeaveQueue(3);
-  lending.lender.Queue(3);
+  lending.lender.Queue(3, 0);
   lending.lender.LeaveQueue(2);
   EXPECT_EQ(lending.lender.first_waiting(), 4u) << "who comes again comes last";
 }
@@ -214,20 +174,21 @@ class PlainLender {
  public:
   struct Loan {
     uint64_t account;
+    size_t size;  // in pages, shared ones too
     std::vector<uint64_t> pages;
   };
 
   PlainLender(size_t page_count, size_t sequence_count)
       : page_count_(page_count), sequence_count_(sequence_count) {}
 
-  bool Borrow(uint64_t session, const Loan& as, size_t page_count, std::vector<uint64_t>& evicted) {
+  bool Borrow(uint64_t session, const Loan& as, std::vector<uint64_t>& evicted) {
     loans[session] = as;
-    const size_t wanted = page_count - as.pages.size();
+    const size_t wanted = as.size - as.pages.size();
     if (!MakeRoom(session, wanted, /*has_sequence=*/false, evicted)) {
       loans.erase(session);
       return false;
     }
-    while (loans[session].pages.size() < page_count) loans[session].pages.push_back(++last_page_);
+    while (loans[session].pages.size() < as.size) loans[session].pages.push_back(++last_page_);
     return true;
   }
 
@@ -266,7 +227,8 @@ class PlainLender {
   // Whoever wants some gives none.
   bool GivesWay(uint64_t session, uint64_t wants) const {
     const auto found = idle.find(session);
-    return session != wants && found != idle.end() && now >= found->second.from;
+    return session != wants && found != idle.end() &&
+           (now >= found->second.from || asked_.contains(session));
   }
 
   bool MakeRoom(uint64_t wants, size_t wanted, bool has_sequence, std::vector<uint64_t>& evicted) {
@@ -274,21 +236,57 @@ class PlainLender {
       return free_count() >= wanted && (has_sequence || loans.size() - 1 < sequence_count_);
     };
     if (is_room()) return true;
-    size_t idle_count = 0;
-    for (const auto& [session, loan] : loans) idle_count += GivesWay(session, wants);
-    size_t idle_pages = 0;
-    for (const uint64_t page : Held()) {
-      idle_pages += std::ranges::all_of(Holders(page),
-                                        [&](uint64_t holder) { return GivesWay(holder, wants); });
-    }
-    const bool could_be = free_count() + idle_pages >= wanted &&
-                          (has_sequence || loans.size() - 1 - idle_count < sequence_count_);
-    if (idle_count == 0 || !could_be) return false;
-    while (!is_room()) {
+    const auto could_be = [&] {
+      size_t idle_count = 0;
+      for (const auto& [session, loan] : loans) idle_count += GivesWay(session, wants);
+      size_t idle_pages = 0;
+      for (const uint64_t page : Held()) {
+        idle_pages += std::ranges::all_of(Holders(page),
+                                          [&](uint64_t holder) { return GivesWay(holder, wants); });
+      }
+      return idle_count > 0 && free_count() + idle_pages >= wanted &&
+             (has_sequence || loans.size() - 1 - idle_count < sequence_count_);
+    };
+    while (!could_be() && AskOne(wants)) continue;
+    const bool is_enough = could_be();
+    while (is_enough && !is_room()) {
       evicted.push_back(First(wants));
       loans.erase(evicted.back());
     }
+    asked_.clear();
+    stays_.clear();
+    return is_enough;
+  }
+
+  // Of the account that has the most: it keeps as much as the one who wants some will have.
+  bool AskOne(uint64_t wants) {
+    std::map<uint64_t, uint64_t> before;  // by account
+    std::map<uint64_t, uint64_t> left;
+    for (const auto& [session, loan] : loans) {
+      before[loan.account] += PartOf(loan);
+      if (!asked_.contains(session)) left[loan.account] += PartOf(loan);
+    }
+    const uint64_t account = loans.at(wants).account;
+    std::optional<uint64_t> best;
+    const auto rank = [&](uint64_t session) {
+      const uint64_t of = loans.at(session).account;
+      return std::tuple(before[of], of, MonotonicTime::max() - idle.at(session).since, session);
+    };
+    for (const auto& [session, loan] : loans) {
+      const bool can = idle.contains(session) && !GivesWay(session, wants) &&
+                       loan.account != account && before[loan.account] > before[account] &&
+                       !stays_.contains(loan.account);
+      if (can && (!best || rank(session) > rank(*best))) best = session;
+    }
+    if (!best) return false;
+    const Loan& loan = loans.at(*best);
+    const bool keeps_as_much = left[loan.account] >= before[account] + PartOf(loan);
+    (keeps_as_much ? asked_ : stays_).insert(keeps_as_much ? *best : loan.account);
     return true;
+  }
+
+  uint64_t PartOf(const Loan& loan) const {
+    return AccountShares::kAll * std::max(1.0 / sequence_count_, 1.0 * loan.size / page_count_);
   }
 
   uint64_t First(uint64_t wants) const {
@@ -308,6 +306,8 @@ class PlainLender {
   const size_t page_count_;
   const size_t sequence_count_;
   uint64_t last_page_ = 0;
+  std::set<uint64_t> asked_;  // sessions
+  std::set<uint64_t> stays_;  // accounts of which nobody more is asked
 };
 
 TEST(MemoryLender, WhoLosesItIsWhomTheRulesSay) {
@@ -330,6 +330,7 @@ TEST(MemoryLender, WhoLosesItIsWhomTheRulesSay) {
       changed.clear();
     };
     size_t evictions = 0;
+    ptrdiff_t asked = 0;  // of those
     size_t refusals = 0;
     for (int step = 0; step < 5000; ++step) {
       SCOPED_TRACE(step);
@@ -342,14 +343,16 @@ TEST(MemoryLender, WhoLosesItIsWhomTheRulesSay) {
       if (below(2) == 0) {
         changed.insert(session);
         plain.idle.erase(session);
-        if (below(3) > 0) {
+        if (below(2) == 0) {
           plain.idle[session] = {plain.now, plain.now + std::chrono::milliseconds(below(2) * 2000)};
+        } else if (below(3) > 0) {
+          plain.idle[session] = MemoryLender::kAtWork;
         }
       } else if (!plain.loans.contains(session)) {
-        const uint64_t account = 1 + session % 3;
+        const uint64_t account = session < 8 ? 1 : 1 + session % 3;  // of the first one most
         const auto pages = static_cast<uint32_t>(1 + below(12));
         std::optional<MemoryLender::Prefix> prefix;
-        PlainLender::Loan as = {account, {}};
+        PlainLender::Loan as = {account, pages, {}};
         const auto other = plain.loans.lower_bound(1 + below(12));
         if (below(2) == 0 && other != plain.loans.end()) {
           const std::vector<uint64_t>& theirs = other->second.pages;
@@ -360,7 +363,7 @@ TEST(MemoryLender, WhoLosesItIsWhomTheRulesSay) {
         has_room = lender.Borrow(
             session, {.length = pages * kPageTokens, .node_count = 0, .account = account}, prefix,
             plain.now, tell, evicted);
-        should_have = plain.Borrow(session, as, pages, expected);
+        should_have = plain.Borrow(session, as, expected);
         changed.insert(session);
       } else if (below(3) > 0) {
         const uint64_t first = below(plain.loans.at(session).pages.size() + 1);
@@ -376,10 +379,13 @@ TEST(MemoryLender, WhoLosesItIsWhomTheRulesSay) {
       ASSERT_EQ(evicted, expected);
       ASSERT_EQ(lender.ledger().free_count(0), plain.free_count());
       evictions += evicted.size();
+      asked += std::ranges::count_if(
+          evicted, [&](uint64_t who) { return plain.idle.at(who).from > plain.now; });
       refusals += !has_room;
     }
     EXPECT_GT(evictions, 100u);
-    EXPECT_GT(refusals, 50u);
+    EXPECT_GT(asked, 20);
+    EXPECT_GT(refusals, 20u);
   }
 }
 
@@ -425,11 +431,11 @@ TEST(MemoryLender, LeavingTheQueueCostsTheSameHoweverManyWait) {
   const auto seconds_of = [](uint64_t session_count) {
     MemoryLender lender({.groups = {{.page_count = 1}}, .sequence_count = 1, .row_count_max = 1});
     uint64_t newest = 0;
-    while (newest < session_count) lender.Queue(++newest);
+    while (newest < session_count) lender.Queue(++newest, 0);
     double least = 1;
     for (int i = 0; i < 2000; ++i) {
       const auto begin = std::chrono::steady_clock::now();
-      lender.Queue(++newest);
+      lender.Queue(++newest, 0);
       lender.LeaveQueue(newest);
       const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
       least = std::min(least, time.count());

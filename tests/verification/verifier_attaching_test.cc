@@ -291,7 +291,7 @@ TEST(VerifierMachine, WhoeverFindsNoRoomIsToldByWhichLimit) {
               HasSubstr("this key may open no more than 1 a minute"));
   EXPECT_EQ(why("", "here"), "");
   EXPECT_EQ(why("", "here", {}, 60), "");
-  EXPECT_THAT(why("", "there"), HasSubstr("others have the target's memory"));
+  EXPECT_THAT(why("", "here"), HasSubstr("all of the target's memory is in use"));
   EXPECT_EQ(why("", "here", {}, 60), "");
   EXPECT_THAT(why("", "here"), HasSubstr("this address may have no more than 3 at a time"));
   EXPECT_THAT(why("", "there"), HasSubstr("this server may have no more than 5 at a time"));

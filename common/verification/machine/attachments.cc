@@ -93,11 +93,12 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open, size_t h
   }
   const uint64_t number = state_.sessions.NextNumber();
   const auto lent = state_.memory.Borrow(number, stream.caller, **sequence, state_.moment.now);
-  if (!lent) return RefuseForWantOfRoom(stream, "others have the target's memory");
-
+  if (!lent && !state_.memory.MayWait(stream.caller, **sequence)) {
+    return RefuseForWantOfRoom(stream, "all of the target's memory is in use");
+  }
   VerifierSession& session =
       state_.sessions.Add(number, stream.caller, open, hash, *std::move(sequence));
-  state_.memory.Begin(session, *lent);
+  if (lent) state_.memory.Begin(session, *lent);
   session.sequence->DraftHere(open.draft());
   state_.run.OpenAccount(number, stream.caller.number, stream.caller.terms.share);
   ++opened_count_;

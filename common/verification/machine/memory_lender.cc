@@ -24,6 +24,16 @@ uint32_t MemoryLender::PagesOf(uint32_t group, const Need& need) const {
       stock_.groups[group].PagesOfSequence(need.length, stock_.row_count_max, need.node_count));
 }
 
+// Of what runs out first.
+uint64_t MemoryLender::PartOf(const Need& need) const {
+  uint64_t part = std::max<uint64_t>(1, AccountShares::kAll / stock_.sequence_count);
+  for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
+    const uint64_t of_all = std::max(1u, stock_.groups[group].page_count);
+    part = std::max(part, AccountShares::kAll * PagesOf(group, need) / of_all);
+  }
+  return part;
+}
+
 uint64_t MemoryLender::LengthMax(uint32_t node_count) const {
   uint64_t length_max = std::numeric_limits<uint32_t>::max();
   for (const PageGroup& group : stock_.groups) {
@@ -43,8 +53,8 @@ uint64_t MemoryLender::LengthMax(uint32_t node_count) const {
 bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Prefix> prefix,
                           MonotonicTime now, TellIdle tell_idle, std::vector<uint64_t>& evicted) {
   OUTRIDER_CHECK(!HasLent(session), "a session borrows once");
-  if (!queue_.empty() && first_waiting() != session) return false;
-  Loan loan = {ledger_.Open(), need.account,
+  if (first_waiting() != session && !shares_.ComesFirst(need.account)) return false;
+  Loan loan = {ledger_.Open(), need.account, PartOf(need),
                std::vector<std::vector<uint32_t>>(ledger_.group_count())};
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
     wanted_[group] = PagesOf(group, need);
@@ -57,7 +67,9 @@ bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Pref
     }
     wanted_[group] -= prefix->page_count;
   }
-  const bool has_room = Reserve(loan.owner, /*has_sequence=*/false, now, tell_idle, evicted);
+  const Wanting wanting = {loan.owner, need.account, shares_.PartOf(need.account) + loan.part,
+                           /*has_sequence=*/false};
+  const bool has_room = Reserve(wanting, now, tell_idle, evicted);
   if (has_room) {
     for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
       for (uint32_t i = 0; i < wanted_[group]; ++i) {
@@ -66,6 +78,7 @@ bool MemoryLender::Borrow(uint64_t session, const Need& need, std::optional<Pref
     }
     LeaveQueue(session);
   }
+  shares_.Add(need.account, loan.part);
   loans_.insert({session, std::move(loan)});
   if (!has_room) Return(session);
   return has_room;
@@ -89,7 +102,9 @@ bool MemoryLender::Own(uint64_t session, uint32_t first, MonotonicTime now, Tell
     tell_idle();
     EndIdle(session, loan);
   };
-  if (!Reserve(loan.owner, /*has_sequence=*/true, now, tell_of_others, evicted)) return false;
+  const Wanting wanting = {loan.owner, loan.account, shares_.PartOf(loan.account),
+                           /*has_sequence=*/true};
+  if (!Reserve(wanting, now, tell_of_others, evicted)) return false;
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
     for (size_t i = 0; i < loan.pages[group].size(); ++i) {
       if (!is_shared(group, i)) continue;  // or is no longer, since somebody was evicted
@@ -112,31 +127,70 @@ void MemoryLender::Return(uint64_t session) {
     }
   }
   ledger_.Close(loan->second.owner);
+  shares_.Remove(loan->second.account, loan->second.part);
   loans_.erase(loan);
 }
 
 // --- making room ---
 
-// What is wanted is promised to `owner`, who has a sequence or wants one too. Evicts nobody unless
-// that is enough.
-bool MemoryLender::Reserve(PageOwner owner, bool has_sequence, MonotonicTime now,
-                           TellIdle tell_idle, std::vector<uint64_t>& evicted) {
-  if (!IsRoom(has_sequence)) {
+// What is wanted is promised to who wants it. Evicts nobody unless that is enough.
+bool MemoryLender::Reserve(const Wanting& wanting, MonotonicTime now, TellIdle tell_idle,
+                           std::vector<uint64_t>& evicted) {
+  if (!IsRoom(wanting.has_sequence)) {
     tell_idle();
     while (const std::optional<uint64_t> session = to_give_way_.TakeDue(now)) {
       BeginToGiveWay(*session, loans_.at(*session));
     }
-    if (!CouldBeRoom(has_sequence)) return false;
+    AskRicher(wanting);
+    const bool could_be = CouldBeRoom(wanting.has_sequence);
+    while (could_be && !IsRoom(wanting.has_sequence)) {
+      const std::optional<uint64_t> first = idle_.First();
+      OUTRIDER_CHECK(first.has_value(), "room is made where there is some to be had");
+      Return(*first);
+      evicted.push_back(*first);
+      ++eviction_count_;
+    }
+    EndAsking();
+    if (!could_be) return false;
   }
-  while (!IsRoom(has_sequence)) {
-    const std::optional<uint64_t> first = idle_.First();
-    OUTRIDER_CHECK(first.has_value(), "room is made where there is some to be had");
-    Return(*first);
-    evicted.push_back(*first);
-    ++eviction_count_;
-  }
-  OUTRIDER_CHECK(ledger_.Reserve(owner, wanted_).ok(), "room has been made");
+  OUTRIDER_CHECK(ledger_.Reserve(wanting.owner, wanted_).ok(), "room has been made");
   return true;
+}
+
+// Until that would do.
+void MemoryLender::AskRicher(const Wanting& wanting) {
+  if (CouldBeRoom(wanting.has_sequence)) return;
+  shares_.VisitRicher(wanting.part, [&](uint64_t account) {
+    return account != wanting.account && AskAccount(account, wanting);
+  });
+}
+
+// Whether that is enough: it keeps as much as who wants some will have. Where the first to give would
+// leave it less, the rest of it is less.
+bool MemoryLender::AskAccount(uint64_t account, const Wanting& wanting) {
+  uint64_t left = shares_.PartOf(account);
+  while (const std::optional<uint64_t> session = shares_.FirstGiver(account)) {
+    Loan& loan = loans_.at(*session);
+    if (left < wanting.part + loan.part) return false;
+    left -= loan.part;
+    to_give_way_.Remove(*session);
+    BeginToGiveWay(*session, loan);
+    asked_.push_back(*session);
+    if (CouldBeRoom(wanting.has_sequence)) return true;
+  }
+  return false;
+}
+
+// Those who have been asked, and were not needed.
+void MemoryLender::EndAsking() {
+  for (const uint64_t session : asked_) {
+    const auto loan = loans_.find(session);
+    if (loan == loans_.end()) continue;
+    const Idle idle = *loan->second.idle;
+    EndIdle(session, loan->second);
+    BeginIdle(session, loan->second, idle);
+  }
+  asked_.clear();
 }
 
 bool MemoryLender::IsRoom(bool has_sequence) const {
@@ -162,11 +216,17 @@ void MemoryLender::SetIdle(uint64_t session, std::optional<Idle> idle) {
   const auto found = loans_.find(session);
   if (found == loans_.end() || found->second.idle == idle) return;
   EndIdle(session, found->second);
-  found->second.idle = idle;
-  if (idle) to_give_way_.SetNoLater(session, idle->from);
+  if (idle) BeginIdle(session, found->second, *idle);
+}
+
+void MemoryLender::BeginIdle(uint64_t session, Loan& loan, const Idle& idle) {
+  loan.idle = idle;
+  to_give_way_.SetNoLater(session, idle.from);
+  shares_.AddGiver(loan.account, {idle.since, session});
 }
 
 void MemoryLender::BeginToGiveWay(uint64_t session, Loan& loan) {
+  shares_.RemoveGiver(loan.account, {loan.idle->since, session});
   loan.gives_way = true;
   idle_.Add(EntryOf(session, loan));
   for (uint32_t group = 0; group < ledger_.group_count(); ++group) {
@@ -184,8 +244,9 @@ void MemoryLender::EndIdle(uint64_t session, Loan& loan) {
         Recount(group, page, [&] { --idle_holders_[group][page]; });
       }
     }
-  } else {
+  } else if (loan.idle) {
     to_give_way_.Remove(session);
+    shares_.RemoveGiver(loan.account, {loan.idle->since, session});
   }
   loan.gives_way = false;
   loan.idle.reset();
@@ -211,23 +272,8 @@ void MemoryLender::Recount(uint32_t group, uint32_t page, Change change) {
 
 // --- those who wait ---
 
-bool MemoryLender::Queue(uint64_t session) {
-  if (HasLent(session) || drawn_.contains(session)) return false;
-  drawn_[session] = ++last_drawn_;
-  queue_[last_drawn_] = session;
-  return queue_.size() == 1;
-}
-
-void MemoryLender::LeaveQueue(uint64_t session) {
-  const auto drawn = drawn_.find(session);
-  if (drawn == drawn_.end()) return;
-  queue_.erase(drawn->second);
-  drawn_.erase(drawn);
-}
-
-std::optional<uint64_t> MemoryLender::first_waiting() const {
-  if (queue_.empty()) return std::nullopt;
-  return queue_.begin()->second;
+bool MemoryLender::Queue(uint64_t session, uint64_t account) {
+  return !HasLent(session) && shares_.Wait(session, account) && first_waiting() == session;
 }
 
 double MemoryLender::used() const {
@@ -268,10 +314,15 @@ void MemoryLender::CheckInvariants() const {
   OUTRIDER_CHECK(giving_way == idle_.size() && to_give_way_.size() + giving_way <= loans_.size(),
                  "who has nothing cannot give way");
   OUTRIDER_CHECK(loans_.size() <= stock_.sequence_count, "sequences are rationed");
-  OUTRIDER_CHECK(queue_.size() == drawn_.size(), "who waits does so once");
-  for (const auto& [drawn, session] : queue_) {
-    OUTRIDER_CHECK(!HasLent(session), "who waits for memory has none");
+  std::map<uint64_t, uint64_t> parts;  // by account
+  for (const auto& [session, loan] : loans_) {
+    OUTRIDER_CHECK(!shares_.Waits(session), "who waits for memory has none");
+    parts[loan.account] += loan.part;
   }
+  for (const auto& [account, part] : parts) {
+    OUTRIDER_CHECK(shares_.PartOf(account) == part, "what an account has is known");
+  }
+  OUTRIDER_CHECK(asked_.empty(), "who has been asked is asked no longer");
 }
 
 }  // namespace outrider

@@ -32,10 +32,8 @@ std::optional<SessionMemory::Lent> SessionMemory::Borrow(uint64_t session, const
   if (prefix) {
     lent.fork = {*AtTarget(prefix->session).id(), PrefixIndex::TokensOf(prefix->page_count)};
   }
-  // For its longest history, and the nodes of a pass behind it.
   const bool has_lent = lender_.Borrow(
-      session, {sequence.length_max(), sequence.pass_nodes(), caller.number}, prefix, now,
-      [this] { TellIdle(); }, evicted_);
+      session, NeedOf(caller, sequence), prefix, now, [this] { TellIdle(); }, evicted_);
   if (!has_lent) return std::nullopt;
   if (prefix && std::erase(evicted_, prefix->session) > 0) {
     lent.takes_over = true;
@@ -74,8 +72,18 @@ std::vector<uint64_t> SessionMemory::TakeForks() {
   return forks;
 }
 
+bool SessionMemory::MayWait(const Caller& caller, const VerifiedSequence& sequence) const {
+  return lender_.MayWait(NeedOf(caller, sequence));
+}
+
+// For its longest history, and the nodes of a pass behind it.
+MemoryLender::Need SessionMemory::NeedOf(const Caller& caller, const VerifiedSequence& sequence) {
+  return {sequence.length_max(), sequence.pass_nodes(), caller.number};
+}
+
 void SessionMemory::Queue(const VerifierSession& session) {
-  if (session.sequence->writing() && lender_.Queue(session.number)) MayHaveRoom();
+  if (!session.sequence->writing()) return;
+  if (lender_.Queue(session.number, session.caller.number)) MayHaveRoom();
 }
 
 void SessionMemory::LeaveQueue(const VerifierSession& session) {
@@ -158,8 +166,15 @@ void SessionMemory::DropKeptBefore(MonotonicTime then) {
   }
 }
 
+// Who was at work waits for memory at once, and is served when others have given some back.
 void SessionMemory::CloseEvicted() {
-  for (const uint64_t session : evicted_) Close(session);
+  for (const uint64_t session : evicted_) {
+    const VerifierSession* const found =
+        kept_.contains(session) ? nullptr : sessions_.Find(session);
+    const bool is_at_work = found != nullptr && IdleOf(*found) == MemoryLender::kAtWork;
+    Close(session);
+    if (is_at_work) Queue(*found);
+  }
   evicted_.clear();
 }
 
@@ -193,7 +208,8 @@ void SessionMemory::TellIdle() {
 }
 
 std::optional<SessionMemory::Idle> SessionMemory::IdleOf(const VerifierSession& session) const {
-  return session.at_target.in_run() ? std::nullopt : when_idle_(session);
+  if (session.at_target.in_run()) return std::nullopt;
+  return when_idle_(session);
 }
 
 const SequenceAtTarget& SessionMemory::AtTarget(uint64_t session) const {

@@ -49,9 +49,9 @@ class SessionMemory {
     bool takes_over = false;
   };
 
-  // Of a session that is not in the run. None: it has a use for its memory.
+  // Of a session that is not in the run.
   using Idle = MemoryLender::Idle;
-  using WhenIdle = std::function<std::optional<Idle>(const VerifierSession& session)>;
+  using WhenIdle = std::function<Idle(const VerifierSession& session)>;
 
   // All but the stock outlive it.
   SessionMemory(const MemoryLender::Stock& stock, bool forks_share_pages, Sessions& sessions,
@@ -67,6 +67,8 @@ class SessionMemory {
   // For a session that is not there yet. None: there is no memory to be had.
   std::optional<Lent> Borrow(uint64_t session, const Caller& caller,
                              const VerifiedSequence& sequence, MonotonicTime now);
+  // Whether one for whom there is none now may be there all the same, and wait: others have more.
+  bool MayWait(const Caller& caller, const VerifiedSequence& sequence) const;
   // It is there.
   void Begin(VerifierSession& session, const Lent& lent);
 
@@ -117,6 +119,7 @@ class SessionMemory {
     MonotonicTime since;
   };
 
+  static MemoryLender::Need NeedOf(const Caller& caller, const VerifiedSequence& sequence);
   void TellIdle();
   std::optional<Idle> IdleOf(const VerifierSession& session) const;
   const SequenceAtTarget& AtTarget(uint64_t session) const;

@@ -127,8 +127,9 @@ bool SessionRuns::Joins(const VerifierSession& session) const {
                                     state_.moment.now);
 }
 
-// One that has a stream and a reply to write, but waits for its device, is idle after a while.
-std::optional<SessionMemory::Idle> SessionRuns::WhenIdle(const VerifierSession& session) const {
+// One that has a stream and a reply to write is at work, or waits for its device, and is idle after a
+// while.
+SessionMemory::Idle SessionRuns::WhenIdle(const VerifierSession& session) const {
   const VerifiedSequence& sequence = *session.sequence;
   if (!session.stream || !sequence.writing()) {
     return SessionMemory::Idle{.since = session.idle_since, .from = session.idle_since};
@@ -136,7 +137,7 @@ std::optional<SessionMemory::Idle> SessionRuns::WhenIdle(const VerifierSession& 
   const bool is_read = session.at_target.read_count() == sequence.history().size();
   const bool waits = MustBeSeenFirst(session) ||
                      (is_read && !sequence.drafted_here() && !session.pace.NextStart(sequence).at);
-  if (!waits) return std::nullopt;
+  if (!waits) return MemoryLender::kAtWork;
   return SessionMemory::Idle{.since = session.idle_since,
                              .from = session.idle_since + state_.config.idle_max};
 }
@@ -220,6 +221,7 @@ void SessionRuns::End() {
     exit_worth_.Spent(state_.run.exit_time(), works.size());
   }
   for (TargetWork& work : works) EndWork(work);
+  state_.memory.MayHaveRoom();  // nobody is in the run now
 }
 
 void SessionRuns::EndWork(TargetWork& work) {
@@ -235,7 +237,6 @@ void SessionRuns::EndWork(TargetWork& work) {
     return attachments_.RemoveWithFault(session, v1::Fault::TARGET, work.status);
   }
   state_.memory.Learned(session);
-  if (!session.stream || !session.sequence->writing()) state_.memory.MayHaveRoom();
   if (!work.prompt.empty()) EndPrompt(session, static_cast<uint32_t>(work.prompt.size()));
   if (work.has_pass) EndPass(session, work);
 }
@@ -281,7 +282,6 @@ void SessionRuns::EndPass(VerifierSession& session, const TargetWork& work) {
   attachments_.RootKnown(session);
   session.tally.PassEnded(node_count, tokens, sequence.finish(), state_.moment.now, stats_);
   const bool has_ended = sequence.finish() != v1::FINISH_NONE;
-  if (has_ended) state_.memory.MayHaveRoom();
   if (!stream) return;
   if (has_ended && attachments_.draining()) return attachments_.ReplyEnded(*stream);
   state_.streams.Pump(*stream);

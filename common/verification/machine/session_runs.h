@@ -46,7 +46,7 @@ class SessionRuns {
   void CheckInvariants() const;
 
  private:
-  std::optional<SessionMemory::Idle> WhenIdle(const VerifierSession& session) const;
+  SessionMemory::Idle WhenIdle(const VerifierSession& session) const;
   void Gather(VerifierSession& session);
   void ConsiderGathered();
   Duration GatheringTime() const;
