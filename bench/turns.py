@@ -247,15 +247,17 @@ def measure(title, setting, commands, options, write=Written):
     """
     tasks = tasks_of(options)
     # What runs find out about prices is for the next ones of this setting, and no others.
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, predictions.PassesBeside(setting, options) as passes:
         prices = pathlib.Path(directory) / "prices"
         found = []
-        written = {task: measure_task(f"{title}, {task}", prompts, commands, prices, found, options, write)
+        written = {task: measure_task(f"{title}, {task}", prompts, commands, prices, found, passes, options, write)
                    for task, prompts in tasks.items()}
-        return written, predictions.predicted(setting, written, found, options, directory) if options.predict else {}
+        if not options.predict:
+            return written, {}
+        return written, predictions.predicted(setting, written, passes.shapes, found, options, directory)
 
 
-def measure_task(title, prompts, commands, prices, found, options, write):
+def measure_task(title, prompts, commands, prices, found, passes, options, write):
     """Adds to `found` what the price file says after each text."""
     ways = list(commands)
     written = {way: [] for way in ways}
@@ -277,6 +279,7 @@ def measure_task(title, prompts, commands, prices, found, options, write):
             sys.exit(f"\n{title}: the ways have written different texts after '{prompt}'")
         if texts["alone"].tokens < min(TOKENS_MIN, options.tokens):
             continue
+        passes.watch(prompt, seed)
         for way, run in texts.items():
             written[way].append(run)
     else:
