@@ -127,5 +127,23 @@ TEST_F(DraftWorthTest, JobsThatComeTooLateKeepNothing) {
   EXPECT_FALSE(IsWorthIt({.run_seconds = 0.040}));
 }
 
+// The next pass is of other tokens, whose chain may not be there yet.
+TEST_F(DraftWorthTest, AChainThatWasEditedAwayIsNotThatOfTheNextPass) {
+  for (const bool is_left_out : {false, true}) {
+    session_.Asked(3);
+    session_.Came();
+    EXPECT_EQ(session_.RunsLetPass(5), 2u);
+    if (is_left_out) {
+      session_.LeftOut();
+    } else {
+      session_.Asked(5);
+    }
+    EXPECT_EQ(session_.RunsLetPass(6), std::nullopt);
+    const double kept = session_.kept();
+    session_.Passed(4, 4);
+    EXPECT_EQ(session_.kept(), kept);
+  }
+}
+
 }  // namespace
 }  // namespace outrider

@@ -36,8 +36,11 @@ namespace outrider {
 // Of one session.
 class KeptHere {
  public:
-  // A job is asked for after so many runs.
-  void Asked(uint64_t run_count) { asked_at_ = run_count; }
+  // A job is asked for after so many runs. What came before is of another root, and was edited away.
+  void Asked(uint64_t run_count) {
+    came_ = false;
+    asked_at_ = run_count;
+  }
   // It has come to a chain for the next pass, or came too late for anything.
   void Came() { came_ = true; }
   void Missed() { Learn(0, 0, kNewest); }
@@ -46,7 +49,10 @@ class KeptHere {
     if (std::exchange(came_, false)) Learn(nodes, kept, kNewest);
   }
   // A root of which nothing was drafted.
-  void LeftOut() { Learn(kSupposedNodes, kSupposed, kForgetting); }
+  void LeftOut() {
+    came_ = false;
+    Learn(kSupposedNodes, kSupposed, kForgetting);
+  }
 
   // Where a chain waits for the run that begins after so many: those that began without it meanwhile.
   std::optional<uint64_t> RunsLetPass(uint64_t run_count) const {
