@@ -47,8 +47,10 @@ VerifierDriver::~VerifierDriver() {
 
 void VerifierDriver::Tell(Told told) {
   MutexLock lock(mu_);
-  const bool is_targets = told.what == Told::What::kGuessed || told.what == Told::What::kTargetDone;
-  (is_targets ? told_by_target_ : told_).push_back(std::move(told));
+  const bool goes_first = told.what == Told::What::kGuessed ||
+                          told.what == Told::What::kTargetDone ||  //
+                          told.what == Told::What::kWritten;
+  (goes_first ? told_first_ : told_).push_back(std::move(told));
   told_something_.NotifyAll();
 }
 
@@ -139,14 +141,14 @@ std::optional<VerifierDriver::Told> VerifierDriver::NextTold() {
   MutexLock lock(mu_);
   // Before what has been told: where there is always more of that, deadlines come all the same.
   if (timer_ && RealClock().Now() >= *timer_) return std::nullopt;
-  while (told_by_target_.empty() && told_.empty() && !stopping_) {
+  while (told_first_.empty() && told_.empty() && !stopping_) {
     if (!timer_) {
       told_something_.Wait(mu_);
     } else if (!told_something_.WaitUntil(mu_, *timer_)) {
       return std::nullopt;
     }
   }
-  std::deque<Told>& first = told_by_target_.empty() ? told_ : told_by_target_;
+  std::deque<Told>& first = told_first_.empty() ? told_ : told_first_;
   if (first.empty()) return std::nullopt;
   Told told = std::move(first.front());
   first.pop_front();

@@ -10,8 +10,9 @@
 // Whoever tells it something is not kept: an event joins a queue, and the machine's thread takes it
 // from there. What the machine asks of a stream, that thread does.
 //
-// What the target says goes before what streams do: a flood of messages does not hold up the run
-// that comes next. Of each the order stays.
+// What the target says goes before what streams do, and that something is written before what is new:
+// a flood of calls and messages holds up neither the run that comes next nor what is said to others. Of
+// each the order stays.
 //
 // Queues:  events that wait for the machine: of every stream its beginning, a message (none comes
 //          before it was asked for), the end of a write, that it broke and its end; the target's:
@@ -175,7 +176,7 @@ class VerifierDriver {
   CondVar told_something_;
   CondVar asked_target_;
   CondVar drained_changed_;
-  std::deque<Told> told_by_target_ ABSL_GUARDED_BY(mu_);  // comes first
+  std::deque<Told> told_first_ ABSL_GUARDED_BY(mu_);  // by the target, and what is written
   std::deque<Told> told_ ABSL_GUARDED_BY(mu_);
   StreamNumber stream_number_ ABSL_GUARDED_BY(mu_) = 0;  // the last one given
   // Of each stream's next message.

@@ -253,6 +253,15 @@ class VerifierDriverTest : public ::testing::Test {
     return text;
   }
 
+  // Whether the target comes to so many.
+  bool Computes(int passes) const {
+    const MonotonicTime deadline = RealClock().Now() + seconds(5);
+    while (counted_->passes() < passes && RealClock().Now() < deadline) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return counted_->passes() >= passes;
+  }
+
   FakeClock clock_;  // the target's own
   std::optional<ScriptedTarget> target_;
   std::optional<CountedTarget> counted_;
@@ -312,22 +321,15 @@ TEST_F(VerifierDriverTest, TheTargetWaitsForNothingThatStreamsHaveToHearOrSay) {
   const auto talker = Connect();
   talker->Say(OpenOf(1, "once"));
   ASSERT_TRUE(talker->AwaitKind(v1::ServerMessage::kOpened));
-  const auto computes = [&](int passes) {
-    const MonotonicTime deadline = RealClock().Now() + seconds(5);
-    while (counted_->passes() < passes && RealClock().Now() < deadline) {
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    return counted_->passes() >= passes;
-  };
   std::atomic<bool> beside_a_verdict = false;
   std::atomic<bool> before_a_message = false;
   std::atomic<bool> is_first = true;
   const auto wire = Connect();
   wire->before_send = [&](const v1::ServerMessage& message) {
     if (!message.has_verdict() || !is_first.exchange(false)) return;
-    talker->before_read = [&] { before_a_message = computes(3); };
+    talker->before_read = [&] { before_a_message = Computes(3); };
     talker->Say(v1::ClientMessage());
-    beside_a_verdict = computes(2);
+    beside_a_verdict = Computes(2);
     std::this_thread::sleep_for(milliseconds(50));  // until it has told that it is done
   };
   wire->Say(Alone(2, "twice", 5));
@@ -338,6 +340,35 @@ TEST_F(VerifierDriverTest, TheTargetWaitsForNothingThatStreamsHaveToHearOrSay) {
   EXPECT_TRUE(before_a_message) << "the third, which began before the message was taken in";
   talker->Break();
   ExpectEnd(*talker);
+}
+
+// Else whoever calls a thousand times at once would hold up what others are told.
+TEST_F(VerifierDriverTest, WhatIsWrittenMakesRoomBeforeAnybodyNewIsHeard) {
+  Start();
+  const auto talker = Connect();
+  talker->Say(OpenOf(1, "once"));
+  ASSERT_TRUE(talker->AwaitKind(v1::ServerMessage::kOpened));
+  const auto reader = Connect(/*writes_at_once=*/false);
+  reader->Say(Alone(2, "twice", 5));
+  ASSERT_TRUE(reader->AwaitKind(v1::ServerMessage::kOpened));
+  ASSERT_TRUE(Computes(2)) << "a verdict waits until that is written";
+  std::atomic<bool> is_heard = false;
+  std::atomic<bool> goes_first = false;
+  const auto wire = Connect();
+  wire->before_send = [&](const v1::ServerMessage& message) {
+    if (!message.has_opened()) return;
+    talker->before_read = [&] { is_heard = true; };
+    reader->before_send = [&](const v1::ServerMessage&) { goes_first = !is_heard; };
+    talker->Say(v1::ClientMessage());
+    reader->Write();
+  };
+  wire->Say(OpenOf(3, "third"));
+  EXPECT_TRUE(reader->AwaitKind(v1::ServerMessage::kVerdict));
+  EXPECT_TRUE(goes_first);
+  for (Wire* const one : {talker.get(), reader.get(), wire.get()}) {
+    one->Break();
+    ExpectEnd(*one);
+  }
 }
 
 // The transport still reads the message: it stays as it is until the transport says that it has
