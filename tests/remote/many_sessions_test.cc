@@ -75,11 +75,12 @@ TEST(ManySessionsTest, TwoHundredAreTwoHundredAndNoMore) {
 // Reads a session's text off its verdicts: the device drafts nothing.
 class Texts final : public Verifier::Listener {
  public:
-  explicit Texts(Verifier& verifier) : verifier_(verifier) {}
+  // Before a stream is opened. It outlives the verifier, whose streams tell it that they are down.
+  void ReadFrom(Verifier& verifier) { verifier_ = &verifier; }
 
   void OnMessage(uint64_t stream, v1::ServerMessage&& message) override {
     Take(stream, message);
-    verifier_.Read(stream);  // not before: the next one may come into the same memory
+    verifier_->Read(stream);  // not before: the next one may come into the same memory
   }
   void OnWritten(uint64_t) override {}
   void OnDown(uint64_t, const absl::Status&) override {}
@@ -101,7 +102,7 @@ class Texts final : public Verifier::Listener {
     changed_.NotifyAll();
   }
 
-  Verifier& verifier_;
+  Verifier* verifier_ = nullptr;
   Mutex mu_;
   CondVar changed_;
   std::map<uint64_t, std::vector<TokenId>> texts_ ABSL_GUARDED_BY(mu_);
@@ -140,8 +141,9 @@ v1::ClientMessage Writing(uint64_t session) {
 TEST(ManySessionsTest, TwoHundredWriteWhatTheTargetAloneWould) {
   ASSERT_LE(kTokens, VerifierConfig().unseen_verdicts_first);
   const ServerProcess server(0, {"--sessions", std::to_string(kSessions), "--context", "64"});
+  Texts texts;
   const auto verifier = OrDie(RemoteVerifier::Connect(server.address()));
-  Texts texts(*verifier);
+  texts.ReadFrom(*verifier);
   for (uint64_t stream = 1; stream <= kSessions; ++stream) {
     verifier->Open(stream, texts);
     v1::ClientMessage open = Writing(stream);
