@@ -24,19 +24,11 @@ v1::ClientMessage OpenShort(uint64_t nonce, std::string_view prompt, uint32_t to
   return open;
 }
 
-std::vector<StreamNumber> FillWith(VerifierWorld& world, const std::string& origin,
-                                   v1::DryPolicy dry_policy) {
-  std::vector<StreamNumber> streams;
-  for (uint64_t nonce = 1; nonce <= kAll; ++nonce) {
-    streams.push_back(world.Connect("", origin));
-    world.Send(streams.back(), OpenOf(nonce, "mine", dry_policy));
-  }
-  return streams;
-}
-
 TEST(VerifierMachine, WhoHasAllMemoryIdleKeepsNobodyOut) {
   VerifierWorld world;
-  FillWith(world, "there", v1::DRY_POLICY_WAIT);
+  for (uint64_t nonce = 1; nonce <= kAll; ++nonce) {
+    world.Send(world.Connect("", "there"), OpenOf(nonce, "mine", v1::DRY_POLICY_WAIT));
+  }
   world.Runs();
   const StreamNumber stream = world.Connect("", "here");
   world.Send(stream, OpenShort(1, "yours", 5));  // no time has passed

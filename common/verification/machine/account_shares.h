@@ -2,7 +2,8 @@
 // first: an account that has less before one that has more, and of one account, or of two that have
 // as much, whoever has waited for longer.
 //
-// A share is counted in parts of all there is, by whatever runs out first.
+// A share is counted in parts of all there is, by whatever runs out first; pages that sessions hold
+// together count for each of them, and those of sessions that have gone for as long as they are kept.
 //
 // Nobody is looked for: each change, and each question, is a step or two in a tree.
 //

@@ -2,9 +2,9 @@
 //
 // Whose growth, or whose chain of the draft here, comes just after a run has begun waits for all of
 // that run, and then the others wait for his. Two groups that take turns are what comes of that, each
-// of which has the weights read for half of the sessions. To wait until one more is ready costs everybody who is ready that wait, and
-// spares him what is left of a run. So it is waited for as many of those whose growth is due soon as
-// makes the time that all of them wait together the least:
+// of which has the weights read for half of the sessions. To wait until one more is ready costs
+// everybody who is ready that wait, and spares him what is left of a run. So it is waited for as many
+// of those whose growth is due soon as makes the time that all of them wait together the least:
 //
 //   ready * wait + sum over those waited for (wait - due) + sum over the others (wait + run - due)
 //
