@@ -8,9 +8,19 @@
 #include "client/session/wire_ids.h"
 #include "common/tokens/growth_bits.h"
 #include "common/tokens/sketch.h"
+#include "common/verification/wire_padding.h"
 #include "proto/outrider/v1/verifier.pb.h"
 
 namespace outrider {
+
+// So many nodes that a message of them is no larger than a frame, if that holds all else a reply has
+// to say: a sketch that is sent anew is several frames then, not one of another size. A node takes two
+// bytes or three (growth_bits.h), and six where ids lie far apart.
+constexpr uint32_t GrowthNodesFor(uint32_t frame_bytes) {
+  constexpr uint32_t kNodeBytes = 6;
+  constexpr uint32_t kRestBytes = 43;  // of the message, and what padding has at least
+  return frame_bytes < kReplyFrameBytes ? UINT32_MAX : (frame_bytes - kRestBytes) / kNodeBytes;
+}
 
 class GrowthWriter {
  public:

@@ -55,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(SessionOptions options,
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Transcript> transcript,
                             Transcript::Create(options.stops, parts.tokenizer, options.length_max));
   OUTRIDER_RETURN_IF_ERROR(transcript->Append(options.prompt));
+  options.sketch.growth_node_count_max = GrowthNodesFor(options.frame_bytes);
   return std::unique_ptr<Session>(
       new Session(std::move(options), std::move(parts), std::move(transcript)));
 }

@@ -16,26 +16,38 @@
 
 namespace outrider {
 
-// Enough for any message of a reply but long edits; a server writes no more for who asks for it.
+// With frames of this size or more all messages of a reply are alike, but long edits.
+inline constexpr uint32_t kReplyFrameBytes = 256;
+
+// A server writes no more for who asks for it.
 inline constexpr uint32_t kFrameBytesMax = 4096;
 
-// The zeros with which a message of `size` bytes has a multiple of `frame_bytes`; 0: it has one. The
-// field they stand in takes a byte for its tag, and one for their number, or two from 128 on: there
-// is none of 1 byte, of 2 (an empty one is left out) or of 130, and then it is the next multiple.
-constexpr size_t ZerosFor(size_t size, uint32_t frame_bytes) {
+struct Padding {
+  size_t zeros = 0;
+  bool padded = false;  // a field of two bytes
+};
+
+// That with which a message of `size` bytes has a multiple of `frame_bytes`. The field of zeros takes a
+// byte for its tag, and one for their number, or two from 128 on: it has 3 bytes or more, and never 130.
+// With the other there is all but 1 byte: then it is the next multiple.
+constexpr Padding PaddingFor(size_t size, uint32_t frame_bytes) {
   size_t missing = (frame_bytes - size % frame_bytes) % frame_bytes;
-  while (missing == 1 || missing == 2 || missing == 130) missing += frame_bytes;
-  if (missing == 0) return 0;
-  return missing < 130 ? missing - 2 : missing - 3;
+  if (missing == 1) missing += frame_bytes;
+  const bool padded = missing == 2 || missing == 130;
+  if (padded) missing -= 2;
+  if (missing == 0) return {.zeros = 0, .padded = padded};
+  return {.zeros = missing < 130 ? missing - 2 : missing - 3, .padded = padded};
 }
 
-// `message` has a field `padding`. 0: no zeros.
+// `message` has the fields `padding` and `padded`. 0: none.
 template <typename Message>
 void PadTo(uint32_t frame_bytes, Message& message) {
   message.clear_padding();
+  message.clear_padded();
   if (frame_bytes == 0) return;
-  const size_t zeros = ZerosFor(message.ByteSizeLong(), frame_bytes);
-  if (zeros > 0) message.mutable_padding()->assign(zeros, '\0');
+  const Padding padding = PaddingFor(message.ByteSizeLong(), frame_bytes);
+  message.set_padded(padding.padded);
+  if (padding.zeros > 0) message.mutable_padding()->assign(padding.zeros, '\0');
 }
 
 // Of what a device asks for; of the zeros of a message that has come.

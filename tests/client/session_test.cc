@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/speculation/control/controllers.h"
+#include "common/verification/wire_padding.h"
 #include "gtest/gtest.h"
 #include "tests/client/session_world.h"
 
@@ -59,6 +60,18 @@ TEST(SessionTest, LosesAndRepeatsNothingWhateverBreaks) {
   for (uint64_t seed = 1; seed <= 3000 && !HasFailure(); ++seed) {
     SessionWorld::Options options = World(seed);
     options.faults_percent = 1 + seed % 8;
+    RunWorld(options);
+  }
+}
+
+// Also what is sent anew after a fault: a whole sketch, which has room for more than a frame holds.
+TEST(SessionTest, WithFramesAllThatGoesUpHasOneSize) {
+  for (uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
+    SessionWorld::Options options = World(seed);
+    options.skill_percent = 100;
+    options.faults_percent = 1 + seed % 4;
+    options.session.frame_bytes = kReplyFrameBytes;
+    options.session.sketch.node_count_max = options.limits.sketch_nodes_max = 512;
     RunWorld(options);
   }
 }

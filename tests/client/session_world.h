@@ -192,6 +192,10 @@ class SessionWorld {
   void Do(const Session::Send& action) {
     ASSERT_EQ(action.stream, stream_);
     ASSERT_FALSE(written_) << "one message at a time";
+    const bool has_text = action.message->has_open() || action.message->has_append();
+    if (options_.session.frame_bytes > 0 && !has_text) {
+      ASSERT_EQ(action.message->ByteSizeLong(), options_.session.frame_bytes);
+    }
     written_ = *action.message;
   }
   void Do(const Session::CloseStream& action) {

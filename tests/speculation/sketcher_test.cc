@@ -424,6 +424,36 @@ TEST_P(EveryPolicy, SendsATargetThatIsToldToWaitWhatItWaitsFor) {
   EXPECT_TRUE(sent);
 }
 
+// However much that is, and whatever the policy would say of a part: nothing is left behind, and only
+// with the last part the target is told that this is all.
+TEST_P(EveryPolicy, ShowsGrowthInPartsAsItWouldAtOnce) {
+  const auto shown = [](uint32_t growth_node_count_max) {
+    const auto policy = MakePolicy({GetParam()});
+    const CostModel costs;
+    Sketcher sketcher({.growth_node_count_max = growth_node_count_max}, *policy, costs);
+    const std::vector<Proposal> children = {{10, 0.6}, {20, 0.35}};
+    std::vector<std::vector<NodeId>> goes(1);  // what is shown up to each of them
+    std::vector<TokenId> committed;
+    for (int ms = 0; ms < 200; ++ms) {
+      if (const auto batch = sketcher.NextBatch(At(ms)); !batch.empty()) {
+        sketcher.Drafted(sketcher.newest_batch(),
+                         std::vector<std::span<const Proposal>>(batch.size(), children), At(ms));
+      }
+      while (const auto growth = sketcher.NextGrowth(At(ms))) {
+        EXPECT_LE(growth->nodes.size(), growth_node_count_max);
+        for (const Sketch::Node& node : growth->nodes) goes.back().push_back(node.id);
+        if (growth->go) goes.emplace_back();
+      }
+      if (ms % 20 == 19) sketcher.Decided(Sketch::kRoot, 10, At(ms), committed);
+    }
+    return goes;
+  };
+  const auto at_once = shown(UINT32_MAX);
+  EXPECT_GT(at_once.size(), 1u);
+  EXPECT_EQ(shown(1), at_once);
+  EXPECT_EQ(shown(3), at_once);
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
                          ::testing::ValuesIn(kPolicyKinds.begin(), kPolicyKinds.end() - 1),
                          [](const auto& of) { return std::string(PolicyName(of.param)); });

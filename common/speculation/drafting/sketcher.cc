@@ -76,6 +76,7 @@ void Sketcher::Restart(uint32_t commit_count) {
   candidates_.clear();
   pass_running_ = !target_waits_;
   said_nothing_comes_ = false;
+  rest_goes_.reset();
   for (Batch& batch : batches_) batch.is_of_a_past = true;
 }
 
@@ -99,6 +100,7 @@ void Sketcher::Renew(uint32_t commit_count) {
   }
   pass_running_ = !target_waits_;
   said_nothing_comes_ = false;
+  rest_goes_.reset();
 }
 
 // --- growing ---
@@ -271,6 +273,7 @@ void Sketcher::MoveRoot(NodeId leaf, TokenId next, MonotonicTime now,
                         std::vector<TokenId>& committed) {
   posterior_.Forget();
   said_nothing_comes_ = false;
+  rest_goes_.reset();
   Reroot(leaf, next, committed);
   GuessPass(now);
   JoinChosen(now);
@@ -403,20 +406,31 @@ bool Sketcher::IsSilent(Sending sending) const {
          costs_.round_trip_ms() < costs_.recent_pass_ms();
 }
 
-std::optional<Sketcher::Growth> Sketcher::NextGrowth(MonotonicTime now) {
+// Whether what is held is to go, and whether that is all until the next verdict.
+std::optional<bool> Sketcher::GoesNow(MonotonicTime now) {
   const Sending sending = policy_->Send(View(now), drafting());
   // When nothing is under way any more will not come: to hold would be to hold for ever.
   const bool stuck = !drafting() && !pass_running_;
   if (sending == Sending::kHold && !stuck) return std::nullopt;
   if (takes_turns() && drafting()) return std::nullopt;
-  size_t held = nodes_.size();
-  while (held > 1 && !nodes_[held - 1].sent) --held;
   const bool is_silent = IsSilent(sending);
   const bool go = sending == Sending::kGo || stuck || is_silent;
-  if (held == nodes_.size() && (pass_running_ || !go) && !is_silent) return std::nullopt;
+  const bool holds_nothing = nodes_.size() == 1 || nodes_.back().sent;
+  if (holds_nothing && (pass_running_ || !go) && !is_silent) return std::nullopt;
   said_nothing_comes_ = said_nothing_comes_ || is_silent;
+  return go;
+}
 
-  for (size_t i = held; i < nodes_.size(); ++i) {
+std::optional<Sketcher::Growth> Sketcher::NextGrowth(MonotonicTime now) {
+  const std::optional<bool> go = rest_goes_ ? rest_goes_ : GoesNow(now);
+  if (!go) return std::nullopt;
+  size_t held = nodes_.size();
+  while (held > 1 && !nodes_[held - 1].sent) --held;
+  const size_t end = std::min<size_t>(nodes_.size(), held + options_.growth_node_count_max);
+  const bool is_all = end == nodes_.size();
+  rest_goes_ = is_all ? std::nullopt : go;
+
+  for (size_t i = held; i < end; ++i) {
     nodes_[i].sent = true;
     nodes_[i].sent_at = now;
   }
@@ -425,7 +439,7 @@ std::optional<Sketcher::Growth> Sketcher::NextGrowth(MonotonicTime now) {
     pass_begin_ = now + Milliseconds(costs_.round_trip_ms() / 2 + costs_.queue_ms());
     TakeSentBy(now);
   }
-  return Growth{sketch_.nodes().subspan(held - 1), go};
+  return Growth{sketch_.nodes().subspan(held - 1, end - held), *go && is_all};
 }
 
 }  // namespace outrider

@@ -47,7 +47,8 @@ class Sketcher {
     uint32_t pass_node_count_max = 16;
     uint32_t batch_node_count_max = 8;
     uint32_t child_count_max = 5;
-    uint32_t batch_count_max = 1;  // in flight at a time
+    uint32_t batch_count_max = 1;                 // in flight at a time
+    uint32_t growth_node_count_max = UINT32_MAX;  // shown at a time: the rest comes right after
     // Draft and target share a processor, and one that waits for growth takes turns with it: nothing
     // is drafted while a pass runs, and no pass is begun while something is drafted.
     bool takes_turns = false;
@@ -152,6 +153,7 @@ class Sketcher {
   void TakeSentBy(MonotonicTime deadline);
   bool IsWorthItsTurn(MonotonicTime now);
   bool IsSilent(Sending sending) const;
+  std::optional<bool> GoesNow(MonotonicTime now);
 
   Options options_;
   TreePolicy* policy_;
@@ -165,6 +167,7 @@ class Sketcher {
   HintTrust trust_;
   bool pass_running_ = false;
   bool said_nothing_comes_ = false;  // below this root
+  std::optional<bool> rest_goes_;    // of growth that was cut: what was said of all of it
   MonotonicTime pass_begin_ = {};
 
   std::vector<Batch> batches_;  // batch_count_max of them
