@@ -18,7 +18,7 @@ namespace outrider {
 // bytes or three (growth_bits.h), and six where ids lie far apart.
 constexpr uint32_t GrowthNodesFor(uint32_t frame_bytes) {
   constexpr uint32_t kNodeBytes = 6;
-  constexpr uint32_t kRestBytes = 43;  // of the message, and what padding has at least
+  constexpr uint32_t kRestBytes = 46;  // of the message, and what padding has at least
   return frame_bytes < kReplyFrameBytes ? UINT32_MAX : (frame_bytes - kRestBytes) / kNodeBytes;
 }
 

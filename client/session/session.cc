@@ -472,6 +472,7 @@ void Session::Advance() {
   Tune();
   DriveDrafter();
   SendGrowth();
+  TellPassNodes();
   Flush();
   ArmTimer();
 }
@@ -484,15 +485,31 @@ void Session::FollowEpoch() {
   tally_.ForgetHint();
 }
 
-// What the controller has chosen, as far as the verifier has not been told.
-void Session::Tune() {
+Session::Told Session::Chosen() const {
   const Course& course = controller_.course();
-  const Told opened = AsOpened();
-  const Told wanted = {course.dry, std::min(course.pass_nodes, opened.pass_nodes),
-                       course.hints && WantsHints(course.dry),
-                       course.placement == Placement::kServer && server_can_draft_};
-  if (wanted == told_ || !replying()) return;
-  if (!attachment_.TakesTune()) return;
+  return {course.dry, std::min(course.pass_nodes, AsOpened().pass_nodes),
+          course.hints && WantsHints(course.dry),
+          course.placement == Placement::kServer && server_can_draft_};
+}
+
+// What the controller has chosen, as far as the verifier has not been told. How many nodes a pass is to
+// have changes often, and growth says it in passing: a message ahead of it would be one to wait for.
+void Session::Tune() {
+  const Told chosen = Chosen();
+  if (chosen == told_ || !replying() || !attachment_.TakesTune()) return;
+  drafting_.SetPassNodes(chosen.pass_nodes);
+  if (chosen.dry) drafting_.SetTargetWaits(chosen.dry != Dry::kAlone);
+  if (told_ && told_->With(chosen.pass_nodes) == chosen) return;
+  SendTune(chosen);
+}
+
+// No growth has said it, and none waits to: what is being written now it would go after.
+void Session::TellPassNodes() {
+  const Told chosen = Chosen();
+  if (chosen != told_ && replying() && attachment_.TakesGrowth()) SendTune(chosen);
+}
+
+void Session::SendTune(const Told& wanted) {
   v1::Tune& tune = attachment_.AddTune();
   tune.set_dry_policy(wanted.dry ? ToWire(*wanted.dry) : options_.dry_policy);
   if (!told_ || wanted.pass_nodes != told_->pass_nodes) tune.set_pass_nodes(wanted.pass_nodes);
@@ -500,8 +517,6 @@ void Session::Tune() {
   if (!told_ ? server_can_draft_ : wanted.server_drafts != told_->server_drafts) {
     tune.set_draft(wanted.server_drafts);
   }
-  drafting_.SetPassNodes(wanted.pass_nodes);
-  if (wanted.dry) drafting_.SetTargetWaits(wanted.dry != Dry::kAlone);
   told_ = wanted;
   has_tuned_ = true;
 }
@@ -524,9 +539,19 @@ void Session::SendGrowth() {
     drafting_.WriteGrowth(*growth, now_, grow);
     if (attachment_.growth_follows()) grow.clear_first_id();  // they rise without gaps (wire_ids.h)
     tally_.stats().nodes_sent += growth->nodes.size();
+    SayPassNodes(grow);
   } else if (attachment_.OwesWord()) {
     attachment_.AddGrow();
   }
+}
+
+// In passing.
+void Session::SayPassNodes(v1::Grow& grow) {
+  const uint32_t chosen = Chosen().pass_nodes;
+  if (!told_ || told_->pass_nodes == chosen) return;
+  grow.set_pass_nodes(chosen);
+  told_->pass_nodes = chosen;
+  has_tuned_ = true;
 }
 
 void Session::Flush() {

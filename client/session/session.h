@@ -245,18 +245,6 @@ class Session {
   void CommitUntold(std::span<const TokenId> tokens, v1::Finish finish);
   void ShowRest(std::string text);
 
-  // After every event.
-  void Advance();
-  void FollowEpoch();
-  void Tune();
-  void DriveDrafter();
-  void SendGrowth();
-  void Flush();
-  void ArmTimer();
-  void CheckInvariants() const;
-
-  size_t size() const { return transcript_->size(); }
-
   // What the verifier was told of a course.
   struct Told {
     std::optional<Dry> dry;
@@ -265,7 +253,29 @@ class Session {
     bool server_drafts;
 
     bool operator==(const Told&) const = default;
+    Told With(uint32_t other_pass_nodes) const {
+      Told other = *this;
+      other.pass_nodes = other_pass_nodes;
+      return other;
+    }
   };
+
+  // After every event.
+  void Advance();
+  void FollowEpoch();
+  void Tune();
+  void DriveDrafter();
+  void SendGrowth();
+  void SayPassNodes(v1::Grow& grow);
+  void TellPassNodes();
+  Told Chosen() const;
+  void SendTune(const Told& wanted);
+  void Flush();
+  void ArmTimer();
+  void CheckInvariants() const;
+
+  size_t size() const { return transcript_->size(); }
+
   // Of a target that was told so, or nothing since it was opened.
   bool WantsHints(std::optional<Dry> dry) const {
     return options_.WantsHints(dry ? *dry != Dry::kAlone

@@ -107,6 +107,7 @@ absl::Status VerifiedSequence::Grow(const v1::Grow& grow) {
   next_id_ = first_id + reader.node_count();
   const bool is_for_this_root = seen_ == verdict_count_ && !in_pass_;
   if (grow.go() && is_for_this_root && !drafted_here_) told_to_go_ = true;
+  WantPassNodes(grow.pass_nodes());
   return absl::OkStatus();
 }
 
@@ -233,8 +234,12 @@ absl::Status VerifiedSequence::Truncate(const v1::Truncate& truncate) {
 }
 
 void VerifiedSequence::Tune(const v1::Tune& tune) {
-  if (tune.pass_nodes() == 0) return;
-  pass_nodes_wanted_ = std::min(tune.pass_nodes(), limits_.pass_nodes_max);
+  WantPassNodes(tune.pass_nodes());
+}
+
+// 0: as before.
+void VerifiedSequence::WantPassNodes(uint32_t count) {
+  if (count > 0) pass_nodes_wanted_ = std::min(count, limits_.pass_nodes_max);
 }
 
 // --- drafting here ---

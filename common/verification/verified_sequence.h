@@ -153,6 +153,7 @@ class VerifiedSequence {
   absl::Status CheckSeen(uint32_t seen) const;
   absl::Status CheckNodes(NodeId first_id, uint32_t count) const;
   absl::Status GrowNode(const Sketch::Growth& growth);
+  void WantPassNodes(uint32_t count);
   absl::Status AppendReply(std::span<const TokenId> tokens);
   absl::Status AppendTurn(const v1::Append& append,
                           std::optional<absl::StatusOr<StopConditions>> stops);

@@ -30,6 +30,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr uint32_t kLayers = 6;
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kPlanned = 600 * kMiB;  // most of it for what this test does not have
 
@@ -37,18 +38,12 @@ constexpr uint64_t kPlanned = 600 * kMiB;  // most of it for what this test does
 class BudgetWatchTest : public testing::Test {
  protected:
   void Load(const std::string& family, bool pins_head = false) {
-    Hyperparameters shape = SmallModel(family);
-    shape.block_count = 6;
-    for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
-      per_block->assign(shape.block_count, per_block->at(0));
-    }
-    shape.experts.blocks.resize(shape.experts.blocks.empty() ? 0 : shape.block_count, true);
     const std::string path = dir_.File("model.gguf");
-    WriteRandomModel(shape, TensorType::kQ8_0, path);
+    WriteRandomModel(SmallModel(family, kLayers), TensorType::kQ8_0, path);
     auto model = OrDie(ModelFile::Open(path));
     const StreamShape streamed = ShapeOf(*model, OrDie(ModelSpec::From(*model, path)));
     const StreamOptions options = {.slot_count = 2,
-                                   .pinned_layer_count = shape.block_count,
+                                   .pinned_layer_count = kLayers,
                                    .pins_head = pins_head,
                                    .expert_place_count = streamed.experts.count};
     const StreamOptions least = {

@@ -142,15 +142,49 @@ class RestlessController final : public Controller {
   Course course_;
 };
 
-TEST_F(ScriptTest, OneTuneWaitsHoweverManyVerdictsComeWhileTheLinkStalls) {
+TEST_F(ScriptTest, NoTuneWaitsHoweverManyVerdictsComeWhileTheLinkStalls) {
   RestlessController controller(eager_);
   controller_ = &controller;
   BeginAttached();
   for (int i = 0; i < 40; ++i) Down(VerdictMessage(0, "", 'd'));
   Handle(Session::UserClose{});
   EXPECT_TRUE(TakeUp().has_tune());  // the first, which was being written all along
-  EXPECT_TRUE(TakeUp().has_tune());
   EXPECT_TRUE(TakeUp().has_close());
+}
+
+// Holds what is drafted back until it is told otherwise.
+class HoldingPolicy final : public EagerPolicy {
+ public:
+  Sending Send(const DraftView&, bool) override { return holds ? Sending::kHold : Sending::kSend; }
+
+  bool holds = true;
+};
+
+// It would have to wait for a message of its own.
+TEST_F(ScriptTest, GrowthSaysInPassingHowManyNodesAPassIsToHave) {
+  HoldingPolicy policy;
+  RestlessController controller(policy);
+  controller_ = &controller;
+  BeginAttached();
+  const auto grown = [&](NodeId leaf, std::string_view path, char next) {
+    policy.holds = false;
+    Down(VerdictMessage(leaf, path, next));
+    policy.holds = true;
+    const v1::Grow grow = TakeUp().grow();
+    EXPECT_TRUE(up_.empty());
+    EXPECT_EQ(grow.pass_nodes(), controller.course().pass_nodes);
+    return NodesOf(grow.nodes()).size();
+  };
+  for (const char letter : {'x', 'y', 'z'}) Drafted(letter);
+  EXPECT_TRUE(up_.empty());
+  EXPECT_EQ(grown(0, "", 'x'), 2u);
+  for (const char letter : {'u', 'v'}) Drafted(letter);
+  EXPECT_EQ(grown(1, "y", 'z'), 2u);
+  Lose();
+  AwaitRetry();
+  ASSERT_TRUE(TakeUp().has_resume());
+  Down(ResumedMessage(Committed(), Committed().size()));
+  EXPECT_EQ(TakeUp().tune().pass_nodes(), controller.course().pass_nodes);  // it may not have come
 }
 
 TEST_F(ScriptTest, WhatWasChosenWhileATuneWaitedIsToldAfterIt) {

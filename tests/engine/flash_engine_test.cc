@@ -45,17 +45,8 @@ constexpr EngineOptions kOptions = {
 
 class FlashEngineTest : public testing::Test {
  protected:
-  static Hyperparameters Layered(const std::string& family) {
-    Hyperparameters shape = SmallModel(family);
-    shape.block_count = kLayers;
-    for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
-      per_block->assign(kLayers, per_block->at(0));
-    }
-    shape.experts.blocks.resize(shape.experts.blocks.empty() ? 0 : kLayers, true);
-    return shape;
-  }
   void Write(const std::string& family) {
-    WriteRandomModel(Layered(family), TensorType::kQ8_0, path_);
+    WriteRandomModel(SmallModel(family, kLayers), TensorType::kQ8_0, path_);
   }
   // Some layers are larger than the others, as in a file of mixed types.
   void WriteMixed(const std::vector<uint32_t>& larger) {
@@ -65,7 +56,7 @@ class FlashEngineTest : public testing::Test {
       });
       return is_larger ? TensorType::kQ6_K : TensorType::kQ4_K;
     };
-    WriteRandomModel(Layered("llama"), type_of, path_);
+    WriteRandomModel(SmallModel("llama", kLayers), type_of, path_);
   }
 
   std::unique_ptr<Engine> Resident(const EngineOptions& options = kOptions) {
@@ -171,7 +162,7 @@ TEST_F(FlashEngineTest, SaysTheSameHoweverLongItsRunsAre) {
     }
     return Bits(bits.end() - engine.info().vocabulary_size, bits.end());
   };
-  for (const char* const family : {"llama", "mistral", "olmoe"}) {
+  for (const char* const family : {"llama", "mistral", "olmoe", "gptoss"}) {
     Write(family);
     EngineOptions options = kOptions;
     options.row_count_max = 150;

@@ -49,15 +49,7 @@ uint32_t DepthOf(const std::vector<DraftedNode>& nodes, uint32_t node) {
 
 class PassWaysTest : public testing::TestWithParam<const char*> {
  protected:
-  PassWaysTest() {
-    Hyperparameters shape = SmallModel(GetParam());
-    shape.block_count = kLayers;
-    for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
-      per_block->assign(kLayers, per_block->at(0));
-    }
-    shape.experts.blocks.resize(shape.experts.blocks.empty() ? 0 : kLayers, true);
-    WriteRandomModel(shape, TensorType::kQ8_0, path_);
-  }
+  PassWaysTest() { WriteRandomModel(SmallModel(GetParam(), kLayers), TensorType::kQ8_0, path_); }
 
   std::unique_ptr<EngineTarget> Load(const PassWays& ways) {
     const EngineOptions options = {.sequence_count_max = 3,
@@ -116,7 +108,8 @@ class PassWaysTest : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, PassWaysTest,
-                         testing::Values("llama", "mistral", "qwen3", "gpt2", "mixtral", "olmoe"),
+                         testing::Values("llama", "mistral", "qwen3", "gpt2", "mixtral", "olmoe",
+                                         "gptoss"),
                          [](const auto& family) { return std::string(family.param); });
 
 TEST_P(PassWaysTest, WriteTheSameText) {

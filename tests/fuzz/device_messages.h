@@ -101,6 +101,7 @@ class DeviceMessages {
         break;
       default:
         FillGrow(*message.mutable_grow());
+        message.mutable_grow()->set_pass_nodes(input_.Below(9));
         break;
     }
     return message;

@@ -287,6 +287,19 @@ Hyperparameters SmallModel(const std::string& family) {
   return model;
 }
 
+Hyperparameters SmallModel(const std::string& family, uint32_t block_count) {
+  Hyperparameters model = SmallModel(family);
+  if (!model.window_blocks.empty()) {
+    model.window_blocks = AllButEvery(model.block_count, block_count);
+  }
+  model.block_count = block_count;
+  model.unturned_blocks = CustomaryUnturnedBlocks(model);
+  model.head_count.assign(block_count, model.head_count[0]);
+  model.head_count_kv.assign(block_count, model.head_count_kv[0]);
+  if (!model.experts.blocks.empty()) model.experts.blocks.assign(block_count, true);
+  return model;
+}
+
 void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::string& path) {
   WriteRandomModel(
       model, [type](std::string_view) { return type; }, path);

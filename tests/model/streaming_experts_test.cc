@@ -37,12 +37,7 @@ constexpr uint32_t kSequences = 3;
 class StreamingExpertsTest : public ::testing::Test {
  protected:
   void Write(const std::string& family, TensorType type = TensorType::kQ8_0) {
-    Hyperparameters shape = SmallModel(family);
-    shape.block_count = kLayers;
-    for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
-      per_block->assign(kLayers, per_block->at(0));
-    }
-    shape.experts.blocks.assign(kLayers, true);
+    const Hyperparameters shape = SmallModel(family, kLayers);
     WriteRandomModel(shape, type, path_);
     model_ = OrDie(ModelFile::Open(path_));
     spec_ = OrDie(ModelSpec::From(*model_, path_));
@@ -127,7 +122,7 @@ class StreamingExpertsTest : public ::testing::Test {
 };
 
 TEST_F(StreamingExpertsTest, AreResidentOnesToTheBit) {
-  for (const char* const family : {"mixtral", "qwen2moe", "qwen3moe", "olmoe"}) {
+  for (const char* const family : {"mixtral", "qwen2moe", "qwen3moe", "olmoe", "gptoss"}) {
     for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_K}) {
       SCOPED_TRACE(Concat(family, " ", Name(type)));
       Write(family, type);
@@ -224,7 +219,7 @@ TEST_F(StreamingExpertsTest, AreDrawnAsTheyAreCounted) {
 
 // Places first, then layers but for their routers: down to what a run cannot do without.
 TEST_F(StreamingExpertsTest, AreThoseWhateverIsGivenUp) {
-  for (const char* const family : {"qwen3moe", "qwen2moe", "mixtral"}) {
+  for (const char* const family : {"qwen3moe", "qwen2moe", "mixtral", "gptoss"}) {
     Write(family);
     const std::vector<float> expected = LogitsOver(Resident());
     for (const uint32_t pinned : {2u, kLayers}) {

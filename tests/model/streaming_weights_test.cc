@@ -32,15 +32,7 @@ constexpr uint32_t kRows = 24;
 class StreamingWeightsTest : public ::testing::Test {
  protected:
   void Write(const std::string& family, TensorType type = TensorType::kQ8_0, uint32_t layers = 6) {
-    Hyperparameters shape = SmallModel(family);
-    if (!shape.window_blocks.empty()) shape.window_blocks = AllButEvery(shape.block_count, layers);
-    shape.block_count = layers;
-    shape.unturned_blocks = CustomaryUnturnedBlocks(shape);
-    for (auto* const per_block : {&shape.head_count, &shape.head_count_kv}) {
-      per_block->assign(layers, per_block->at(0));
-    }
-    shape.experts.blocks.resize(shape.experts.blocks.empty() ? 0 : layers, true);
-    WriteRandomModel(shape, type, path_);
+    WriteRandomModel(SmallModel(family, layers), type, path_);
     model_ = OrDie(ModelFile::Open(path_));
     spec_ = OrDie(ModelSpec::From(*model_, path_));
   }

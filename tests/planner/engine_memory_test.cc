@@ -46,7 +46,8 @@ class PlannedMemory : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, PlannedMemory,
-                         testing::Values("llama", "mistral", "qwen3", "gpt2", "mixtral", "olmoe"),
+                         testing::Values("llama", "mistral", "qwen3", "gpt2", "mixtral", "olmoe",
+                                         "gptoss"),
                          [](const auto& family) { return std::string(family.param); });
 
 // Large enough that what the allocator keeps for itself does not matter.

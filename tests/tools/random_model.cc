@@ -1,6 +1,6 @@
-// Writes a Llama, or a Qwen 3 or an OLMoE with experts, of a given shape with random weights: as large and as slow as a real one, which is
-// all that a benchmark of speed or memory and a comparison of arithmetic need. What it says is
-// noise.
+// Writes a Llama, or a Qwen 3, an OLMoE or a gpt-oss with experts, of a given shape with random weights: as
+// large and as slow as a real one, which is all that a benchmark of speed or memory and a comparison of
+// arithmetic need. What it says is noise.
 //
 // Rows are windows into one pool of quantised Gaussians, at random blocks: a model of any size is
 // written as fast as the disk takes it, and no two rows of a tensor are alike.
@@ -39,6 +39,7 @@ struct Shape {
   uint32_t width, feed_forward, blocks, heads, kv_heads, vocabulary;
   uint32_t experts = 0, used_experts = 0;  // of the same feed-forward length each
   Architecture architecture = Architecture::kLlama;
+  uint32_t head_length = 0;  // 0: width / heads
 };
 
 constexpr Shape kShapes[] = {
@@ -51,6 +52,8 @@ constexpr Shape kShapes[] = {
     // OLMoE's and Qwen 3's 30B-A3B's, at half the width and a third of the depth of the latter.
     {"olmoe-half", 1024, 512, 16, 16, 16, 32000, 64, 8, Architecture::kOlmoe},
     {"qwen3moe-half", 1024, 384, 16, 16, 4, 32000, 128, 8, Architecture::kQwen3Moe},
+    // gpt-oss 20B's, at half of its width and depth.
+    {"gpt-oss-half", 1440, 1440, 12, 32, 4, 32000, 32, 4, Architecture::kGptOss, 64},
 };
 
 constexpr float kDeviation = 0.02f;  // of a weight; with it activations keep their size
@@ -66,15 +69,24 @@ Hyperparameters Describe(const Shape& shape) {
   numbers.vocabulary_size = shape.vocabulary;
   numbers.head_count.assign(shape.blocks, shape.heads);
   numbers.head_count_kv.assign(shape.blocks, shape.kv_heads);
-  numbers.key_length = numbers.value_length = shape.width / shape.heads;
+  numbers.key_length = numbers.value_length =
+      shape.head_length > 0 ? shape.head_length : shape.width / shape.heads;
   numbers.rope = {.style = RopeStyle::kInterleaved, .dimension_count = numbers.key_length};
   if (shape.experts == 0) return numbers;
   numbers.rope.style = RopeStyle::kHalves;
   numbers.experts = {.count = shape.experts,
                      .used_count = shape.used_experts,
                      .feed_forward_length = shape.feed_forward,
-                     .renormalize = shape.architecture == Architecture::kQwen3Moe,
+                     .renormalize = shape.architecture != Architecture::kOlmoe,
                      .blocks = std::vector<bool>(shape.blocks, true)};
+  if (shape.architecture != Architecture::kGptOss) return numbers;
+  numbers.sliding_window = 128;
+  for (uint32_t n = 0; n < shape.blocks; ++n) numbers.window_blocks.push_back(n % 2 == 0);
+  numbers.rope.base = 150000;
+  numbers.rope.scaling = RopeScaling::kYarn;
+  numbers.rope.factor = 32;
+  numbers.rope.original_context_length = numbers.context_length;
+  numbers.context_length *= 32;
   return numbers;
 }
 
@@ -205,7 +217,10 @@ absl::Status Run(std::string_view shape_name, std::string_view type_name, const 
                              .dims = expected.dims,
                              .bytes = 0,
                              .place = {}};
-    const TensorType type = MixedType(tensor, numbers, *wanted);
+    // As published, MXFP4 is the experts'.
+    const bool is_others =
+        wanted == TensorType::kMXFP4 && expected.name.find("_exps") == std::string::npos;
+    const TensorType type = MixedType(tensor, numbers, is_others ? TensorType::kQ8_0 : *wanted);
     OUTRIDER_RETURN_IF_ERROR(writer.AddTensor(expected.name, type, expected.dims));
     tensors.emplace_back(type, expected.dims);
   }
@@ -226,10 +241,11 @@ int main(int argc, char** argv) {
         "usage: random_model SHAPE TYPE OUT.gguf\n\n"
         "Writes a Llama with random weights. SHAPE is 2m, 100m, 1.1b or 7b; or moe-10m or moe-1b, "
         "a\n"
-        "Qwen 3 of 12 experts of which 3 are used, or of 40 and 8; or olmoe-half or "
-        "qwen3moe-half,\n"
-        "those models at half of their width. TYPE is f32, f16, bf16, or a quantised type that is\n"
-        "read: q4_k, q5_k and iq4_xs make llama.cpp's mixes.\n",
+        "Qwen 3 of 12 experts of which 3 are used, or of 40 and 8; or olmoe-half, qwen3moe-half "
+        "or\n"
+        "gpt-oss-half, those models at half of their width. TYPE is f32, f16, bf16, or a "
+        "quantised\n"
+        "type that is read: q4_k, q5_k and iq4_xs make llama.cpp's mixes, mxfp4 gpt-oss's.\n",
         stderr);
     return 2;
   }

@@ -210,6 +210,12 @@ TEST(VerifierMachine, ATunedSessionHasAsManyNodesInAPassAsItAsksFor) {
   EXPECT_EQ(nodes_of_pass(1, 5), 2u);
   world.Send(stream, TuneOf(v1::DRY_POLICY_WAIT));  // which says nothing of them
   EXPECT_EQ(nodes_of_pass(2, 9), 2u);
+  v1::ClientMessage growth = ChainOf(3, 13, {wrong.begin(), wrong.end()});
+  growth.mutable_grow()->set_pass_nodes(3);
+  world.Send(stream, growth);
+  world.Runs(1);
+  EXPECT_EQ(VerdictsOf(world.News(stream)).at(0).nodes(), 3u);
+  EXPECT_EQ(nodes_of_pass(4, 17), 3u);
 }
 
 // Six sessions have a token each of runs of 20 ms and 4 for each row.

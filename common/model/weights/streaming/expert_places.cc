@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/kernels/weight_matrix.h"
 #include "common/model/weights/streaming/returned_pages.h"
+#include "common/model/weights/streaming/stream_unit.h"
 
 namespace outrider {
 namespace {
@@ -19,19 +20,21 @@ uint32_t ExpertCountOf(const LayerSpec& layer) {
   return layer.feed_forward.router ? layer.feed_forward.router->expert_count : 0;
 }
 
-absl::Status CheckStreamable(const LoadPlan<FeedForwardWeights>& plan, const std::string& path) {
-  for (const MatrixPart& part : plan.matrices) {
-    OUTRIDER_RETURN_IF_ERROR(CheckRunnable(*part.tensor, path));
-  }
-  if (plan.vectors.empty()) return absl::OkStatus();
-  return Unimplemented(path, ": tensor ", plan.vectors.front().tensor->name,
-                       " is a bias of an expert, which is not streamed from flash; run it with all "
-                       "of its weights in memory");
-}
-
 }  // namespace
 
 // --- opening ---
+
+absl::StatusOr<ExpertPlaces::Expert> ExpertPlaces::PlanExpert(
+    const ModelFile& model, LoadPlan<FeedForwardWeights> plan,
+    std::span<const DirectFile* const> files, const std::string& path) {
+  Expert expert = {.plan = std::move(plan), .reads = {}, .biases = {}};
+  for (const MatrixPart& part : expert.plan.matrices) {
+    OUTRIDER_RETURN_IF_ERROR(CheckRunnable(*part.tensor, path));
+  }
+  OUTRIDER_ASSIGN_OR_RETURN(expert.reads, PlanReads(expert.plan.matrices, files, path));
+  OUTRIDER_RETURN_IF_ERROR(ReadVectors(model, expert.plan.vectors, expert.biases));
+  return expert;
+}
 
 absl::StatusOr<std::unique_ptr<ExpertPlaces>> ExpertPlaces::Plan(
     const ModelFile& model, const ModelSpec& spec, std::span<const DirectFile* const> files,
@@ -42,9 +45,8 @@ absl::StatusOr<std::unique_ptr<ExpertPlaces>> ExpertPlaces::Plan(
   uint32_t expert_count = 0;
   for (uint32_t n = 0; n < spec.layer_count(); ++n) {
     for (uint32_t e = 0; e < ExpertCountOf(spec.layers[n]); ++e) {
-      Expert expert = {.plan = planner.Expert(n, e), .reads = {}};
-      OUTRIDER_RETURN_IF_ERROR(CheckStreamable(expert.plan, path));
-      OUTRIDER_ASSIGN_OR_RETURN(expert.reads, PlanReads(expert.plan.matrices, files, path));
+      OUTRIDER_ASSIGN_OR_RETURN(Expert expert,
+                                PlanExpert(model, planner.Expert(n, e), files, path));
       layers[n] = {.expert_count = e + 1, .expert_bytes = ReadBytes(expert.reads)};
       experts[n].push_back(std::move(expert));
       ++expert_count;
@@ -335,7 +337,9 @@ ExpertPlaces::Fill ExpertPlaces::OnFilled(uint64_t id, const absl::Status& statu
   }
   place.hand = Hand::kReady;
   place.status = status;
-  place.weights = ExpertOf(key).plan.In(place.memory);
+  const Expert& expert = ExpertOf(key);
+  PutVectors(expert.plan.vectors, expert.biases, place.memory);
+  place.weights = expert.plan.In(place.memory);
   if (!status.ok() && !place.is_wanted) {  // whoever comes to want it tries again
     if (std::erase(guessed_places_, n) > 0) cache_.LetGo(n);
     cache_.Empty(n);

@@ -15,7 +15,8 @@
 //
 // Threads: one at a time: whoever holds its store's lock, on the thread that computes or the lane's.
 // Memory:  place_count places as large as the largest expert, taken by TakeMemory(); and what it
-//          takes to know every expert's reads, about a kilobyte each.
+//          takes to know every expert's reads, about a kilobyte each. Their biases, small
+//          beside them, are read by Plan() and stay.
 // Errors:  of a read are told to who was to be lent that expert, and the next one tries again. What
 //          was only guessed fails in silence.
 #pragma once
@@ -117,7 +118,13 @@ class ExpertPlaces {
   struct Expert {
     LoadPlan<FeedForwardWeights> plan;
     std::vector<FlashRead> reads;
+    std::vector<std::byte> biases;  // in the order of the plan's vectors
   };
+
+  static absl::StatusOr<Expert> PlanExpert(const ModelFile& model,
+                                           LoadPlan<FeedForwardWeights> plan,
+                                           std::span<const DirectFile* const> files,
+                                           const std::string& path);
 
   ExpertPlaces(std::vector<std::vector<Expert>> experts, std::span<const ExpertCache::Layer> layers,
                uint32_t place_count, uint32_t places_least, Eviction eviction);

@@ -43,15 +43,17 @@ void AddExperts(const LoadPlanner& planner, const ModelSpec& spec, StreamShape& 
   for (uint32_t n = 0; n < spec.layer_count(); ++n) {
     const auto& router = spec.layers[n].feed_forward.router;
     if (!router) continue;
-    // The router stays, as floats at the most.
-    shape.kept_bytes += RoundUp(router->expert_count, kPanelOutputs) * spec.embedding_length * 4;
+    // The router stays, as floats at the most, and its bias.
+    shape.kept_bytes +=
+        RoundUp(router->expert_count, kPanelOutputs) * (spec.embedding_length + 1) * sizeof(float);
     experts.used_count += router->used_count;
     for (uint32_t e = 0; e < router->expert_count; ++e) {
       const LoadPlan<FeedForwardWeights> plan = planner.Expert(n, e);
       experts.place_bytes = std::max<uint64_t>(experts.place_bytes, plan.slot_bytes);
       experts.file_bytes += FileBytes(plan);
       AddKept(plan, shape);
-      shape.kept_bytes += sizeof(plan) + plan.matrices.size() * sizeof(MatrixPart);
+      shape.kept_bytes += sizeof(plan) + plan.matrices.size() * sizeof(MatrixPart) +
+                          plan.vectors.size() * sizeof(VectorPart);
       ++experts.count;
     }
   }

@@ -6,7 +6,7 @@
 //   unit.Finish(filled);   // views of what lies there now
 //
 // Norms and biases are read by Create() and kept: they are small, and lie in files as other types. A router
-// stays as well where its layer comes and goes, so that it can be asked before that has landed.
+// stays as well, with its bias, where its layer comes and goes, so that it can be asked before that has landed.
 #pragma once
 
 #include <cstddef>
@@ -37,10 +37,12 @@ struct StreamUnit {
 
   // Of a streamed layer with experts.
   struct KeptRouter {
+    size_t matrix_bytes() const;
     // Of the memory that it is read into.
     size_t bytes() const;
 
     std::vector<FlashRead> reads;
+    std::span<const std::byte> bias;  // of the unit's vectors
     std::byte* memory = nullptr;
     Linear weights;  // views of that
   };
@@ -53,6 +55,8 @@ struct StreamUnit {
   size_t slot_bytes() const;
   // From now on a layer's router is not read with it.
   void KeepRouter();
+  // Where it is read to, and its bias is from now on.
+  void PlaceRouter(std::byte* memory);
   // Its matrices have landed: the rest of it, and views.
   void Finish(Filled& filled) const;
 
@@ -67,5 +71,8 @@ struct StreamUnit {
 // The floats of a plan's vectors, one after another.
 absl::Status ReadVectors(const ModelFile& model, std::span<const VectorPart> parts,
                          std::vector<std::byte>& out);
+// Those, to where they belong in a slot.
+void PutVectors(std::span<const VectorPart> parts, std::span<const std::byte> values,
+                std::byte* slot);
 
 }  // namespace outrider

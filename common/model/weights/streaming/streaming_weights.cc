@@ -40,18 +40,6 @@ bool HasExperts(const ModelSpec& spec) {
       spec.layers, [](const LayerSpec& layer) { return layer.feed_forward.router.has_value(); });
 }
 
-// A router's bias would have to be kept beside it, and an expert's read with it.
-absl::Status CheckRouters(const ModelFile& model, const ModelSpec& spec, const std::string& path) {
-  for (uint32_t n = 0; n < spec.layer_count(); ++n) {
-    const std::string bias = Concat("blk.", n, ".ffn_gate_inp.bias");
-    if (model.Find(bias) == nullptr) continue;
-    return Unimplemented(path, ": tensor ", bias,
-                         ": routers and experts with biases cannot be read from flash yet; give "
-                         "the whole model memory");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::vector<std::unique_ptr<DirectFile>>> OpenAll(
     const ModelFile& model, const StreamOptions& options,
     const std::shared_ptr<ReadThreads>& threads) {
@@ -88,7 +76,6 @@ absl::StatusOr<std::unique_ptr<StreamingWeights>> StreamingWeights::Open(
   const auto threads = std::make_shared<ReadThreads>();
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DirectFile>> files,
                             OpenAll(model, options, threads));
-  OUTRIDER_RETURN_IF_ERROR(CheckRouters(model, spec, path));
   OUTRIDER_RETURN_IF_ERROR(weights->Plan(model, spec, files, options));
   OUTRIDER_RETURN_IF_ERROR(weights->TakeMemory());
   OUTRIDER_RETURN_IF_ERROR(weights->ReadEntry(model, spec, std::move(files)));
@@ -158,8 +145,7 @@ absl::Status StreamingWeights::TakeMemory() {
   std::byte* router_at = router_memory_.bytes().data();
   for (StreamUnit& unit : units_) {
     if (unit.router) {
-      unit.router->memory = router_at;
-      unit.router->weights.matrix.data = router_at;
+      unit.PlaceRouter(router_at);
       router_at += unit.router->bytes();
     }
     if (!unit.is_pinned) continue;
@@ -473,12 +459,11 @@ std::optional<uint32_t> StreamingWeights::LargestPinned() const {
 absl::Status StreamingWeights::KeepRouterOf(StreamUnit& unit) {
   const WeightMatrix& pinned = std::get<LayerWeights>(unit.kept.weights).router.matrix;
   if (pinned.outputs == 0) return absl::OkStatus();
-  const size_t bytes = PackedBytes(pinned.type, pinned.outputs, pinned.inputs);
-  OUTRIDER_ASSIGN_OR_RETURN(AlignedBuffer memory, AlignedBuffer::Create(bytes));
-  std::memcpy(memory.bytes().data(), pinned.data, bytes);
   unit.KeepRouter();
-  unit.router->memory = memory.bytes().data();
-  unit.router->weights.matrix.data = unit.router->memory;
+  OUTRIDER_ASSIGN_OR_RETURN(AlignedBuffer memory, AlignedBuffer::Create(unit.router->bytes()));
+  std::memcpy(memory.bytes().data(), pinned.data,
+              PackedBytes(pinned.type, pinned.outputs, pinned.inputs));
+  unit.PlaceRouter(memory.bytes().data());
   unpinned_routers_.push_back(std::move(memory));
   return absl::OkStatus();
 }
