@@ -541,7 +541,7 @@ void Session::SendGrowth() {
     tally_.stats().nodes_sent += growth->nodes.size();
     SayPassNodes(grow);
   } else if (attachment_.OwesWord()) {
-    attachment_.AddGrow();
+    SayPassNodes(attachment_.AddGrow());
   }
 }
 
