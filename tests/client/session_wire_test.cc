@@ -196,6 +196,7 @@ TEST_F(ScriptTest, WhatWasChosenWhileATuneWaitedIsToldAfterIt) {
   while (!up_.empty()) {
     const v1::ClientMessage message = TakeUp();
     if (message.has_tune()) told = message.tune().pass_nodes();
+    if (message.grow().pass_nodes() > 0) told = message.grow().pass_nodes();
   }
   EXPECT_EQ(told, controller.course().pass_nodes);
 }
