@@ -122,12 +122,12 @@ class EndsAtOnce {
   void Run() {
     const sigset_t signals = EndingSignals();
     constexpr timespec kTick = {.tv_sec = 0, .tv_nsec = 20'000'000};
-    while (!is_over_) {
+    do {  // once at the least: what was asked before all this counts too
       if (sigtimedwait(&signals, nullptr, &kTick) <= 0) continue;
       log_.Say("ended", {}, "ended before the model was loaded");
       log_.Flush();
       std::_Exit(0);
-    }
+    } while (!is_over_);
   }
 
   EventLog& log_;

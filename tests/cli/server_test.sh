@@ -56,16 +56,9 @@ kill -TERM "$server_pid"
 wait "$server_pid" || fail "the server ended with $?"
 fails 1 'cannot reach a verifier' there --draft stories.gguf --prompt 'Once' --max-tokens 4
 
-# So it is while it loads its model, however much of that is left.
-"$server" --model stories.gguf --listen 127.0.0.1:0 2>loading.txt &
-server_pid=$!
-# SIGTERM is its own to take, and not the shell's that becomes it, which blocks it for a moment too.
-takes_sigterm() { (( 0x$(awk '/^SigBlk/ { print $2 }' "/proc/$1/status") & 1 << 14 )); }
-until kill -0 "$server_pid" && [ "/proc/$server_pid/exe" -ef "$server" ] && takes_sigterm "$server_pid"; do :; done
-kill -STOP "$server_pid"
-kill -TERM "$server_pid"
-kill -CONT "$server_pid"
-wait "$server_pid" || fail "a server that was loading ended with $?"
+# So it is while it loads its model, however much of that is left: this one is asked before it begins.
+env --block-signal=TERM bash -c 'kill -TERM $$; exec "$@"' - "$server" --model stories.gguf --listen 127.0.0.1:0 \
+  2>loading.txt || fail "a server that was loading ended with $?"
 contains "$(cat loading.txt)" 'ended before the model was loaded'
 
 # A flag is as good from the environment; 0.0.0.0 is every address of this machine, and a chat is the same chat.
