@@ -15,9 +15,7 @@ write() { outrider run --server "$address" --draft draft.gguf "${setting[@]}" --
 for budget in "--memory $memory" ''; do
   start --model target.gguf --listen 127.0.0.1:0
   # shellcheck disable=SC2086
-  write --fallback target.gguf $budget >out.txt &
-  writer=$!
-  for _ in $(seq 1000); do [ -s out.txt ] && break; sleep 0.005; done
+  begin_text out.txt write --fallback target.gguf $budget
   kill -KILL "$server_pid"
   wait "$server_pid" 2>/dev/null || true
   wait "$writer" || fail "it ended with $?: $(cat summary.txt)"
@@ -32,9 +30,8 @@ slow=$({ outrider run --server "$address" --draft draft.gguf --fallback target.g
   sed -n 's/.*the least that works is \([0-9]*\)MiB.*/\1/p')
 long=(--prompt '' --max-tokens 450 --temperature 1 --seed 5 --stop 'never said')
 long_text=$(outrider run --model target.gguf "${long[@]}" 2>/dev/null)
-"$OUTRIDER" run --server "$address" --draft draft.gguf --fallback target.gguf --memory $((slow + 2))MiB "${long[@]}" --verbose >out.txt 2>summary.txt &
-writer=$!
-for _ in $(seq 1000); do [ -s out.txt ] && break; sleep 0.005; done
+begin_text out.txt \
+  "$OUTRIDER" run --server "$address" --draft draft.gguf --fallback target.gguf --memory $((slow + 2))MiB "${long[@]}" --verbose
 kill -KILL "$server_pid"
 wait "$server_pid" 2>/dev/null || true
 written=$(stat -c %s out.txt)
@@ -73,9 +70,7 @@ fails 1 'take a copy of the server' there --fallback "$DATA/models/llama"
 fails 1 'missing.gguf: ' there --fallback missing.gguf
 fails 1 'the least that works is' there --fallback target.gguf --memory 10MiB
 fails 1 'cannot go on here; take' timeout 60 "$OUTRIDER" run --server "$address" --place target --tokenizer draft.gguf --fallback target.gguf --prompt x
-outrider run --server "$address" --draft draft.gguf --fallback stories.gguf "${setting[@]}" >out.txt 2>summary.txt &
-writer=$!
-for _ in $(seq 1000); do [ -s out.txt ] && break; sleep 0.005; done
+begin_text out.txt outrider run --server "$address" --draft draft.gguf --fallback stories.gguf "${setting[@]}"
 kill -KILL "$server_pid"
 wait "$server_pid" 2>/dev/null || true
 wait "$writer" || fail "it ended with $?: $(cat summary.txt)"

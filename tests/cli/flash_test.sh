@@ -152,20 +152,18 @@ for budget in "${budgets[@]}"; do
     "$(outrider run --model target.gguf --draft draft.gguf --memory "${budget}MiB" --prompt "$long" --max-tokens 20 2>/dev/null)"
 done
 
-# in_the_middle COMMAND...: of a text that fills its context, COMMAND is done when it has begun, with $pid, which stands
+# in_the_middle COMMAND...: of a text that fills its context, COMMAND is done when it has begun, with $writer, which stands
 # still meanwhile: it is not to be done before a busy machine has come to it. Its exit code is in $status, and what it
 # said in summary.txt.
 in_the_middle() {
   cp target.gguf cut.gguf
-  "$OUTRIDER" run --model cut.gguf --draft draft.gguf --memory "${budgets[0]}MiB" --prompt '' --temperature 1 --stop 'never said' \
-    >partial.txt 2>summary.txt &
-  pid=$!
-  for _ in $(seq 6000); do [ -s partial.txt ] && break; sleep 0.01; done
-  kill -STOP "$pid"
+  begin_text partial.txt \
+    "$OUTRIDER" run --model cut.gguf --draft draft.gguf --memory "${budgets[0]}MiB" --prompt '' --temperature 1 --stop 'never said'
+  kill -STOP "$writer"
   "$@"
-  kill -CONT "$pid"
+  kill -CONT "$writer"
   status=0
-  wait $pid || status=$?
+  wait "$writer" || status=$?
 }
 
 # A file that is cut while it is read, or written to, ends the text with a sentence; one that is replaced is another.
@@ -185,7 +183,7 @@ contains "$(tail -1 summary.txt)" 'tokens is full'
 equals "$(cat whole.txt)" "$(cat partial.txt)"
 
 # Ctrl-C in the middle of a pass ends the text, what there is of it stays, and so does the summary.
-interrupted() { kill -INT "$pid"; }
+interrupted() { kill -INT "$writer"; }
 in_the_middle interrupted
 equals 0 "$status"
 [ -s partial.txt ] || fail 'no text stays'

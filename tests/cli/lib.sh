@@ -38,6 +38,17 @@ fails() {
   [ ! -s out.txt ] || fail "wrote to standard output: $(cat out.txt)"
 }
 
+# begin_text FILE COMMAND...: starts what writes a text to FILE, as $writer, and comes back when it has begun or ended.
+# What it says otherwise is in summary.txt.
+begin_text() {
+  local file=$1
+  shift
+  rm -f "$file"  # a text of before is not its
+  "$@" >"$file" 2>summary.txt &
+  writer=$!
+  until [ -s "$file" ] || ! kill -0 "$writer" 2>/dev/null; do sleep 0.01; done
+}
+
 server=$(dirname "$OUTRIDER")/outrider-server
 
 # start FLAGS...: starts a server, and sets address and server_pid
@@ -45,7 +56,7 @@ start() {
   rm -f server.log
   "$server" "$@" 2>server.log &
   server_pid=$!
-  for _ in $(seq 200); do
+  for _ in $(seq 600); do
     address=$(sed -n 's/^serving .* on //p' server.log 2>/dev/null) || true
     [ -z "$address" ] || return 0
     sleep 0.05

@@ -46,12 +46,9 @@ contains "$both" "$first"
 [ "$both" != "$first" ] || fail 'the second message had no reply'
 
 # Ctrl-C ends the text, not the summary.
-"$OUTRIDER" run --model stories.gguf --prompt '' --temperature 1 --context 512 --stop 'never said' --isa scalar --threads 1 \
-  >partial.txt 2>summary.txt &
-pid=$!
-for _ in $(seq 500); do [ -s partial.txt ] && break; sleep 0.01; done
-kill -INT $pid
-wait $pid || fail 'Ctrl-C is no failure'
+begin_text partial.txt "$OUTRIDER" run --model stories.gguf --prompt '' --temperature 1 --context 512 --stop 'never said' --isa scalar --threads 1
+kill -INT "$writer"
+wait "$writer" || fail 'Ctrl-C is no failure'
 contains "$(cat summary.txt)" 'peak memory:'
 
 fails 1 'no chat template' outrider run --model stories.gguf --chat

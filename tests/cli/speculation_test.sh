@@ -68,10 +68,11 @@ done
 mkfifo unread
 exec 3<>unread
 head -c 65536 /dev/zero >&3
+rm summary.txt
 "$OUTRIDER" run --model stories.gguf --draft damaged.gguf --prompt '' --temperature 1 --stop 'never said' --verbose \
   >&3 2>summary.txt &
 pid=$!
-for _ in $(seq 500); do grep -q 'numerics id' summary.txt && break; sleep 0.01; done
+until grep -qs 'numerics id' summary.txt || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
 kill -INT $pid
 wait $pid || contains "$(cat summary.txt)" 'tokens is full before the text has ended'
 contains "$(cat summary.txt)" 'peak memory:'
