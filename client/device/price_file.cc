@@ -16,7 +16,7 @@ namespace outrider {
 namespace {
 
 // Its first line. Another one is of another program.
-constexpr std::string_view kTitle = "outrider prices 3";
+constexpr std::string_view kTitle = "outrider prices 4";
 constexpr std::string_view kAccepted = "accepted";  // begins a line of two models
 constexpr size_t kBytesMax = 128 << 10;
 constexpr double kMillisecondsMax = 1e7;
@@ -51,6 +51,30 @@ bool ParsePass(std::string_view& line, ShapeTime& pass) {
   return Parse(TakeWord(line), shape.nodes) && shape.nodes <= kNodesMax &&
          Parse(TakeWord(line), shape.leaves) && shape.leaves <= kNodesMax &&
          Parse(TakeWord(line), ms) && IsTime(ms) && ms > 0;
+}
+
+std::string WordsOf(const ServerFindings& server) {
+  std::string words = Concat(int{server.at_server}, " ", int{server.tries}, " ", server.verdicts,
+                             " ", server.length, " ", server.next_long);
+  for (const Pace& pace : {server.here, server.there}) {
+    words += Concat(" ", pace.verdicts, " ", pace.tokens, " ", pace.ms);
+  }
+  return words;
+}
+
+// The words of it, which `line` loses.
+bool ParseServer(std::string_view& line, ServerFindings& server) {
+  bool is_good = ParseBool(TakeWord(line), server.at_server);
+  is_good &= ParseBool(TakeWord(line), server.tries);
+  for (uint32_t* const count : {&server.verdicts, &server.length, &server.next_long}) {
+    is_good &= Parse(TakeWord(line), *count);
+  }
+  for (Pace* const pace : {&server.here, &server.there}) {
+    for (double* const sum : {&pace->verdicts, &pace->tokens, &pace->ms}) {
+      is_good &= Parse(TakeWord(line), *sum);
+    }
+  }
+  return is_good && server.MakesSense();
 }
 
 }  // namespace
@@ -118,7 +142,7 @@ void PriceFile::Write(const Contents& contents) const {
     const auto& [of, price] = contents.entries[n];
     text += Concat(HashDigits(of), " ", price.pass_ms, " ", price.row_ms, " ", price.draft_ms, " ",
                    price.draft_node_ms, " ", price.findings.pass_nodes, " ",
-                   int{price.findings.hints}, " ", int{price.findings.at_server});
+                   int{price.findings.hints}, " ", WordsOf(price.findings.server));
     for (size_t i = 0; i < std::min(price.passes.size(), kShapesMax); ++i) {
       const auto& [shape, ms] = price.passes[i];
       text += Concat(" ", shape.nodes, " ", shape.leaves, " ", ms);
@@ -185,8 +209,7 @@ std::optional<PriceFile::Entry> PriceFile::ParseEntry(std::string_view line) {
       findings.pass_nodes > kNodesMax) {
     return std::nullopt;
   }
-  if (!ParseBool(TakeWord(line), findings.hints) ||
-      !ParseBool(TakeWord(line), findings.at_server)) {
+  if (!ParseBool(TakeWord(line), findings.hints) || !ParseServer(line, findings.server)) {
     return std::nullopt;
   }
   while (!line.empty()) {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -14,7 +15,13 @@ const Prices kSome = {.pass_ms = 21.5,
                       .row_ms = 1.25,
                       .draft_ms = 0.75,
                       .draft_node_ms = 0,
-                      .findings = {.pass_nodes = 6, .hints = false, .at_server = true}};
+                      .findings = {.pass_nodes = 6,
+                                   .hints = false,
+                                   .server = {.at_server = true,
+                                              .verdicts = 7,
+                                              .length = 48,
+                                              .here = {12, 30.5, 400},
+                                              .there = {4, 9, 0.125}}}};
 
 Prices WithProfile() {
   Prices prices = kSome;
@@ -85,10 +92,10 @@ TEST_F(PriceFileTest, BelievesNothingOfModelsThatMakesNoSense) {
   const std::string models = "accepted 0000000000000001 0000000000000002 ";
   for (const char* const sums : {"0 5 9", "5 4 9", "5 9 3", "5 9", "5 9 9 9", "-5 9 9", "5 9 x", "",
                                  "5 9 99999999999999", "99999999999999 99999999999999 9"}) {
-    Write("outrider prices 3\n" + models + sums + "\n");
+    Write("outrider prices 4\n" + models + sums + "\n");
     EXPECT_EQ(file_.FindAccepted(1, 2), std::nullopt) << sums;
   }
-  Write("outrider prices 3\n" + models + "5 9 9\n");
+  Write("outrider prices 4\n" + models + "5 9 9\n");
   EXPECT_EQ(file_.FindAccepted(1, 2), (Accepted{5, 9, 9}));
 }
 
@@ -100,36 +107,37 @@ TEST_F(PriceFileTest, ForgetsWhatIsOldest) {
 }
 
 TEST_F(PriceFileTest, BelievesNothingThatMakesNoSense) {
-  for (const char* const line : {"0000000000000001 21.5 1.25 0.75 0",
-                                 "0000000000000001 21.5 1.25 0.75 0 6",
-                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 7",
-                                 "0000000000000001 -1 1.25 0.75 0 6 0 1",
-                                 "0000000000000001 0 1.25 0.75 0 6 0 1",
-                                 "0000000000000001 21.5 1.25 0 0 6 0 1",
-                                 "0000000000000001 nan 1.25 0.75 0 6 0 1",
-                                 "0000000000000001 inf 1.25 0.75 0 6 0 1",
-                                 "0000000000000001 21.5 1e300 0.75 0 6 0 1",
-                                 "0000000000000001 21.5 1.25 0.75 0 0 0 1",
-                                 "0000000000000001 21.5 1.25 0.75 0 99999 0 1",
-                                 "0000000000000001 21.5 1.25 0.75 0 -6 0 1",
-                                 "0000000000000001 21.5 1.25 0.75 0 6 2 1",
-                                 "0000000000000001 21.5 1.25 0.75 0 6 0",
-                                 "000000000000000g 21.5 1.25 0.75 0 6 0 1",
-                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4",
-                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4 4",
-                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4 4 0",
-                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4 9999 5",
-                                 "0000000000000001 21.5 1.25 0.75 0 6 0 1 4 -4 5",
-                                 "1",
-                                 ""}) {
-    Write(std::string("outrider prices 3\n") + line + "\n");
+  const std::string key = "0000000000000001 ";
+  const std::string server = " 1 0 7 48 512 12 30.5 400 4 9 0.125";
+  const std::string good = key + "21.5 1.25 0.75 0 6 0" + server;
+  std::vector<std::string> lines = {"1", "", "000000000000000g" + good.substr(key.size() - 1)};
+  for (size_t end = key.size(); end < good.size(); ++end) {
+    if (good[end] == ' ') lines.push_back(good.substr(0, end));
+  }
+  for (const char* const prices :
+       {"-1 1.25 0.75 0 6 0", "0 1.25 0.75 0 6 0", "21.5 1.25 0 0 6 0", "nan 1.25 0.75 0 6 0",
+        "inf 1.25 0.75 0 6 0", "21.5 1e300 0.75 0 6 0", "21.5 1.25 0.75 0 0 0",
+        "21.5 1.25 0.75 0 99999 0", "21.5 1.25 0.75 0 -6 0", "21.5 1.25 0.75 0 6 2"}) {
+    lines.push_back(key + prices + server);
+  }
+  for (const char* const bad :
+       {" 2 0 7 48 512 12 30.5 400 4 9 0.125", " 1 x 7 48 512 12 30.5 400 4 9 0.125",
+        " 1 0 49 48 512 12 30.5 400 4 9 0.125", " 1 0 7 48 512 nan 30.5 400 4 9 0.125",
+        " 1 0 7 48 512 12 30.5 400 4 -9 0.125"}) {
+    lines.push_back(key + "21.5 1.25 0.75 0 6 0" + bad);
+  }
+  for (const char* const pass : {" 7", " 4 4", " 4 4 0", " 4 9999 5", " 4 -4 5"}) {
+    lines.push_back(good + pass);
+  }
+  for (const std::string& line : lines) {
+    Write("outrider prices 4\n" + line + "\n");
     EXPECT_EQ(file_.Find(1), std::nullopt) << line;
   }
-  Write("outrider prices 2\n0000000000000001 21.5 1.25 0.75 0 6 0 1\n");
+  Write("outrider prices 3\n" + good + "\n");
   EXPECT_EQ(file_.Find(1), std::nullopt);
-  Write("outrider prices 3\nnonsense\n0000000000000001 21.5 1.25 0.75 0 6 0 1\n");
+  Write("outrider prices 4\nnonsense\n" + good + "\n");
   EXPECT_EQ(file_.Find(1), kSome);
-  std::string long_line = "outrider prices 3\n0000000000000001 21.5 1.25 0.75 0 6 0 1";
+  std::string long_line = "outrider prices 4\n" + good;
   for (size_t i = 0; i <= PriceFile::kShapesMax; ++i) long_line += " 4 4 5";
   Write(long_line);
   EXPECT_EQ(file_.Find(1), std::nullopt);
@@ -143,7 +151,7 @@ TEST_F(PriceFileTest, AllItKeepsCanBeReadAgain) {
 }
 
 TEST_F(PriceFileTest, AFileOfAnySizeIsNoBurden) {
-  Write("outrider prices 2\n" + std::string(10 << 20, 'x'));
+  Write("outrider prices 3\n" + std::string(10 << 20, 'x'));
   EXPECT_EQ(file_.Find(1), std::nullopt);
   file_.Keep(1, kSome);
   EXPECT_EQ(file_.Find(1), kSome);

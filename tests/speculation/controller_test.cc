@@ -291,49 +291,55 @@ TEST(Controller, ChoosesAPlacementThatThereIs) {
 
 // A session far away, whose server has a draft that brings a token in `server_ms`.
 struct Far {
-  Session session{ControlSetup{.server_drafts = true}};
+  Session session;
   double server_ms;
+
+  explicit Far(double ms, std::optional<Findings> before = {})
+      : session({.server_drafts = true, .before = before}), server_ms(ms) {}
 
   Way Decide() {
     const double token_ms = session.way() == Way::kAtServer ? server_ms : 30;
     return session.Decide({.round_trip_ms = 60, .pass_ms = 50, .verdict_ms = 3 * token_ms});
   }
+  int VerdictsAtServer(int count) {
+    int at_server = 0;
+    for (int i = 0; i < count; ++i) at_server += Decide() == Way::kAtServer;
+    return at_server;
+  }
 };
 
 TEST(Controller, LeavesDraftingToAServerThatIsSooner) {
-  Far far = {.server_ms = 20};
+  Far far(20);
   int verdicts = 0;
   while (far.Decide() != Way::kAtServer) ++verdicts;
   EXPECT_LT(verdicts, 40);
   EXPECT_EQ(far.session.course().placement, Placement::kServer);
   EXPECT_EQ(far.session.course().growth->name(), "resting");
-  int elsewhere = 0;
-  for (int i = 0; i < 4000; ++i) elsewhere += far.Decide() != Way::kAtServer;
+  const int elsewhere = 4000 - far.VerdictsAtServer(4000);
   EXPECT_GT(elsewhere, 0);  // looked again at what else there is
   EXPECT_LT(elsewhere, 400);
 }
 
-TEST(Controller, BeginsWhereItWasBestBefore) {
-  Session first(ControlSetup{.server_drafts = true});
-  const Session::Times times = {.round_trip_ms = 60, .pass_ms = 50, .verdict_ms = 90};
-  while (first.Decide(times) != Way::kAtServer) EXPECT_FALSE(first.findings().at_server);
-  EXPECT_FALSE(first.findings().at_server);  // it is only tried
-  Session::Times sooner = times;
-  sooner.verdict_ms = 60;
-  first.Decide(sooner, AutoController::kTrialAtServer / 2);
-  ASSERT_EQ(first.way(), Way::kAtServer);
-  EXPECT_TRUE(first.findings().at_server);
-
-  Session second(ControlSetup{.server_drafts = true, .before = first.findings()});
-  EXPECT_EQ(second.course().placement, Placement::kServer);
-  for (int i = 0; i < 300; ++i) ASSERT_EQ(second.Decide(sooner), Way::kAtServer);
-  while (second.Decide(sooner) == Way::kAtServer) continue;  // and looks at what else there is
+// Most texts are shorter than what it takes to know.
+TEST(Controller, BeginsWhereTheTextBeforeEnded) {
+  Findings found;
+  int elsewhere = 0;
+  for (int text = 0; text < 100; ++text) {
+    Far far(20, found);
+    EXPECT_EQ(far.session.way() == Way::kAtServer, found.server.at_server);
+    elsewhere += 10 - far.VerdictsAtServer(10);
+    found = far.session.findings();
+  }
+  EXPECT_GE(elsewhere, 15);
+  EXPECT_LT(elsewhere, 100);
+  ASSERT_TRUE(found.server.at_server);
 
   // What is not there any more, or not to be asked for, is nowhere to begin.
   const auto begins_at = [&](ControlSetup setup) {
-    setup.before = first.findings();
+    setup.before = found;
     return Session(setup).course().placement;
   };
+  EXPECT_EQ(begins_at({.server_drafts = true}), Placement::kServer);
   EXPECT_EQ(begins_at({}), Placement::kSplit);
   EXPECT_EQ(begins_at({.server_drafts = true, .objective = Objective::kServer}), Placement::kSplit);
 }
@@ -348,25 +354,10 @@ TEST(Controller, BeginsWithoutHintsThatWereOfNoUseBefore) {
   EXPECT_TRUE(session.course().hints);
 }
 
-TEST(Controller, TriesAServerThatIsLaterForAWhileAndMoreAndMoreRarely) {
-  Far far = {.server_ms = 40};
-  std::vector<int> trials;
-  for (int i = 0, length = 0; i < 8000; ++i) {
-    if (far.Decide() == Way::kAtServer) {
-      ++length;
-    } else if (length > 0) {
-      trials.push_back(std::exchange(length, 0));
-    }
-  }
-  ASSERT_GE(trials.size(), 3u);
-  EXPECT_LE(trials.size(), 6u);
-  for (const int length : trials) EXPECT_LE(length, int{AutoController::kTrialAtServer});
-  // Far behind, not even that.
-  Far much_later = {.server_ms = 300};
-  int length = 0;
-  for (int i = 0; i < 500; ++i) length += much_later.Decide() == Way::kAtServer;
-  EXPECT_GT(length, 0);
-  EXPECT_LT(length, int{AutoController::kTrialAtServer} / 2);
+TEST(Controller, DoesNotStayAtAServerThatIsLater) {
+  EXPECT_LE(Far(40).VerdictsAtServer(8000), 6 * int{ServerTrial::kTrial});
+  // Far behind it need not even be tried to the end.
+  EXPECT_LT(Far(300).VerdictsAtServer(500), int{ServerTrial::kTrial} / 2);
 }
 
 TEST(Controller, AsksNothingOfAServerWhosePassesFollowOneAnother) {

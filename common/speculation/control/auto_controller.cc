@@ -13,22 +13,15 @@ constexpr double kHysteresis = 0.05;
 
 // Drafting that saves less than this share of the time is no gain.
 constexpr double kGainMin = 0.01;
-// Verdicts until the mean time of a token is that of the way alone.
+// Verdicts until text comes as it does with the way alone.
 constexpr uint32_t kSettling = 32;
 // By how many deviations of a mean it is behind when it is given up sooner; tokens of a verdict
 // deviate by about their mean.
 constexpr double kDeviations = 2;
 // What a pass has to take more or less for drafting to be tried at once.
 constexpr double kChange = 0.25;
-// Of a pass, what goes by between two of them for the server's draft to be worth a trial; the verdicts
-// until it is tried first, which tell how fast text comes without it; of a trial, those that are still
-// of before, or half made of them, and those after which it is known which way it goes; and the most
-// there are from one to the next.
+// Of a pass, what goes by between two of them for the server's draft to be worth a trial.
 constexpr double kIdle = 0.15;
-constexpr uint32_t kFirstTrial = 12;
-constexpr uint32_t kArrival = 16;
-constexpr uint32_t kLikely = kArrival + 4;
-constexpr uint32_t kRestMax = 2048;
 
 // The border as it is for what is on the side of `below` or not.
 double Border(double at, bool below) {
@@ -42,26 +35,19 @@ bool DraftsHere(AutoController::Way way) {
 }  // namespace
 
 AutoController::AutoController(const ControlSetup& setup)
-    : server_rest_(kFirstTrial),
-      failed_rest_(kRest),
-      setup_(setup),
+    : setup_(setup),
+      may_ask_server_(setup.server_drafts && setup.objective != Objective::kServer),
+      server_(setup.before ? setup.before->server : ServerFindings()),
       size_(setup),
       hints_(!setup.before || setup.before->hints) {
-  if (setup.before && setup.before->at_server && setup.server_drafts &&
-      setup.objective != Objective::kServer) {
-    way_ = Way::kAtServer;
-    verdicts_ = kTrialAtServer;  // it needs no other trial
-  }
+  if (may_ask_server_ && server_.findings().at_server) way_ = Way::kAtServer;
   if (setup.target_streams) way_ = Way::kAwait;
   course_ = CourseOf(way_);
   if (DraftsHere(way_)) course_.dry.reset();  // before anything is known, as the session was opened
 }
 
 Findings AutoController::findings() const {
-  return {.pass_nodes = size_.nodes(),
-          .hints = hints_.wanted(),
-          .at_server = way_ == Way::kAtServer && (verdicts_ >= kTrialAtServer ||
-                                                  (verdicts_ >= kLikely && IsSoonerAtServer()))};
+  return {.pass_nodes = size_.nodes(), .hints = hints_.wanted(), .server = server_.findings()};
 }
 
 void AutoController::Decided(const DraftView& draft) {
@@ -87,12 +73,12 @@ Course AutoController::CourseOf(Way way) {
 }
 
 AutoController::Way AutoController::Choose(const CostModel& costs) {
-  ++verdicts_;
-  if (way_ != Way::kAtServer) ++since_server_;
   const Way before = way_;
   way_ = Judged(costs);
-  const bool is_elsewhere = DraftsHere(before) != DraftsHere(way_) || !DraftsHere(way_);
-  if (way_ != before && (MayFail(before) != MayFail(way_) || is_elsewhere)) {
+  counted_ = costs.text();
+  if (before == Way::kAtServer || way_ == Way::kAtServer || way_ == before) return way_;
+  if (MayFail(before) != MayFail(way_) || way_ == Way::kTargetAlone ||
+      before == Way::kTargetAlone) {
     verdicts_ = 0;
     tokens_ = ms_ = 0;
     alone_ms_ = costs.root_pass_ms();
@@ -101,8 +87,22 @@ AutoController::Way AutoController::Choose(const CostModel& costs) {
 }
 
 AutoController::Way AutoController::Judged(const CostModel& costs) {
-  if (way_ == Way::kAtServer) return JudgedAtServer(costs);
-  if (MayGainAtServer(costs)) return TryServer(costs.tokens_per_ms());
+  if (may_ask_server_ && server_.Decide(costs, MayGainAtServer(costs))) {
+    if (way_ != Way::kAtServer) otherwise_ = way_;
+    return Way::kAtServer;
+  }
+  return way_ == Way::kAtServer ? otherwise_ : JudgedHere(costs);
+}
+
+// A target that goes on without what is drafted, or waits for it, has something to gain.
+bool AutoController::MayGainAtServer(const CostModel& costs) const {
+  if (way_ == Way::kGoOn || way_ == Way::kTargetAlone) return true;
+  const double between_ms = costs.tokens_per_pass() / costs.tokens_per_ms();
+  return between_ms > (1 + kIdle) * costs.recent_pass_ms();
+}
+
+AutoController::Way AutoController::JudgedHere(const CostModel& costs) {
+  ++verdicts_;
   if (way_ == Way::kTargetAlone) {
     const bool has_changed = std::abs(costs.root_pass_ms() - alone_ms_) > kChange * alone_ms_;
     return verdicts_ < kRest && !has_changed ? way_ : BestDrafting(costs);
@@ -115,58 +115,10 @@ AutoController::Way AutoController::Judged(const CostModel& costs) {
   return Gains(costs) ? best : Way::kTargetAlone;
 }
 
-// --- the server's draft ---
-
-// A target that goes on without what is drafted, or waits for it, has something to gain.
-bool AutoController::MayGainAtServer(const CostModel& costs) const {
-  if (!setup_.server_drafts || since_server_ < server_rest_) return false;
-  if (setup_.objective == Objective::kServer) return false;
-  if (way_ == Way::kGoOn || way_ == Way::kTargetAlone) return true;
-  const double between_ms = costs.tokens_per_pass() / costs.tokens_per_ms();
-  return between_ms > (1 + kIdle) * costs.recent_pass_ms();
-}
-
-AutoController::Way AutoController::TryServer(double tokens_per_ms) {
-  rate_elsewhere_ = tokens_per_ms;
-  otherwise_ = way_;
-  return Way::kAtServer;
-}
-
-// A trial first; then for as long as failed trials are apart, and what else there is is looked at
-// again.
-AutoController::Way AutoController::JudgedAtServer(const CostModel& costs) {
-  if (verdicts_ <= kArrival) return way_;
-  if (verdicts_ <= kTrialAtServer) {
-    tokens_ += costs.tokens_per_pass();
-    ms_ += costs.tokens_per_pass() / costs.tokens_per_ms();
-    // What is far behind need not be tried to the end.
-    const double chance = kDeviations / std::sqrt(verdicts_ - kArrival);
-    if ((1 + chance) * tokens_ < rate_elsewhere_ * ms_) return LeaveServer(failed_rest_);
-    if (verdicts_ < kTrialAtServer) return way_;
-    alone_ms_ = costs.recent_pass_ms();
-    return IsSoonerAtServer() ? way_ : LeaveServer(failed_rest_);
-  }
-  if (alone_ms_ == 0) alone_ms_ = costs.recent_pass_ms();  // it was here from the beginning
-  const bool has_changed = std::abs(costs.recent_pass_ms() - alone_ms_) > kChange * alone_ms_;
-  return verdicts_ < failed_rest_ && !has_changed ? way_ : LeaveServer(2 * kSettling);
-}
-
-bool AutoController::IsSoonerAtServer() const {
-  return tokens_ > (1 + kGainMin) * rate_elsewhere_ * ms_;
-}
-
-// What was tried and is not to be had again so soon is rarer from now on, whichever side it was.
-AutoController::Way AutoController::LeaveServer(uint32_t rest) {
-  since_server_ = 0;
-  server_rest_ = rest;
-  failed_rest_ = std::min(2 * failed_rest_, kRestMax);
-  return otherwise_;
-}
-
 // As far as is known. What is far behind the target alone need not be tried to the end.
 bool AutoController::Gains(const CostModel& costs) {
-  tokens_ += costs.tokens_per_pass();
-  ms_ += costs.tokens_per_pass() / costs.tokens_per_ms();
+  tokens_ += costs.text().tokens - counted_.tokens;
+  ms_ += costs.text().ms - counted_.ms;
   const double alone_ms = costs.root_pass_ms() * tokens_;
   const double chance = kDeviations / std::sqrt(verdicts_ - kSettling);
   if (verdicts_ < kTrial) return ms_ < (1 + chance) * alone_ms;

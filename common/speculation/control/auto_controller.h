@@ -30,9 +30,7 @@
 // The first three are told apart by what is known of D and T from the first verdicts on: nothing
 // has to be tried to know it. Whether drafting gains anything at all is measured: the time of a
 // token, against that of a pass without drafted nodes. And so is what the server makes of it: where
-// its target goes on without growth, or stands idle between passes, it is tried, for kTrialAtServer
-// verdicts at the most, and kept if text came sooner; from one trial that came to nothing to the
-// next it is twice as long. Where it was best before a session begins with it, and looks at what else there is later.
+// its target goes on without growth, or stands idle between passes, it is tried (server_trial.h).
 //
 // So it is where text is to come soon. Where a server's work is to be little (ControlSetup::objective)
 // its target is never told to go on alone, nor its draft to draft; and nothing is drafted where that
@@ -55,6 +53,7 @@
 #include "common/speculation/control/controller.h"
 #include "common/speculation/control/hint_value.h"
 #include "common/speculation/control/pass_size.h"
+#include "common/speculation/control/server_trial.h"
 #include "common/speculation/costs/cost_model.h"
 #include "common/speculation/policies/ours_policy.h"
 #include "common/speculation/policies/resting_policy.h"
@@ -85,8 +84,7 @@ class AutoController final : public Controller {
   static constexpr uint32_t kTrial = 256;
   static constexpr uint32_t kRest = 512;
 
-  static constexpr uint32_t kTrialAtServer = 48;  // verdicts
-  static constexpr double kYieldAssumed = 2;      // tokens of a pass that has waited
+  static constexpr double kYieldAssumed = 2;  // tokens of a pass that has waited
 
   explicit AutoController(const ControlSetup& setup);
 
@@ -110,27 +108,21 @@ class AutoController final : public Controller {
   bool RowsAreCheap(const CostModel& costs) const;
   bool IsNextToTarget(const CostModel& costs) const;
   Way Judged(const CostModel& costs);
+  Way JudgedHere(const CostModel& costs);
   bool MayGainAtServer(const CostModel& costs) const;
-  Way TryServer(double tokens_per_ms);
-  Way JudgedAtServer(const CostModel& costs);
-  bool IsSoonerAtServer() const;
-  Way LeaveServer(uint32_t rest);
 
   Way way_ = Way::kWait;
-  uint32_t verdicts_ = 0;  // since drafting here began or ended
+  uint32_t verdicts_ = 0;  // since drafting here began or ended, without those at the server
   double alone_ms_ = 0;    // a pass when it ended
-  double tokens_ = 0;      // sums over verdicts that count
+  CostModel::Text counted_;
+  double tokens_ = 0;  // sums over verdicts that count
   double ms_ = 0;
   double waiting_tokens_ = kYieldAssumed;  // of a pass, the last time that it waited
 
-  // Of the server's draft.
-  uint32_t since_server_ = 0;   // verdicts, since the text was drafted there
-  uint32_t server_rest_;        // so many are to go by before it is tried
-  uint32_t failed_rest_;        // when it comes to nothing
-  double rate_elsewhere_ = 0;   // tokens per millisecond when it was tried
-  Way otherwise_ = Way::kWait;  // where it was before
-
   const ControlSetup setup_;
+  const bool may_ask_server_;
+  ServerTrial server_;
+  Way otherwise_ = Way::kWait;  // than at the server
   PassSize size_;
   HintValue hints_;
   OursPolicy ours_{/*ahead=*/true};

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "common/speculation/control/server_trial.h"
 #include "common/speculation/policies/tree_policy.h"
 
 namespace outrider {
@@ -48,7 +49,7 @@ enum class Objective : uint8_t {
 struct Findings {
   uint32_t pass_nodes = UINT32_MAX;  // of a pass that is drafted here
   bool hints = true;
-  bool at_server = false;  // drafting was best left to the server
+  ServerFindings server = {};  // of the draft that the server has
 
   bool operator==(const Findings&) const = default;
 };

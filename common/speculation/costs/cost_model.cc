@@ -37,6 +37,7 @@ void CostModel::MeasuredPass(const PassShape& shape, double ms) {
 void CostModel::MeasuredVerdict(uint32_t token_count, double ms) {
   tokens_.Add(token_count);
   interval_.Add(ms);
+  text_ = {text_.tokens + token_count, text_.ms + ms};
 }
 
 void CostModel::MeasuredDraft(uint32_t node_count, double ms) {

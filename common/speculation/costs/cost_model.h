@@ -61,6 +61,12 @@ class CostModel {
   double tokens_per_pass() const;
   // What all goes into: how fast text has been coming.
   double tokens_per_ms() const;
+  // All the text that verdicts brought, and the time that it took.
+  struct Text {
+    double tokens = 0;
+    double ms = 0;
+  };
+  const Text& text() const { return text_; }
   double PassMs(const PassShape& shape) const { return passes_.Estimate(shape); }
   // By how much the last row of so many makes a pass longer, for the experts that it brings from flash. None: they
   // are all in memory, or nothing is known of waits for them.
@@ -92,6 +98,7 @@ class CostModel {
   RecentMedian<9> first_row_;  // of any pass
   RecentMean tokens_;
   RecentMean interval_;
+  Text text_;
   LatencyProfile passes_;
   RowPrice row_price_;
   ExpertPrice experts_;
