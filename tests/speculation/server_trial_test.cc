@@ -55,6 +55,11 @@ TEST(ServerTrial, TriesTheServerOnceItKnowsHowFastTextComesHere) {
   Text text(100, 50);
   EXPECT_EQ(text.Stretch(), ServerFindings::kFirst);
   EXPECT_TRUE(text.findings().tries);
+  // The first verdicts of a stretch are of what was asked for before it.
+  text.AtServer(ServerTrial::kArrival);
+  EXPECT_EQ(text.findings().there, Pace());
+  text.AtServer(1);
+  EXPECT_EQ(text.findings().there, (Pace{1, 3, 50}));
 }
 
 TEST(ServerTrial, StaysWhereTextComesSooner) {
