@@ -18,7 +18,7 @@ namespace {
 // Its first line. Another one is of another program.
 constexpr std::string_view kTitle = "outrider prices 4";
 constexpr std::string_view kAccepted = "accepted";  // begins a line of two models
-constexpr size_t kBytesMax = 128 << 10;
+constexpr size_t kBytesMax = 192 << 10;
 constexpr double kMillisecondsMax = 1e7;
 constexpr uint32_t kNodesMax = 1024;
 

@@ -145,13 +145,22 @@ TEST_F(PriceFileTest, BelievesNothingThatMakesNoSense) {
 
 TEST_F(PriceFileTest, AllItKeepsCanBeReadAgain) {
   Prices large = kSome;
-  large.passes.assign(PriceFile::kShapesMax, {{128, 128}, 12345.678901234567});
-  for (uint64_t key = 0; key < PriceFile::kPlaces; ++key) file_.Keep(key, large);
-  for (uint64_t key = 0; key < PriceFile::kPlaces; ++key) EXPECT_EQ(file_.Find(key), large);
+  large.pass_ms = large.row_ms = large.draft_ms = large.draft_node_ms = 12345.678901234567;
+  large.passes.assign(PriceFile::kShapesMax, {{1024, 1024}, 1234567.8901234567});
+  ServerFindings& server = large.findings.server;
+  server.here = server.there = {123.45678901234567, 123456.78901234567, 123456789.01234567};
+  for (uint64_t key = 0; key < PriceFile::kPlaces; ++key) {
+    file_.Keep(key, large);
+    file_.Add(key, ~key, {.verdicts = 2000, .tokens = 100000, .nodes = 1000000});
+  }
+  for (uint64_t key = 0; key < PriceFile::kPlaces; ++key) {
+    EXPECT_EQ(file_.Find(key), large);
+    EXPECT_TRUE(file_.FindAccepted(key, ~key).has_value());
+  }
 }
 
 TEST_F(PriceFileTest, AFileOfAnySizeIsNoBurden) {
-  Write("outrider prices 3\n" + std::string(10 << 20, 'x'));
+  Write("outrider prices 4\n" + std::string(10 << 20, 'x'));
   EXPECT_EQ(file_.Find(1), std::nullopt);
   file_.Keep(1, kSome);
   EXPECT_EQ(file_.Find(1), kSome);
