@@ -4,14 +4,31 @@
 "$TOOLS/random_model" 100m q8_0 whole.gguf
 server=$(dirname "$OUTRIDER")/outrider-server
 
+# Neither look takes a process of its own: what is looked for does not last.
+# has_open PROCESS FILE: now.
+has_open() {
+  local descriptor
+  for descriptor in "/proc/$1/fd/"*; do [ "$descriptor" -ef "$2" ] && return 0; done
+  return 1
+}
+
+# A server that serves has read all of its model.
+serves() {
+  local line
+  [ -e err.txt ] || return 1
+  while read -r line; do [[ "$line" != serving* ]] || return 0; done <err.txt
+  return 1
+}
+
 # cut_off LATER COMMAND...: its exit code, with cut.gguf cut to a page so many seconds after it was opened.
 cut_off() {
   local later=$1 status=0
   shift
   cp whole.gguf cut.gguf
+  rm -f err.txt
   "$@" >out.txt 2>err.txt </dev/null &
   local program=$!
-  until ls -l "/proc/$program/fd" 2>/dev/null | grep -q cut.gguf || ! kill -0 "$program" 2>/dev/null; do :; done
+  until has_open "$program" cut.gguf || ! kill -0 "$program" 2>/dev/null || serves; do :; done
   sleep "$later"
   truncate -s 4096 cut.gguf
   # A server that had all it needs serves until it is told to stop.
