@@ -354,6 +354,15 @@ TEST(Controller, BeginsWithoutHintsThatWereOfNoUseBefore) {
   EXPECT_TRUE(session.course().hints);
 }
 
+// The first after a reconnection says nothing of how fast text comes.
+TEST(Controller, AVerdictWithoutATimeIsNoReasonToGiveUp) {
+  Session session;
+  ASSERT_EQ(session.Decide({.round_trip_ms = 100, .pass_ms = 20}, 33), Way::kGoOn);
+  EXPECT_EQ(session.Decide(
+                {.round_trip_ms = 100, .pass_ms = 20, .tokens_per_verdict = 0, .verdict_ms = 0}),
+            Way::kGoOn);
+}
+
 TEST(Controller, DoesNotStayAtAServerThatIsLater) {
   EXPECT_LE(Far(40).VerdictsAtServer(8000), 6 * int{ServerTrial::kTrial});
   // Far behind it need not even be tried to the end.

@@ -121,7 +121,7 @@ bool AutoController::Gains(const CostModel& costs) {
   ms_ += costs.text().ms - counted_.ms;
   const double alone_ms = costs.root_pass_ms() * tokens_;
   const double chance = kDeviations / std::sqrt(verdicts_ - kSettling);
-  if (verdicts_ < kTrial) return ms_ < (1 + chance) * alone_ms;
+  if (verdicts_ < kTrial) return ms_ <= (1 + chance) * alone_ms;
   const bool gains = ms_ < (1 - kGainMin) * alone_ms;
   verdicts_ = kSettling;
   tokens_ = ms_ = 0;
