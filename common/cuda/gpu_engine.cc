@@ -68,10 +68,12 @@ class DevicePages final : public PagePlace {
 
 namespace {
 
-// Of the numerics id. Tensor cores of one generation may add up floats as those of another do not.
+// Of the numerics id: where sums of quantised weights are cut, and of floats whose tensor cores
+// add, since those of another generation may do it in another order.
 std::string BackendClass(const DeviceWeights& weights, const DeviceQueue& queue) {
-  if (!weights.HaveOwnBits()) return "cuda";
-  return Concat("cuda, float tiles by two terms of ", queue.compute_capability());
+  const std::string segments = Concat("cuda, segments of ", gpu::kQuantSegment);
+  if (!weights.HaveOwnBits()) return segments;
+  return Concat(segments, ", float tiles by two terms of ", queue.compute_capability());
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ struct KernelShape {
 };
 
 // Of all kernels. No GPU is asked.
-inline constexpr uint32_t kKernelCount = 102;
+inline constexpr uint32_t kKernelCount = 93;
 std::array<KernelShape, kKernelCount> KernelShapes();
 
 // What the driver has made of a kernel.

@@ -15,8 +15,7 @@ absl::StatusOr<RowQuants> RowQuants::Create(DeviceQueue& queue, size_t row_count
   RowQuants made;
   made.queue_ = &queue;
   const auto inputs = static_cast<uint32_t>(inputs_max);
-  // Rows of an expert may begin in the middle of a tile, and end in the next.
-  const size_t tile_count = row_count_max / gpu::kTileRows + 2;
+  const size_t tile_count = gpu::RowTiles::Count(row_count_max);
   const std::pair<Quants&, uint32_t> forms[] = {{made.per_32_, 32}, {made.per_256_, 256}};
   for (const auto& [to, block] : forms) {
     const gpu::RowTiles tiles = {inputs, block};

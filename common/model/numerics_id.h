@@ -6,7 +6,7 @@
 // kernel change the ids of models that have them, and no other's.
 //
 // The backend class is "cpu" for every CPU: NUMERICS.md makes them agree, x86 and Arm, for integer
-// and for float weights. On a GPU it is "cuda", and names the generation too where float weights are
+// and for float weights. On a GPU it is "cuda", says where sums are cut, and names the generation where float weights are
 // multiplied in its own order of additions (cuda/gpu_engine.cc). How many threads run, how rows are batched and where weights come from is
 // no part of it. It is shown at every handshake; a session that moves to another id says so.
 #pragma once

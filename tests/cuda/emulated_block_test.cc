@@ -189,9 +189,8 @@ TEST(EmulatedBlock, TilesAreMatrices) {
         rows[t].dwords[d] |= uint32_t{static_cast<uint8_t>(byte)} << 8 * i;
       }
     }
-    sums[t] = {{1, 1, 1, 1}};
   });
-  block.MultiplyTiles([&](uint32_t t) { return IntTile{&weights[t], &rows[t], &sums[t]}; });
+  block.MultiplyTilesFrom<1>([&](uint32_t t) { return IntTile{&weights[t], &rows[t], &sums[t]}; });
   block.Each([&](uint32_t t) {
     for (uint32_t i = 0; i < 4; ++i) {
       int32_t sum = 1;

@@ -16,6 +16,7 @@
 #include "common/cuda/kernels/product_choice.h"
 #include "common/cuda/kernels/quantize_rows.h"
 #include "common/cuda/testing/rows_on_gpu.h"
+#include "common/cuda/testing/segments_by_reference.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/testing/product_inputs.h"
@@ -232,9 +233,8 @@ void MultiplyAlone(const Kind& kind, const Product& product, const ActivationRow
     });
     return;
   }
-  (Reference().products.*TypeNamed(kind.name).kernel)(
-      product.panels, (product.outputs + kTileOutputs - 1) / kTileOutputs, product.outputs, x,
-      product.out, product.out_stride);
+  MultiplyByReference(TypeNamed(kind.name), product.panels, product.outputs, x, product.out,
+                      product.out_stride);
   for (uint32_t r = 0; r < x.row_count; ++r) {
     for (uint32_t n = 0; n < product.outputs; ++n) {
       product.out[r * product.out_stride + n] += product.bias[n];

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "common/cuda/kernels/quant_products.h"
 #include "common/engine/cpu_engine.h"
 #include "common/kernels/isa.h"
 #include "gtest/gtest.h"
@@ -146,7 +147,8 @@ TEST_P(NearTheProcessors, ByAnotherNumericsId) {
   EXPECT_NE(gpu_->info().numerics_id, cpu_->info().numerics_id);
   const ModelSpec& spec = gpu_->spec();
   EXPECT_NE(gpu_->info().numerics_id,
-            NumericsId::Of(spec, gpu_->info().content_hash, "cuda", "f16"));
+            NumericsId::Of(spec, gpu_->info().content_hash,
+                           Concat("cuda, segments of ", gpu::kQuantSegment), "f16"));
 }
 
 std::string NameOf(const testing::TestParamInfo<BesideTheProcessors::ParamType>& tried) {

@@ -14,6 +14,7 @@
 #include "common/cuda/kernels/product_choice.h"
 #include "common/cuda/kernels/row_kernels.h"
 #include "common/cuda/testing/rows_on_gpu.h"
+#include "common/cuda/testing/segments_by_reference.h"
 #include "common/kernels/isa.h"
 #include "common/kernels/kernels.h"
 #include "common/kernels/testing/product_inputs.h"
@@ -41,7 +42,7 @@ std::vector<float> Emulated(const Product& product, size_t size) {
   Body body{product};
   body.product.out = out.data();
   const uint32_t row_tiles = (product.x.row_count + Body::kRows - 1) / Body::kRows;
-  Emulate(body, row_tiles, PanelCount(product.outputs));
+  Emulate(body, row_tiles, PanelBlocksOf(body));
   return out;
 }
 
@@ -51,7 +52,6 @@ void ExpectReferenceBits(const std::string& name, uint32_t inputs, uint32_t row_
   const ScopedIeeeMode ieee;
   const PanelType& type = TypeNamed(name);
   constexpr uint32_t kOutputs = 27;
-  PanelProduct* const reference = KernelsFor(Isa::kScalar).products.*type.kernel;
   for (const Weights weights : {Weights::kRandom, Weights::kZeroBits, Weights::kOneBits,
                                 Weights::kLowest, Weights::kAnyScales}) {
     for (const Rows rows :
@@ -61,7 +61,8 @@ void ExpectReferenceBits(const std::string& name, uint32_t inputs, uint32_t row_
       const RowsOnGpu here(made.First(row_count), type.block(), row_count % 3);
       const size_t stride = kOutputs + 3;
       std::vector<float> expected(row_count * stride, -1.0f);
-      reference(panels.data(), 2, kOutputs, made.First(row_count), expected.data(), stride);
+      MultiplyByReference(type, panels.data(), kOutputs, made.First(row_count), expected.data(),
+                          stride);
       const Product product = {.panels = panels.data(),
                                .panel_bytes = type.Size(inputs),
                                .outputs = kOutputs,
@@ -92,30 +93,30 @@ void ExpectQuantBits(const std::string& name, std::initializer_list<uint32_t> bl
     for (const uint32_t rows : {9u, 16u}) {
       ExpectReferenceBits<TwoTilesDealt<Type>>(name, inputs, rows);
     }
-    for (const uint32_t rows : {5u, 9u}) {
-      ExpectReferenceBits<OneTileOwned<Type>>(name, inputs, rows);
-    }
     for (const uint32_t rows : {17u, 33u}) {
-      ExpectReferenceBits<TwoTilesOwned<Type>>(name, inputs, rows);
+      ExpectReferenceBits<SomeTilesDealt<Type>>(name, inputs, rows);
+    }
+    for (const uint32_t rows : {5u, 70u}) {
+      ExpectReferenceBits<TilesOwned<Type>>(name, inputs, rows);
     }
   }
 }
 
-// Part of a round, and more than one.
+// Part of a segment, one of a few warps, and more than a block has warps.
 TEST(ProductKernels, Q8_0) {
-  ExpectQuantBits<Q8_0Block>("Q8_0", {1, 3, 35});
+  ExpectQuantBits<Q8_0Block>("Q8_0", {1, 3, 35, 131});
 }
 TEST(ProductKernels, Q4_0) {
-  ExpectQuantBits<Q4_0Block>("Q4_0", {1, 5, 33});
+  ExpectQuantBits<Q4_0Block>("Q4_0", {1, 5, 33, 150});
 }
 TEST(ProductKernels, Q4_K) {
-  ExpectQuantBits<Q4_KBlock>("Q4_K", {1, 9});
+  ExpectQuantBits<Q4_KBlock>("Q4_K", {1, 9, 17});
 }
 TEST(ProductKernels, Q5_K) {
-  ExpectQuantBits<Q5_KBlock>("Q5_K", {1, 9});
+  ExpectQuantBits<Q5_KBlock>("Q5_K", {1, 9, 17});
 }
 TEST(ProductKernels, Q6_K) {
-  ExpectQuantBits<Q6_KBlock>("Q6_K", {1, 9});
+  ExpectQuantBits<Q6_KBlock>("Q6_K", {1, 9, 17});
 }
 
 TEST(ProductKernels, F32) {
@@ -144,7 +145,7 @@ TEST(ProductKernels, ABiasIsAddedAfterwards) {
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 5];
   product.bias = bias.data();
   EXPECT_EQ(Emulated<OneTileDealt<Q8_0Block>>(product, 15), expected);
-  EXPECT_EQ(Emulated<TwoTilesOwned<Q8_0Block>>(product, 15), expected);
+  EXPECT_EQ(Emulated<TilesOwned<Q8_0Block>>(product, 15), expected);
 }
 
 // One grid for three matrices, or one for each where there is no kernel for them jointly: as each by

@@ -11,6 +11,7 @@
 // Memory: allocates as it goes. This is for tests.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -65,6 +66,10 @@ class EmulatedBlock {
     Four<T> GetFour(uint32_t thread, size_t i) const {
       OUTRIDER_CHECK(i % 4 == 0, "four begin on 16 bytes");
       return {{Get(thread, i), Get(thread, i + 1), Get(thread, i + 2), Get(thread, i + 3)}};
+    }
+    Two<T> GetTwo(uint32_t thread, size_t i) const {
+      OUTRIDER_CHECK(i % 2 == 0, "two begin on as many bytes");
+      return {{Get(thread, i), Get(thread, i + 1)}};
     }
     void CopyFour(uint32_t thread, size_t i, const void* from, bool is_there) const {
       static_assert(sizeof(T) == 4);
@@ -228,13 +233,16 @@ class EmulatedBlock {
     return theirs;
   }
 
-  // tile_of(thread) is an IntTile.
-  template <typename TileOf>
-  void MultiplyTiles(const TileOf& tile_of) const {
+  // tile_of(thread) is an IntTile, whose sums begin at kStart.
+  template <int32_t kStart, typename TileOf>
+  void MultiplyTilesFrom(const TileOf& tile_of) const {
     OUTRIDER_CHECK(thread_count_ % kWarpLanes == 0, "whole warps multiply");
     for (uint32_t warp = 0; warp < thread_count_; warp += kWarpLanes) {
       IntTile tiles[kWarpLanes];
-      for (uint32_t lane = 0; lane < kWarpLanes; ++lane) tiles[lane] = tile_of(warp + lane);
+      for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+        tiles[lane] = tile_of(warp + lane);
+        std::ranges::fill(tiles[lane].sums->sums, kStart);
+      }
       MultiplyTile(tiles);
     }
   }

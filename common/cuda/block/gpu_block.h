@@ -43,6 +43,9 @@ class GpuBlock {
     OUTRIDER_HD Four<T> GetFour(uint32_t, size_t i) const {
       return *reinterpret_cast<const Four<T>*>(values_ + i);
     }
+    OUTRIDER_HD Two<T> GetTwo(uint32_t, size_t i) const {
+      return *reinterpret_cast<const Two<T>*>(values_ + i);
+    }
     OUTRIDER_HD uint32_t AddressOf(size_t i) const {
       return address_ + static_cast<uint32_t>(i * sizeof(T));
     }
@@ -173,18 +176,18 @@ class GpuBlock {
     return theirs;
   }
 
-  // tile_of(thread) is an IntTile.
-  template <typename TileOf>
-  OUTRIDER_HD void MultiplyTiles([[maybe_unused]] const TileOf& tile_of) const {
+  // tile_of(thread) is an IntTile, whose sums begin at kStart: registers that hold nothing else.
+  template <int32_t kStart, typename TileOf>
+  OUTRIDER_HD void MultiplyTilesFrom([[maybe_unused]] const TileOf& tile_of) const {
 #ifdef __CUDA_ARCH__
     const IntTile tile = tile_of(threadIdx.x);
     const uint32_t(&w)[4] = tile.weights->dwords;
     const uint32_t(&x)[2] = tile.rows->dwords;
     int32_t(&s)[4] = tile.sums->sums;
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+r"(s[0]), "+r"(s[1]), "+r"(s[2]), "+r"(s[3])
-        : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x[0]), "r"(x[1]));
+        "{%8, %9}, {%10, %10, %10, %10};"
+        : "=r"(s[0]), "=r"(s[1]), "=r"(s[2]), "=r"(s[3])
+        : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x[0]), "r"(x[1]), "r"(kStart));
 #endif
   }
 

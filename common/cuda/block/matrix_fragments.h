@@ -46,6 +46,11 @@ struct alignas(16) Four {
   T at[4];
 };
 
+template <typename T>
+struct alignas(2 * sizeof(T)) Two {
+  T at[2];
+};
+
 struct WeightFragment {
   uint32_t dwords[4];
 };

@@ -2,7 +2,8 @@
 // in tiles of eight rows, so that what the lanes of a warp load of a block of inputs (RowFragment in
 // matrix_fragments.h) lies together:
 //
-//   quants   32 inputs of row 0, of row 1, ... of row 7; then the next 32 inputs
+//   quants   32 inputs of row 0, of row 1, ... of row 7; then the next 32 inputs. Of the 32, four
+//            and the four that are 16 on lie together, for a lane has these of a tile
 //   scales   those of four blocks of row 0, of row 1, ...; then the next four
 //   sums     of every 16 quants: those of 256 inputs of row 0, of row 1, ...
 //
@@ -39,6 +40,13 @@ struct RowTiles {
   uint32_t block;
 
   static constexpr uint32_t kQuants = 32, kScales = 4, kSums = 16;  // of a row that lie together
+  static constexpr uint32_t kTilesTogether = 4;                     // that a warp may go through
+
+  // Tiles that so many rows take room for, wherever in a tile they begin, and with what a warp may
+  // read beyond the last.
+  static constexpr size_t Count(size_t row_count) {
+    return row_count / kTileRows + 1 + kTilesTogether;
+  }
 
   OUTRIDER_HD size_t QuantsOfTile() const { return size_t{inputs} * kTileRows; }
   OUTRIDER_HD size_t ScalesOfTile() const {
@@ -48,7 +56,9 @@ struct RowTiles {
     return size_t{(inputs / 16 + kSums - 1) / kSums} * (kSums * kTileRows);
   }
   OUTRIDER_HD size_t Quant(uint32_t row, uint32_t k) const {
-    return row / kTileRows * QuantsOfTile() + InTile(row, k, kQuants);
+    const uint32_t half = k / 16 % 2, four = k / 4 % 4;
+    return row / kTileRows * QuantsOfTile() +
+           InTile(row, k / kQuants * kQuants + 8 * four + 4 * half + k % 4, kQuants);
   }
   OUTRIDER_HD size_t Scale(uint32_t row, uint32_t b) const {
     return row / kTileRows * ScalesOfTile() + InTile(row, b, kScales);

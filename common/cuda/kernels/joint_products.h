@@ -4,7 +4,7 @@
 //
 // What is computed for a row and a matrix is what its product by itself would be, by the same body.
 //
-//   grid: rows / kRows rounded up, for each matrix panels / kPanels rounded up
+//   grid: rows / kRows rounded up, the blocks of all matrices' panels
 #pragma once
 
 #include <cstddef>
@@ -48,22 +48,16 @@ struct Jointly {
   OUTRIDER_HD size_t SharedBytes() const { return each[0].SharedBytes(); }
   uint32_t grid_y() const {
     uint32_t blocks = 0;
-    for (uint32_t i = 0; i < count; ++i) blocks += BlocksOf(i);
+    for (uint32_t i = 0; i < count; ++i) blocks += PanelBlocksOf(each[i]);
     return blocks;
   }
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
     uint32_t i = 0, y = block.y();
-    for (; i + 1 < count && y >= BlocksOf(i); ++i) y -= BlocksOf(i);
+    for (; i + 1 < count && y >= PanelBlocksOf(each[i]); ++i) y -= PanelBlocksOf(each[i]);
     block.MoveTo(block.x(), y);
     each[i](block);
-  }
-
- private:
-  OUTRIDER_HD uint32_t BlocksOf(uint32_t i) const {
-    constexpr uint32_t kOutputs = Body::kPanels * kTileOutputs;
-    return (each[i].product.outputs + kOutputs - 1) / kOutputs;
   }
 };
 

@@ -22,36 +22,43 @@ void UseBody(const Product& product, const Use& use) {
   const Body body = {product};
   uint32_t x = (product.x.row_count + Body::kRows - 1) / Body::kRows;
   if constexpr (requires { Body::kShares; }) x *= Body::kShares;
-  use(body, x,
-      (product.outputs + Body::kPanels * kTileOutputs - 1) / (Body::kPanels * kTileOutputs));
+  use(body, x, PanelBlocksOf(body));
 }
 
 inline constexpr uint32_t kFewRows = 16;
 
+// With integers of its own for each block of 256, a warp has registers for two tiles of rows.
 template <typename Type>
-using OneTileDealt = DealtStripsProduct<Type, 1>;
-template <typename Type>
-using TwoTilesDealt = DealtStripsProduct<Type, 2>;
-template <typename Type>
-using OneTileOwned = OwnRowsQuantProduct<Type, 1, 1>;
-template <typename Type>
-using TwoTilesOwned = OwnRowsQuantProduct<Type, 2, 2>;
+inline constexpr uint32_t kTilesMax = Type::kIsScaled ? 2 : RowTiles::kTilesTogether;
 
-// So many warps, each with a panel and rows of its own, keep a GPU of more than a hundred
-// multiprocessors as busy as dealing strips to more of them would, and need not tell one another
-// anything.
-inline constexpr uint32_t kManyWarps = 1000;
+template <typename Type>
+using OneTileDealt = DealtSegmentsProduct<Type, 1>;
+template <typename Type>
+using TwoTilesDealt = DealtSegmentsProduct<Type, 2>;
+template <typename Type>
+using SomeTilesDealt = DealtSegmentsProduct<Type, kTilesMax<Type>>;
+template <typename Type>
+using TilesOwned = OwnRowsQuantProduct<Type, kTilesMax<Type>>;
 
-// `copies` of a product are computed side by side.
+// Up to so many rows' quants stay in the cache nearest to a multiprocessor.
+inline constexpr uint32_t kDealtRows = 64;
+
+// A block of a few rows copies them once for all its panels. With so many blocks all of an H100's
+// multiprocessors have two; more would only take turns.
+inline constexpr uint32_t kBlocksWanted = 264;
+
+inline uint32_t PanelsOfBlock(uint32_t outputs) {
+  return ((outputs + kTileOutputs - 1) / kTileOutputs + kBlocksWanted - 1) / kBlocksWanted;
+}
+
 template <typename Type, typename Use>
-void UseQuantProduct(const Product& product, uint32_t copies, const Use& use) {
+void UseQuantProduct(Product product, const Use& use) {
   const uint32_t rows = product.x.row_count;
-  const uint64_t warps = uint64_t{copies} * ((product.outputs + kTileOutputs - 1) / kTileOutputs) *
-                         ((rows + kTileRows - 1) / kTileRows);
-  if (rows > kFewRows) {
-    UseBody<TwoTilesOwned<Type>>(product, use);
-  } else if (warps >= kManyWarps) {
-    UseBody<OneTileOwned<Type>>(product, use);
+  product.panels_of_block = PanelsOfBlock(product.outputs);
+  if (rows > kDealtRows) {
+    UseBody<TilesOwned<Type>>(product, use);
+  } else if (rows > kFewRows) {
+    UseBody<SomeTilesDealt<Type>>(product, use);
   } else if (rows > kTileRows) {
     UseBody<TwoTilesDealt<Type>>(product, use);
   } else {
@@ -59,7 +66,8 @@ void UseQuantProduct(const Product& product, uint32_t copies, const Use& use) {
   }
 }
 
-// Whether products with these weights have bits of a GPU's own, and not the processor's.
+// Whether products with these weights have bits of a GPU's own however few inputs there are, and
+// need not have the processor's (quant_products.h).
 inline bool HasOwnBits(PanelKind kind) {
   return kind == PanelKind::kF16 || kind == PanelKind::kBf16;
 }
@@ -133,22 +141,22 @@ void UseSplitProduct(const Product& product, const Use& use) {
   }
 }
 
-// Those with the processor's bits.
+// Those with the processor's bits, of quantised weights as far as a segment goes.
 template <typename Use>
-void UseExactProduct(const Product& product, PanelKind kind, uint32_t copies, const Use& use) {
+void UseExactProduct(const Product& product, PanelKind kind, const Use& use) {
   switch (kind) {
     case PanelKind::kF32:
       return UseBody<FloatProduct>(product, use);
     case PanelKind::kQ8_0:
-      return UseQuantProduct<Q8_0Block>(product, copies, use);
+      return UseQuantProduct<Q8_0Block>(product, use);
     case PanelKind::kQ4_0:
-      return UseQuantProduct<Q4_0Block>(product, copies, use);
+      return UseQuantProduct<Q4_0Block>(product, use);
     case PanelKind::kQ4_K:
-      return UseQuantProduct<Q4_KBlock>(product, copies, use);
+      return UseQuantProduct<Q4_KBlock>(product, use);
     case PanelKind::kQ5_K:
-      return UseQuantProduct<Q5_KBlock>(product, copies, use);
+      return UseQuantProduct<Q5_KBlock>(product, use);
     case PanelKind::kQ6_K:
-      return UseQuantProduct<Q6_KBlock>(product, copies, use);
+      return UseQuantProduct<Q6_KBlock>(product, use);
     case PanelKind::kF16:
     case PanelKind::kBf16:
       return;  // have bits of their own
@@ -159,7 +167,7 @@ template <typename Use>
 void UseProduct(const Product& product, PanelKind kind, const Use& use) {
   if (kind == PanelKind::kF16) return UseSplitProduct<F16Weights>(product, use);
   if (kind == PanelKind::kBf16) return UseSplitProduct<Bf16Weights>(product, use);
-  UseExactProduct(product, kind, 1, use);
+  UseExactProduct(product, kind, use);
 }
 
 // Chosen as for one matrix that has the outputs of all; asked for one by one where what is chosen is
@@ -170,7 +178,9 @@ void UseJointProducts(const JointProducts& products, PanelKind kind, const Use& 
   for (uint32_t i = 1; i < products.count; ++i) whole.outputs += products.each[i].outputs;
   UseProduct(whole, kind, [&]<typename Body>(const Body&, uint32_t grid_x, uint32_t) {
     if constexpr (GoesJointly<Body>()) {
-      const auto joint = Jointly<Body>::Of(products);
+      JointProducts shared_out = products;
+      for (Product& each : shared_out.each) each.panels_of_block = PanelsOfBlock(whole.outputs);
+      const auto joint = Jointly<Body>::Of(shared_out);
       use(joint, grid_x, joint.grid_y());
     } else {
       for (uint32_t i = 0; i < products.count; ++i) UseProduct(products.each[i], kind, use);
@@ -184,12 +194,14 @@ template <typename Use>
 void UseGroupedProduct(const GroupedProduct& groups, PanelKind kind, const Use& use) {
   Product of_one = groups.product;
   of_one.x.row_count = (of_one.x.row_count + groups.group_count - 1) / groups.group_count;
-  const auto use_groups = [&]<typename Body>(const Body&, uint32_t, uint32_t panels) {
-    use(ProductOfGroups<Body>{groups}, panels, groups.group_count);
+  const auto use_groups = [&]<typename Body>(const Body& body, uint32_t, uint32_t panels) {
+    ProductOfGroups<Body> grouped = {groups};
+    grouped.groups.product.panels_of_block = body.product.panels_of_block;
+    use(grouped, panels, groups.group_count);
   };
   if (kind == PanelKind::kF16) return UseFewRowsSplit<F16Weights>(of_one, use_groups);
   if (kind == PanelKind::kBf16) return UseFewRowsSplit<Bf16Weights>(of_one, use_groups);
-  UseExactProduct(of_one, kind, groups.group_count, use_groups);
+  UseExactProduct(of_one, kind, use_groups);
 }
 
 }  // namespace outrider::gpu

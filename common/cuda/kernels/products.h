@@ -29,6 +29,17 @@ constexpr uint32_t BlocksAtOnce() {
   }
 }
 
+// Blocks that have all panels between them.
+template <typename Body>
+OUTRIDER_HD uint32_t PanelBlocksOf(const Body& body) {
+  if constexpr (requires { body.PanelBlocks(); }) {
+    return body.PanelBlocks();
+  } else {
+    constexpr uint32_t kOutputs = Body::kPanels * kTileOutputs;
+    return (body.product.outputs + kOutputs - 1) / kOutputs;
+  }
+}
+
 // Where blocks that share out the inputs of a product leave their sums (some_rows_split.h).
 struct SumsRoom {
   float* sums = nullptr;
@@ -45,7 +56,8 @@ struct Product {
   GpuRows x;          // in the form the weights' type asks for; floats on 16 bytes
   float* out;         // [rows, out_stride]
   size_t out_stride;
-  SumsRoom room = {};  // null: blocks share nothing out
+  SumsRoom room = {};            // null: blocks share nothing out
+  uint32_t panels_of_block = 1;  // quantised: as many as keep blocks busy, one after another
 
   OUTRIDER_HD const std::byte* PanelAt(uint32_t panel) const {
     return panels + panel * panel_bytes;

@@ -3,7 +3,6 @@
 //
 //   kBlock       elements of a block           kTileStep   inputs of a block that one tile covers
 //   kStrip       blocks that a warp has at a time: at least 128 inputs
-//   kNeighbours  whether a lane's inputs of a tile are eight in a row, and not four and four 16 on
 //   kIsScaled    whether a tile's sums are multiplied by an integer before they are added
 //   kHasMinimum  whether there is a second, negative term for the quants' sums
 //   Load(b, t, to)       what the lane needs of a block, as it lies there
@@ -96,9 +95,10 @@ struct LaneLines {
     to[0] = two.at[0];
     to[1] = two.at[1];
   }
+  // Of a tile's 32 bytes, the two that a fragment has.
   OUTRIDER_HD void LoadTwo(uint32_t line, uint32_t* to) const {
     Load(line, to);
-    Load(line + 1, to + 2);
+    Load(line + 4, to + 2);
   }
 };
 
@@ -133,10 +133,10 @@ struct Q8_0Block {
   static constexpr uint32_t kBlock = 32, kLines = 8, kHalves = 1, kTileStep = 32, kStrip = 4;
   static constexpr uint32_t kLaneDwords = 4;
   static constexpr int32_t kSumStart = kFloatSumStart;
-  static constexpr bool kNeighbours = true, kIsScaled = false, kHasMinimum = false;
+  static constexpr bool kIsScaled = false, kHasMinimum = false;
 
   static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q8_0Block>& to) {
-    LaneLines(b, 2 * PlaceOf(t), t).LoadTwo(0, to.dwords);
+    LaneLines(b, PlaceOf(t), t).LoadTwo(0, to.dwords);
     to.LoadHalves(b, t);
   }
   static OUTRIDER_HD WeightFragment Tile(const LaneBlock<Q8_0Block>& b, uint32_t) {
@@ -154,7 +154,7 @@ struct Q4_0Block {
   static constexpr uint32_t kBlock = 32, kLines = 4, kHalves = 1, kTileStep = 32, kStrip = 4;
   static constexpr uint32_t kLaneDwords = 2;
   static constexpr int32_t kSumStart = kFloatSumStart;
-  static constexpr bool kNeighbours = false, kIsScaled = false, kHasMinimum = false;
+  static constexpr bool kIsScaled = false, kHasMinimum = false;
 
   static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q4_0Block>& to) {
     LaneLines(b, PlaceOf(t), t).Load(0, to.dwords);
@@ -175,7 +175,15 @@ struct Q4_0Block {
  private:
   // The upper nibbles, each less 8: as the upper half of an int8 that is a matter of its sign.
   static OUTRIDER_HD uint32_t SixteenTimes(uint32_t nibbles) {
+#ifdef __CUDA_ARCH__
+    uint32_t made;  // nvcc would take two instructions, for two constants
+    asm("lop3.b32 %0, %1, %2, %3, 0x6a;"
+        : "=r"(made)
+        : "r"(nibbles), "r"(0xf0f0f0f0u), "r"(0x80808080u));
+    return made;
+#else
     return (nibbles & 0xf0f0f0f0u) ^ 0x80808080u;
+#endif
   }
 };
 
@@ -184,7 +192,7 @@ struct Q4_0Block {
 struct PackedScales {
   static constexpr uint32_t kScaleDwords = 8;
   static constexpr int32_t kSumStart = 0;
-  static constexpr bool kNeighbours = true, kIsScaled = true, kHasMinimum = true;
+  static constexpr bool kIsScaled = true, kHasMinimum = true;
 
   static OUTRIDER_HD void LoadScales(const PanelBlock& b, uint32_t t, uint32_t* to) {
     OUTRIDER_UNROLL
@@ -237,7 +245,7 @@ struct Q4_KBlock : PackedScales {
 
   static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q4_KBlock>& to) {
     LoadScales(b, t, to.dwords);
-    const LaneLines lines(b, 2 * PlaceOf(t), t);
+    const LaneLines lines(b, PlaceOf(t), t);
     OUTRIDER_UNROLL
     for (uint32_t pair = 0; pair < 4; ++pair) {
       lines.LoadTwo(kQ4_KNibbleLine + 8 * pair, to.dwords + kScaleDwords + 4 * pair);
@@ -271,7 +279,7 @@ struct Q5_KBlock : PackedScales {
 
   static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q5_KBlock>& to) {
     LoadScales(b, t, to.dwords);
-    const LaneLines lines(b, 2 * PlaceOf(t), t);
+    const LaneLines lines(b, PlaceOf(t), t);
     lines.LoadTwo(kQ5_KFifthLine, to.dwords + kFifthDword);
     OUTRIDER_UNROLL
     for (uint32_t pair = 0; pair < 4; ++pair) {
@@ -309,7 +317,7 @@ struct Q6_KBlock {
   static constexpr uint32_t kUpperDword = 16, kScaleDword = kUpperDword + 8;
   static constexpr uint32_t kLaneDwords = kScaleDword + 8;
   static constexpr int32_t kSumStart = 0;
-  static constexpr bool kNeighbours = false, kIsScaled = true, kHasMinimum = false;
+  static constexpr bool kIsScaled = true, kHasMinimum = false;
 
   static OUTRIDER_HD void Load(const PanelBlock& b, uint32_t t, LaneBlock<Q6_KBlock>& to) {
     const LaneLines lines(b, PlaceOf(t), t), scales(b, kQ6_KScaleLine, t);

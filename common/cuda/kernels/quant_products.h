@@ -1,23 +1,27 @@
-// Products of rows in int8 with quantised weights (products.h), by tensor cores. A result is one
-// float to which block after block is added, in order (NUMERICS.md, section 4), so what can be done
-// side by side is everything but that: a warp takes a strip of blocks of a panel, as many as keep
-// its loads in flight, and makes of each block a term, an exact integer and the factor it counts
-// with.
+// Products of rows in int8 with quantised weights (products.h), by tensor cores. Sums are cut by the
+// weights' inputs alone:
 //
-//   dealt strips   few rows of few panels: a panel's strips are dealt to the warps of a block, so
-//                  that weights are asked for by all warps at once; terms meet in shared memory,
-//                  where one thread for two outputs and a row adds them up, round after round
-//   own rows       more: every warp has rows of its own, goes through all strips of a panel, and
-//                  keeps the sums. Warps that have the same panel find it in the cache.
+//   segment   512 inputs, the last perhaps fewer; its sum begins at zero, and block after block is
+//             added to it in order, as NUMERICS.md (section 4) has it of all inputs
+//   result    the first segment + the second + ...
 //
-// What the strips after this one need is on its way while it is multiplied. Which is chosen when:
-// product_choice.h.
+// So what has up to 512 inputs has the processor's bits, and what has more has a GPU's own, which
+// are the same for a row whoever else is in the run: without segments all blocks of a panel would
+// be one chain, and whoever shares them out would have to tell the others what came of each.
 //
-//   grid: rows / kRows rounded up, panels
+//   dealt segments  few rows: a panel's segments are dealt to the warps of a block, so that weights
+//                   are asked for by all warps at once; their sums meet in shared memory
+//   own rows        more: every warp has a panel and rows of its own, and goes through all segments
+//
+// Weights of two strips are on their way while others are multiplied; rows come from the cache
+// nearest by. Which is chosen when: product_choice.h.
+//
+//   grid: rows / kRows rounded up, PanelBlocks()
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "common/cuda/kernels/gpu_rows.h"
 #include "common/cuda/kernels/products.h"
@@ -25,246 +29,280 @@
 
 namespace outrider::gpu {
 
-// Where a warp is at work: blocks [first_block, first_block + block_count) of a panel, a strip of them
-// or what is left of one.
-struct StripPlace {
-  uint32_t first_block, block_count;
-};
+inline constexpr uint32_t kQuantSegment = 512;
+
+OUTRIDER_HD uint32_t SegmentCount(uint32_t inputs) {
+  return (inputs + kQuantSegment - 1) / kQuantSegment;
+}
 
 template <typename Type>
-OUTRIDER_HD StripPlace StripAt(uint32_t inputs, uint32_t first_block) {
-  const uint32_t end = inputs / Type::kBlock;
-  if (first_block >= end) return {first_block, 0};
-  return {first_block, first_block + Type::kStrip < end ? Type::kStrip : end - first_block};
-}
+struct Segment {
+  static constexpr uint32_t kBlocks = kQuantSegment / Type::kBlock;
+  static constexpr uint32_t kStrips = kBlocks / Type::kStrip;
+  static_assert(kStrips % 2 == 0, "strips are even and odd");
+};
 
-// use(i) for each block of a strip. Whole strips are another loop, whose addresses differ by constants.
-template <typename Type, typename Use>
-OUTRIDER_HD void ForBlocks(const StripPlace& place, const Use& use) {
-  if (place.block_count == Type::kStrip) {
-    OUTRIDER_UNROLL
-    for (uint32_t i = 0; i < Type::kStrip; ++i) use(i);
-  } else {
-    OUTRIDER_UNROLL
-    for (uint32_t i = 0; i + 1 < Type::kStrip; ++i) {
-      if (i < place.block_count) use(i);
-    }
-  }
-}
-
-// What a lane has of a strip's weights: of two outputs.
+// What a lane has of a strip's weights: of two outputs. Blocks beyond `end` are other blocks that
+// are there, and not to be added.
 template <typename Type>
 struct Strip {
   LaneBlock<Type> blocks[Type::kStrip];
+
+  // kIsCut: the panel may end in the middle of a strip.
+  template <bool kIsCut>
+  OUTRIDER_HD void Load(const std::byte* panel, uint32_t inputs, uint32_t first, uint32_t thread) {
+    const uint32_t end = inputs / Type::kBlock;
+    if constexpr (kIsCut) {
+      OUTRIDER_UNROLL
+      for (uint32_t i = 0; i < Type::kStrip; ++i) {
+        const uint32_t b = first + i < end ? first + i : end - 1;
+        Type::Load(BlockOf<Type>(panel, inputs, b), thread, blocks[i]);
+      }
+    } else {
+      const PanelBlock begin = BlockOf<Type>(panel, inputs, first < end ? first : 0);
+      OUTRIDER_UNROLL
+      for (uint32_t i = 0; i < Type::kStrip; ++i) {
+        Type::Load(begin.Next(i * Type::kLines, i * Type::kHalves), thread, blocks[i]);
+      }
+    }
+  }
 };
 
+// Two strips of a warp that follow one another, on their way or at hand.
 template <typename Type>
-OUTRIDER_HD void LoadStrip(const std::byte* panel, uint32_t inputs, uint32_t first_block,
-                           uint32_t thread, Strip<Type>& strip) {
-  const PanelBlock first = BlockOf<Type>(panel, inputs, first_block);
-  ForBlocks<Type>(StripAt<Type>(inputs, first_block), [&](uint32_t i) {
-    Type::Load(first.Next(i * Type::kLines, i * Type::kHalves), thread, strip.blocks[i]);
-  });
-}
+struct TwoStrips {
+  Strip<Type> of[2];
+};
 
-// Where a lane finds its rows: of a tile, the one whose quants it loads, and the two whose sums it
-// has. What is made of rows beyond the last is not stored.
-template <uint32_t kTiles>
+// One of the two, of each thread.
+template <typename StripsOf>
+struct OneOf {
+  StripsOf& strips;
+  uint32_t which;
+
+  OUTRIDER_HD auto& operator[](uint32_t t) { return strips[t].of[which]; }
+};
+
+// --- rows ---
+
+// Where a lane finds its rows in global memory: of the first tile, the one whose quants it loads,
+// and the two whose sums it has. Beyond the last row is room (RowTiles::Count()), and what is made
+// of what lies there is not stored.
+template <typename Type>
 struct LaneRows {
-  const int8_t* quants[kTiles];
-  const float* scales[kTiles][2];
-  const int16_t* sums[kTiles][2];
+  const int8_t* quants;
+  const float* scales[2];
+  const int16_t* sums[2];
+  uint32_t quants_of_tile, scales_of_tile, sums_of_tile;
 
   OUTRIDER_HD void Find(const GpuRows& x, uint32_t first_row, uint32_t thread) {
-    const RowTiles tiles = {x.inputs, x.block};
+    const RowTiles tiles = {x.inputs, Type::kBlock};
+    const uint32_t row = x.first_slot + first_row;
+    quants = x.quants + tiles.Quant(row + GroupOf(thread), 0) + 8 * PlaceOf(thread);
     OUTRIDER_UNROLL
-    for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      uint32_t row = first_row + tile * kTileRows;
-      if (row >= x.row_count) row = 0;  // a tile without rows: whatever lies there
-      row += x.first_slot;
-      quants[tile] = x.quants + tiles.Quant(row + GroupOf(thread), 0);
-      OUTRIDER_UNROLL
-      for (uint32_t r = 0; r < 2; ++r) {
-        scales[tile][r] = x.scales + tiles.Scale(row + RowOfSum(thread, r), 0);
-        sums[tile][r] = x.sums + tiles.Sum(row + RowOfSum(thread, r), 0);
-      }
+    for (uint32_t r = 0; r < 2; ++r) {
+      scales[r] = x.scales + tiles.Scale(row + RowOfSum(thread, r), 0);
+      sums[r] = x.sums + tiles.Sum(row + RowOfSum(thread, r), 0);
     }
+    quants_of_tile = static_cast<uint32_t>(tiles.QuantsOfTile());
+    scales_of_tile = static_cast<uint32_t>(tiles.ScalesOfTile());
+    sums_of_tile = static_cast<uint32_t>(tiles.SumsOfTile());
   }
-};
-
-// Quants from input `k` of a tile on are where those of its first input are, and so much further.
-OUTRIDER_HD size_t QuantsOn(uint32_t k) {
-  return size_t{k / RowTiles::kQuants} * (RowTiles::kQuants * kTileRows) + k % RowTiles::kQuants;
-}
-
-// The lane's part of eight rows, of a tile of a block.
-template <typename Type>
-OUTRIDER_HD RowFragment RowTile(const int8_t* at, uint32_t thread) {
-  struct alignas(8) Two {
-    uint32_t at[2];
-  };
-  if constexpr (Type::kTileStep < kTileInputs) {
-    return {{*reinterpret_cast<const uint32_t*>(at + 4 * PlaceOf(thread)), 0}};
-  } else if constexpr (Type::kNeighbours) {
-    const Two two = *reinterpret_cast<const Two*>(at + 8 * PlaceOf(thread));
+  // Of 32 inputs from `k` on.
+  OUTRIDER_HD RowFragment Quants(uint32_t, uint32_t tile, uint32_t k) const {
+    const auto two = *reinterpret_cast<const Two<uint32_t>*>(
+        quants + size_t{tile} * quants_of_tile + size_t{k} * kTileRows);
     return {{two.at[0], two.at[1]}};
-  } else {
-    return {{*reinterpret_cast<const uint32_t*>(at + 4 * PlaceOf(thread)),
-             *reinterpret_cast<const uint32_t*>(at + 4 * PlaceOf(thread) + kTileInputs / 2)}};
   }
-}
-
-// What is added to the sums of a lane's two outputs and one row: y = Fma(value, factor, y).
-struct alignas(16) TermPair {
-  float value[2];
-  float factor[2];
-
-  OUTRIDER_HD void AddTo(float (&sums)[2]) const {
-    sums[0] = Fma(value[0], factor[0], sums[0]);
-    sums[1] = Fma(value[1], factor[1], sums[1]);
+  // Of four blocks from `b` on.
+  OUTRIDER_HD Four<float> Scales(uint32_t, uint32_t tile, uint32_t r, uint32_t b) const {
+    return *reinterpret_cast<const Four<float>*>(scales[r] + size_t{tile} * scales_of_tile +
+                                                 size_t{b} * kTileRows);
   }
-};
-
-// Those of a strip, in order. A lane has two rows of a tile.
-template <typename Type, uint32_t kTiles>
-struct StripTerms {
-  static constexpr uint32_t kOfBlock = Type::kHasMinimum ? 2 : 1;
-  TermPair pairs[Type::kStrip * kOfBlock][kTiles][2];
-
-  // use(i, tile, r, pair) for all of the blocks that there are.
-  template <typename Use>
-  OUTRIDER_HD void ForPairs(const StripPlace& place, const Use& use) const {
-    ForBlocks<Type>(place, [&](uint32_t i) {
-      OUTRIDER_UNROLL
-      for (uint32_t j = i * kOfBlock; j < (i + 1) * kOfBlock; ++j) {
-        OUTRIDER_UNROLL
-        for (uint32_t tile = 0; tile < kTiles; ++tile) {
-          OUTRIDER_UNROLL
-          for (uint32_t r = 0; r < 2; ++r) use(j, tile, r, pairs[j][tile][r]);
-        }
-      }
-    });
+  OUTRIDER_HD float Scale(uint32_t, uint32_t tile, uint32_t r, uint32_t b) const {
+    return scales[r][size_t{tile} * scales_of_tile +
+                     size_t{b / RowTiles::kScales} * (RowTiles::kScales * kTileRows) +
+                     b % RowTiles::kScales];
+  }
+  // Eight sums of 16 quants, from input `k` on.
+  OUTRIDER_HD Four<uint32_t> Sums(uint32_t, uint32_t tile, uint32_t r, uint32_t k) const {
+    return *reinterpret_cast<const Four<uint32_t>*>(
+        sums[r] + size_t{tile} * sums_of_tile + size_t{k / 256} * (RowTiles::kSums * kTileRows) +
+        k % 256 / 16);
   }
 };
 
-// Terms of blocks whose sums are single tiles'.
-template <typename Type, uint32_t kTiles>
-struct PlainTerms {
-  // What a lane has of a strip.
-  struct Work {
-    Strip<Type> weights;
-    RowFragment rows[Type::kStrip][kTiles];
-    float dx[kTiles][2][Type::kStrip];
-  };
+// A segment of a warp's rows in shared memory, where its lanes have copied it: for each tile quants,
+// scales and, where there are minima, sums, as RowTiles has them.
+template <typename Type, uint32_t kTiles, typename Shared>
+struct SegmentRows {
+  static constexpr uint32_t kQuantDwords = kQuantSegment * kTileRows / 4;
+  static constexpr uint32_t kScaleGroups =
+      Type::kIsScaled ? 1 : kQuantSegment / Type::kBlock / RowTiles::kScales;
+  static constexpr uint32_t kScaleDwords = kScaleGroups * RowTiles::kScales * kTileRows;
+  static constexpr uint32_t kSumDwords = Type::kHasMinimum ? kQuantSegment / 16 * kTileRows / 2 : 0;
+  static constexpr uint32_t kTileDwordsHere = kQuantDwords + kScaleDwords + kSumDwords;
+  static constexpr uint32_t kDwords = kTiles * kTileDwordsHere;  // of a warp
 
-  static OUTRIDER_HD void Load(const std::byte* panel, const GpuRows& x, uint32_t first_block,
-                               uint32_t thread, const LaneRows<kTiles>& rows, Work& work) {
-    struct alignas(16) Four {
-      float at[4];
-    };
-    static_assert(Type::kStrip == RowTiles::kScales && Type::kBlock == RowTiles::kQuants);
-    const StripPlace place = StripAt<Type>(x.inputs, first_block);
-    if (place.block_count == 0) return;
-    LoadStrip<Type>(panel, x.inputs, first_block, thread, work.weights);
+  const Shared& shared;
+
+  OUTRIDER_HD uint32_t At(uint32_t t, uint32_t tile) const {
+    return t / kWarpLanes * kDwords + tile * kTileDwordsHere;
+  }
+  // What a lane copies of its warp's segment: of any tile, always the same rows.
+  OUTRIDER_HD void Copy(const GpuRows& x, uint32_t first_row, uint32_t segment, uint32_t t) const {
+    const RowTiles tiles = {x.inputs, Type::kBlock};
+    const uint32_t lane = LaneOf(t), k = segment * kQuantSegment;
     OUTRIDER_UNROLL
     for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      const size_t begin = size_t{first_block} * kTileRows;
-      ForBlocks<Type>(place, [&](uint32_t i) {
-        work.rows[i][tile] =
-            RowTile<Type>(rows.quants[tile] + (begin + i * kTileRows) * Type::kBlock, thread);
-      });
-      OUTRIDER_UNROLL
-      for (uint32_t r = 0; r < 2; ++r) {
-        const Four four = *reinterpret_cast<const Four*>(rows.scales[tile][r] + begin);
-        OUTRIDER_UNROLL
-        for (uint32_t i = 0; i < Type::kStrip; ++i) work.dx[tile][r][i] = four.at[i];
+      const uint32_t row = x.first_slot + first_row + tile * kTileRows, at = At(t, tile);
+      CopyPieces<kQuantDwords / 4, 16>(
+          x.quants + tiles.Quant(row + lane % 16 / 2, 0) + 16 * (lane % 2) + size_t{k} * kTileRows,
+          (x.inputs - k) / RowTiles::kQuants, t, at);
+      CopyPieces<kScaleDwords / 4, 8>(
+          x.scales + tiles.Scale(row + lane % 8, Type::kIsScaled ? k / 1024 * 4 : k / Type::kBlock),
+          kScaleGroups, t, at + kQuantDwords);
+      if constexpr (Type::kHasMinimum) {
+        CopyPieces<kSumDwords / 4, 16>(
+            x.sums + tiles.Sum(row + lane % 16 / 2, k / 16) + 8 * (lane % 2), (x.inputs - k) / 256,
+            t, at + kQuantDwords + kScaleDwords);
       }
     }
   }
+  OUTRIDER_HD RowFragment Quants(uint32_t t, uint32_t tile, uint32_t k) const {
+    const Two<uint32_t> two = shared.GetTwo(
+        t, At(t, tile) + k % kQuantSegment * (kTileRows / 4) + 8 * GroupOf(t) + 2 * PlaceOf(t));
+    return {{two.at[0], two.at[1]}};
+  }
+  OUTRIDER_HD Four<float> Scales(uint32_t t, uint32_t tile, uint32_t r, uint32_t b) const {
+    const uint32_t group = b / RowTiles::kScales % kScaleGroups;
+    const Four<uint32_t> four = shared.GetFour(
+        t, At(t, tile) + kQuantDwords + (group * kTileRows + RowOfSum(t, r)) * RowTiles::kScales);
+    return {{FloatOf(four.at[0]), FloatOf(four.at[1]), FloatOf(four.at[2]), FloatOf(four.at[3])}};
+  }
+  OUTRIDER_HD float Scale(uint32_t t, uint32_t tile, uint32_t r, uint32_t b) const {
+    return FloatOf(shared.Get(t, At(t, tile) + kQuantDwords + RowOfSum(t, r) * RowTiles::kScales +
+                                     b % RowTiles::kScales));
+  }
+  OUTRIDER_HD Four<uint32_t> Sums(uint32_t t, uint32_t tile, uint32_t r, uint32_t k) const {
+    const uint32_t i = k % kQuantSegment / 16;
+    return shared.GetFour(
+        t, At(t, tile) + kQuantDwords + kScaleDwords +
+               (i / RowTiles::kSums * kTileRows + RowOfSum(t, r)) * (RowTiles::kSums / 2) +
+               i % RowTiles::kSums / 2);
+  }
 
-  template <typename Block, typename Works, typename Terms>
-  static OUTRIDER_HD void Make(Block& block, Works& works, Terms& terms) {
-    struct Lane {
-      WeightFragment weights;
-      SumFragment tiles[kTiles];
-    };
-    auto lanes = block.template Private<Lane>();
+ private:
+  // Pieces of 16 bytes, every 32nd of them this lane's: kTogether of them follow one another, and
+  // so do the next, of which `groups` are there.
+  template <uint32_t kPieces, uint32_t kTogether, typename T>
+  OUTRIDER_HD void CopyPieces(const T* from, uint32_t groups, uint32_t t, uint32_t to) const {
     OUTRIDER_UNROLL
-    for (uint32_t i = 0; i < Type::kStrip; ++i) {
-      block.Each([&](uint32_t t) {
-        lanes[t].weights = Type::Tile(works[t].weights.blocks[i], 0);
-        OUTRIDER_UNROLL
-        for (uint32_t tile = 0; tile < kTiles; ++tile) {
-          OUTRIDER_UNROLL
-          for (uint32_t s = 0; s < 4; ++s) lanes[t].tiles[tile].sums[s] = Type::kSumStart;
-        }
-      });
-      OUTRIDER_UNROLL
-      for (uint32_t tile = 0; tile < kTiles; ++tile) {
-        block.MultiplyTiles([&](uint32_t t) {
-          return IntTile{&lanes[t].weights, &works[t].rows[i][tile], &lanes[t].tiles[tile]};
-        });
-      }
-      block.Each([&](uint32_t t) {
-        OUTRIDER_UNROLL
-        for (uint32_t tile = 0; tile < kTiles; ++tile) {
-          OUTRIDER_UNROLL
-          for (uint32_t s = 0; s < 4; ++s) {
-            const uint32_t r = s % 2, o = LaneOutputOfSum(s);
-            TermPair& pair = terms[t].pairs[i][tile][r];
-            pair.value[o] = Type::Value(lanes[t].tiles[tile].sums[s]);
-            pair.factor[o] = works[t].weights.blocks[i].Half(0, o) * works[t].dx[tile][r][i];
-          }
-        }
-      });
+    for (uint32_t i = 0; i < (kPieces + kWarpLanes - 1) / kWarpLanes; ++i) {
+      const uint32_t piece = i * kWarpLanes + LaneOf(t), group = piece / kTogether;
+      if (piece >= kPieces) continue;
+      shared.CopyFour(t, to + 4 * piece,
+                      reinterpret_cast<const std::byte*>(from) + size_t{group} * (16 * kTogether),
+                      group < groups);
     }
   }
 };
 
-// Terms of blocks whose tiles' sums are multiplied by integers and added, a block at a time.
+// --- sums ---
+
+// Of a lane's tiles, two rows and two outputs each.
+template <uint32_t kTiles>
+struct LaneSums {
+  float of[kTiles][2][2];  // by row and output
+};
+
+// Adds strips whose blocks' sums are single tiles'.
 template <typename Type, uint32_t kTiles>
-struct ScaledTerms {
-  static_assert(Type::kStrip == 1);
-  static constexpr uint32_t kSteps = Type::kBlock / Type::kTileStep;
-  // Of a row's quants, those of four steps: two sums of 16 each.
-  struct alignas(16) RowSums {
-    uint32_t pairs[4];
-  };
-  // What a lane has of a block; its rows it fetches as it goes.
-  struct Work {
-    Strip<Type> weights;
-    float dx[kTiles][2];
-    size_t rows_at;
-    const LaneRows<kTiles>* rows;
-  };
+struct PlainStrips {
   struct Lane {
     WeightFragment weights;
     RowFragment rows[kTiles];
     SumFragment tiles[kTiles];
-    RowSums sums[kTiles][2];
+    Four<float> dx[kTiles][2];
+  };
+
+  // first_of(thread) is the strip's first block, alike in a warp; those beyond the end are left out.
+  template <bool kIsCut, typename Block, typename FirstOf, typename Strips, typename Rows,
+            typename Sums>
+  static OUTRIDER_HD void Add(Block& block, uint32_t end, const FirstOf& first_of, Strips& strips,
+                              Rows& rows, Sums& sums) {
+    static_assert(Type::kStrip == RowTiles::kScales && Type::kBlock == RowTiles::kQuants);
+    auto lanes = block.template Private<Lane>();
+    block.Each([&](uint32_t t) {
+      OUTRIDER_UNROLL
+      for (uint32_t tile = 0; tile < kTiles; ++tile) {
+        OUTRIDER_UNROLL
+        for (uint32_t r = 0; r < 2; ++r) {
+          lanes[t].dx[tile][r] = rows[t].Scales(t, tile, r, first_of(t));
+        }
+      }
+    });
+    OUTRIDER_UNROLL
+    for (uint32_t i = 0; i < Type::kStrip; ++i) {
+      block.Each([&](uint32_t t) {
+        lanes[t].weights = Type::Tile(strips[t].blocks[i], 0);
+        OUTRIDER_UNROLL
+        for (uint32_t tile = 0; tile < kTiles; ++tile) {
+          lanes[t].rows[tile] = rows[t].Quants(t, tile, (first_of(t) + i) * Type::kBlock);
+        }
+      });
+      OUTRIDER_UNROLL
+      for (uint32_t tile = 0; tile < kTiles; ++tile) {
+        block.template MultiplyTilesFrom<Type::kSumStart>([&](uint32_t t) {
+          return IntTile{&lanes[t].weights, &lanes[t].rows[tile], &lanes[t].tiles[tile]};
+        });
+      }
+      block.Each([&](uint32_t t) {
+        AddBlock(strips[t].blocks[i], i, first_of(t) + (kIsCut ? i : 0) < end, lanes[t], sums[t]);
+      });
+    }
+  }
+
+ private:
+  static OUTRIDER_HD void AddBlock(const LaneBlock<Type>& from, uint32_t i, bool is_there,
+                                   const Lane& lane, LaneSums<kTiles>& sums) {
+    OUTRIDER_UNROLL
+    for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      OUTRIDER_UNROLL
+      for (uint32_t s = 0; s < 4; ++s) {
+        const uint32_t r = s % 2, o = LaneOutputOfSum(s);
+        float& sum = sums.of[tile][r][o];
+        const float more = Fma(Type::Value(lane.tiles[tile].sums[s]),
+                               from.Half(0, o) * lane.dx[tile][r].at[i], sum);
+        sum = is_there ? more : sum;
+      }
+    }
+  }
+};
+
+// Adds strips of a block, whose tiles' sums are multiplied by integers and added.
+template <typename Type, uint32_t kTiles>
+struct ScaledStrips {
+  static_assert(Type::kStrip == 1);
+  static constexpr uint32_t kSteps = Type::kBlock / Type::kTileStep;
+  static constexpr uint32_t kStepsOfRows = kTileInputs / Type::kTileStep;  // that are read at once
+  struct Lane {
+    WeightFragment weights;
+    RowFragment rows[kTiles];
+    SumFragment tiles[kTiles];
+    // Of a row's quants, those of four steps: two sums of 16 each.
+    Four<uint32_t> sums[kTiles][2];
     int32_t products[kTiles][4];
     int32_t minima[kTiles][4];
   };
 
-  static OUTRIDER_HD void Load(const std::byte* panel, const GpuRows& x, uint32_t first_block,
-                               uint32_t thread, const LaneRows<kTiles>& rows, Work& work) {
-    work.rows = &rows;
-    if (StripAt<Type>(x.inputs, first_block).block_count == 0) return;
-    work.rows_at = size_t{first_block} * (Type::kBlock * kTileRows);
-    LoadStrip<Type>(panel, x.inputs, first_block, thread, work.weights);
-    const size_t scale_at = RowTiles{x.inputs, x.block}.Scale(0, first_block);
-    OUTRIDER_UNROLL
-    for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      OUTRIDER_UNROLL
-      for (uint32_t r = 0; r < 2; ++r) work.dx[tile][r] = rows.scales[tile][r][scale_at];
-    }
-  }
-
-  template <typename Block, typename Works, typename Terms>
-  static OUTRIDER_HD void Make(Block& block, Works& works, Terms& terms) {
+  template <bool kIsCut, typename Block, typename FirstOf, typename Strips, typename Rows,
+            typename Sums>
+  static OUTRIDER_HD void Add(Block& block, uint32_t end, const FirstOf& first_of, Strips& strips,
+                              Rows& rows, Sums& sums) {
     auto lanes = block.template Private<Lane>();
     block.Each([&](uint32_t t) {
-      Type::Prepare(works[t].weights.blocks[0]);
+      Type::Prepare(strips[t].blocks[0]);
       OUTRIDER_UNROLL
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
         OUTRIDER_UNROLL
@@ -273,52 +311,39 @@ struct ScaledTerms {
     });
     OUTRIDER_UNROLL
     for (uint32_t step = 0; step < kSteps; ++step) {
-      block.Each([&](uint32_t t) { LoadStep(step, t, works[t], lanes[t]); });
+      block.Each([&](uint32_t t) {
+        lanes[t].weights = Type::Tile(strips[t].blocks[0], step);
+        ReadRows(first_of(t) * Type::kBlock + step * Type::kTileStep, step, t, rows[t], lanes[t]);
+      });
       OUTRIDER_UNROLL
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
-        block.MultiplyTiles([&](uint32_t t) {
+        block.template MultiplyTilesFrom<0>([&](uint32_t t) {
           return IntTile{&lanes[t].weights, &lanes[t].rows[tile], &lanes[t].tiles[tile]};
         });
       }
-      block.Each([&](uint32_t t) { AddStep(works[t].weights.blocks[0], step, lanes[t]); });
+      block.Each([&](uint32_t t) { AddStep(strips[t].blocks[0], step, lanes[t]); });
     }
     block.Each([&](uint32_t t) {
-      const LaneBlock<Type>& from = works[t].weights.blocks[0];
-      OUTRIDER_UNROLL
-      for (uint32_t tile = 0; tile < kTiles; ++tile) {
-        OUTRIDER_UNROLL
-        for (uint32_t s = 0; s < 4; ++s) {
-          const uint32_t r = s % 2, o = LaneOutputOfSum(s);
-          const float dx = works[t].dx[tile][r];
-          TermPair& pair = terms[t].pairs[0][tile][r];
-          pair.value[o] = Type::Value(lanes[t].products[tile][s]);
-          pair.factor[o] = from.Half(0, o) * dx;
-          if constexpr (Type::kHasMinimum) {
-            TermPair& second = terms[t].pairs[1][tile][r];
-            second.value[o] = static_cast<float>(-lanes[t].minima[tile][s]);
-            second.factor[o] = from.Half(1, o) * dx;
-          }
-        }
-      }
+      AddBlock(strips[t].blocks[0], t, first_of(t), end, rows[t], lanes[t], sums[t]);
     });
   }
 
  private:
-  static OUTRIDER_HD void LoadStep(uint32_t step, uint32_t thread, const Work& work, Lane& lane) {
-    const LaneRows<kTiles>& rows = *work.rows;
-    lane.weights = Type::Tile(work.weights.blocks[0], step);
+  template <typename Rows>
+  static OUTRIDER_HD void ReadRows(uint32_t k, uint32_t step, uint32_t t, const Rows& rows,
+                                   Lane& lane) {
     OUTRIDER_UNROLL
     for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      lane.tiles[tile] = {};
-      lane.rows[tile] = RowTile<Type>(
-          rows.quants[tile] + work.rows_at + QuantsOn(step * Type::kTileStep), thread);
+      RowFragment& to = lane.rows[tile];
+      if (step % kStepsOfRows == 0) {
+        to = rows.Quants(t, tile, k);
+      } else {
+        to.dwords[0] = to.dwords[1];  // the second half's, beside weights that are zero
+      }
       if constexpr (Type::kHasMinimum) {
         if (step % 4 != 0) continue;
         OUTRIDER_UNROLL
-        for (uint32_t r = 0; r < 2; ++r) {
-          lane.sums[tile][r] = *reinterpret_cast<const RowSums*>(
-              rows.sums[tile][r] + work.rows_at / 16 + step * (Type::kTileStep / 16));
-        }
+        for (uint32_t r = 0; r < 2; ++r) lane.sums[tile][r] = rows.Sums(t, tile, r, k);
       }
     }
   }
@@ -332,176 +357,260 @@ struct ScaledTerms {
         lane.products[tile][s] += scale * lane.tiles[tile].sums[s];
         if constexpr (Type::kHasMinimum) {
           lane.minima[tile][s] =
-              AddPairTimes(lane.sums[tile][s % 2].pairs[step % 4],
+              AddPairTimes(lane.sums[tile][s % 2].at[step % 4],
                            Type::MinimumPair(from, LaneOutputOfSum(s), step), lane.minima[tile][s]);
         }
+      }
+    }
+  }
+
+  template <typename Rows>
+  static OUTRIDER_HD void AddBlock(const LaneBlock<Type>& from, uint32_t t, uint32_t b,
+                                   uint32_t end, const Rows& rows, const Lane& lane,
+                                   LaneSums<kTiles>& sums) {
+    OUTRIDER_UNROLL
+    for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      OUTRIDER_UNROLL
+      for (uint32_t s = 0; s < 4; ++s) {
+        const uint32_t r = s % 2, o = LaneOutputOfSum(s);
+        const float dx = rows.Scale(t, tile, r, b);
+        float& sum = sums.of[tile][r][o];
+        float more = Fma(Type::Value(lane.products[tile][s]), from.Half(0, o) * dx, sum);
+        if constexpr (Type::kHasMinimum) {
+          more = Fma(static_cast<float>(-lane.minima[tile][s]), from.Half(1, o) * dx, more);
+        }
+        sum = b < end ? more : sum;
       }
     }
   }
 };
 
 template <typename Type, uint32_t kTiles, bool kIsScaled = Type::kIsScaled>
-struct TermsMaker : PlainTerms<Type, kTiles> {};
+struct StripAdder : PlainStrips<Type, kTiles> {};
 template <typename Type, uint32_t kTiles>
-struct TermsMaker<Type, kTiles, true> : ScaledTerms<Type, kTiles> {};
+struct StripAdder<Type, kTiles, true> : ScaledStrips<Type, kTiles> {};
+
+// --- products ---
+
+// The same for all threads.
+template <typename T>
+struct AllOf {
+  T value;
+
+  OUTRIDER_HD const T& operator[](uint32_t) const { return value; }
+};
 
 template <typename Type, uint32_t kTiles>
-struct DealtStripsProduct {
-  using Terms = TermsMaker<Type, kTiles>;
-  using Work = typename Terms::Work;
-  static constexpr uint32_t kWarps = 8;
+struct DealtSegmentsProduct {
+  static constexpr uint32_t kWarpBits = kTiles <= 2 ? 3 : 2;
+  static constexpr uint32_t kWarps = 1u << kWarpBits;
   static constexpr uint32_t kThreads = kWarps * kWarpLanes;
-  static constexpr uint32_t kBlocksAtOnce = 2;
+  static constexpr uint32_t kBlocksAtOnce = 16 / kWarps;
   static constexpr bool kGoesJointly = true;
-  static constexpr uint32_t kPanels = 1;
   static constexpr uint32_t kRows = kTiles * kTileRows;
-  static constexpr uint32_t kRoundBlocks = kWarps * Type::kStrip;
-  // Rounds that are on their way: with two tiles, there are registers for one.
-  static constexpr uint32_t kDepth = kTiles == 1 ? 2 : 1;
-  static constexpr uint32_t kOfBlock = Type::kHasMinimum ? 2 : 1;
   static constexpr uint32_t kRowPairs = kTileOutputs / 2;
-  // Of a row's pairs in shared memory: with 9, a quarter of a warp writes to all banks.
-  static constexpr uint32_t kRowStride = kRowPairs + 1;
-  static constexpr uint32_t kTermStride = kRows * kRowStride;
-  static constexpr uint32_t kRoundPairs = kRoundBlocks * kOfBlock * kTermStride;
-  // With two, terms are made for one round while those of another are added.
-  static constexpr uint32_t kRoundsAtOnce = kRoundPairs * sizeof(TermPair) <= 40 * 1024 ? 2 : 1;
+  // Of a row's pairs in shared memory: with 10, half of a warp writes to all banks.
+  static constexpr uint32_t kRowStride = kRowPairs + 2;
+  static constexpr uint32_t kPartPairs = kRows * kRowStride;
+  static constexpr uint32_t kTurnPairs = kWarps * kPartPairs;
+  static constexpr uint32_t kTotalPairs = kRows * kRowPairs;
 
   Product product;
 
-  OUTRIDER_HD size_t SharedBytes() const { return kRoundsAtOnce * kRoundPairs * sizeof(TermPair); }
+  OUTRIDER_HD size_t SharedBytes() const {
+    return kSharedBytes + Turns() * kTotalPairs * sizeof(OutputPair);
+  }
+  OUTRIDER_HD uint32_t PanelBlocks() const {
+    return (Panels() + PanelsOfBlock() - 1) / PanelsOfBlock();
+  }
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
-    const uint32_t first_row = block.x() * kRows, panel = block.y();
-    const uint32_t block_count = product.inputs / Type::kBlock;
-    const uint32_t left_rows = product.x.row_count - first_row;
-    const uint32_t row_count = left_rows < kRows ? left_rows : kRows;
-    const auto shared = block.template Share<TermPair>(kRoundsAtOnce * kRoundPairs);
-    auto rounds = block.template Private<Rounds>();
-    auto rows = block.template Private<LaneRows<kTiles>>();
-    auto sums = block.template Private<Sums>();
-    block.Each([&](uint32_t t) {
-      rows[t].Find(product.x, first_row, t);
-      OUTRIDER_UNROLL
-      for (uint32_t d = 0; d < kDepth; ++d) {
-        Load(panel, FirstOf(d * kRoundBlocks, t), t, rows[t], rounds[t].of[d]);
-      }
-    });
-    for (uint32_t first = 0; first < block_count;) {
-      OUTRIDER_UNROLL
-      for (uint32_t d = 0; d < kDepth; ++d) {
-        if (first >= block_count) break;
-        auto works = WorksOf<decltype(rounds)>(rounds, d);
-        AddRound(block, panel, first, row_count, rows, works, shared, sums);
-        first += kRoundBlocks;
-      }
+    if (product.inputs % (Type::kStrip * Type::kBlock) == 0) {
+      Multiply<false>(block);
+    } else {
+      Multiply<true>(block);
     }
-    block.Each([&](uint32_t t) {
-      if (t / kRowPairs >= row_count) return;
-      OUTRIDER_UNROLL
-      for (uint32_t o = 0; o < 2; ++o) {
-        product.Store(first_row + t / kRowPairs, panel * kTileOutputs + 2 * (t % kRowPairs) + o,
-                      sums[t].of[o]);
-      }
-    });
   }
 
  private:
-  // Of a row and two outputs.
-  struct Sums {
+  struct alignas(8) OutputPair {
     float of[2];
   };
-  // What is on its way of as many rounds.
-  struct Rounds {
-    Work of[kDepth];
-  };
-  // One of these, of each thread.
-  template <typename RoundsOf>
-  struct WorksOf {
-    OUTRIDER_HD WorksOf(RoundsOf& rounds, uint32_t which) : rounds_(rounds), which_(which) {}
-    OUTRIDER_HD Work& operator[](uint32_t t) { return rounds_[t].of[which_]; }
-
-   private:
-    RoundsOf& rounds_;
-    uint32_t which_;
-  };
-
-  static OUTRIDER_HD uint32_t FirstOf(uint32_t first, uint32_t t) {
-    return first + t / kWarpLanes * Type::kStrip;
-  }
-
-  OUTRIDER_HD void Load(uint32_t panel, uint32_t first, uint32_t t, const LaneRows<kTiles>& rows,
-                        Work& work) const {
-    Terms::Load(product.PanelAt(panel), product.x, first, t, rows, work);
-  }
-
-  // Adds a round, and asks for a later one.
-  template <typename Block, typename Rows, typename Works, typename Shared, typename SumsOf>
-  OUTRIDER_HD void AddRound(Block& block, uint32_t panel, uint32_t first, uint32_t row_count,
-                            Rows& rows, Works& works, const Shared& shared, SumsOf& sums) const {
-    const uint32_t round_at = first / kRoundBlocks % kRoundsAtOnce * kRoundPairs;
-    const uint32_t left = product.inputs / Type::kBlock - first;
-    auto terms = block.template Private<StripTerms<Type, kTiles>>();
-    Terms::Make(block, works, terms);
-    block.Each([&](uint32_t t) {
-      Leave(terms[t], StripAt<Type>(product.inputs, FirstOf(first, t)), row_count, t, round_at,
-            shared);
-      Load(panel, FirstOf(first + kDepth * kRoundBlocks, t), t, rows[t], works[t]);
-    });
-    block.Sync();
-    block.Each([&](uint32_t t) {
-      if (t / kRowPairs >= row_count) return;
-      Add(shared, round_at + t / kRowPairs * kRowStride + t % kRowPairs,
-          (left < kRoundBlocks ? left : kRoundBlocks) * kOfBlock, t, sums[t].of);
-    });
-    if (kRoundsAtOnce == 1) block.Sync();
-  }
-
   template <typename Shared>
-  static OUTRIDER_HD void Leave(const StripTerms<Type, kTiles>& terms, const StripPlace& place,
-                                uint32_t row_count, uint32_t t, uint32_t round_at,
-                                const Shared& shared) {
-    const uint32_t at = round_at + t / kWarpLanes * (Type::kStrip * kOfBlock * kTermStride) +
-                        RowOfSum(t, 0) * kRowStride + GroupOf(t);
-    terms.ForPairs(place, [&](uint32_t i, uint32_t tile, uint32_t r, const TermPair& pair) {
-      if (tile * kTileRows + RowOfSum(t, r) >= row_count) return;
-      shared.Set(t, at + i * kTermStride + (tile * kTileRows + r) * kRowStride, pair);
-    });
-  }
+  using RowsOf = SegmentRows<Type, kTiles, Shared>;
+  static constexpr uint32_t kRowDwords = kWarps * RowsOf<int>::kDwords;
+  // But for the totals; 96 KiB with them: what every GPU has.
+  static constexpr size_t kSharedBytes =
+      kRowDwords * sizeof(uint32_t) + 2 * kTurnPairs * sizeof(OutputPair);
+  static constexpr uint32_t kTurnsMax =
+      (96 * 1024 - kSharedBytes) / (kTotalPairs * sizeof(OutputPair));
+  static_assert(kTurnsMax >= 1);
 
-  // A round's terms of two results.
-  template <typename Shared>
-  static OUTRIDER_HD void Add(const Shared& shared, uint32_t at, uint32_t count, uint32_t t,
-                              float (&sums)[2]) {
-    constexpr uint32_t kAhead = 8;
-    uint32_t i = 0;
-    for (; i + kAhead <= count; i += kAhead) {
-      TermPair ahead[kAhead];
-      OUTRIDER_UNROLL
-      for (uint32_t j = 0; j < kAhead; ++j) ahead[j] = shared.Get(t, at + (i + j) * kTermStride);
-      OUTRIDER_UNROLL
-      for (uint32_t j = 0; j < kAhead; ++j) ahead[j].AddTo(sums);
+  // What a block's warps have of its panels' segments.
+  struct Deal {
+    uint32_t first_row, first_panel, panel_end;
+    uint32_t share_bits;  // of the number of warps that a panel's segments are dealt to
+    uint32_t segments;
+
+    OUTRIDER_HD uint32_t share() const { return 1u << share_bits; }
+    OUTRIDER_HD uint32_t panels_at_once() const { return kWarps >> share_bits; }
+    // Where nothing is left to do, that of another warp, for nothing.
+    OUTRIDER_HD uint32_t PanelOf(uint32_t t, uint32_t turn) const {
+      const uint32_t panel = first_panel + turn * panels_at_once() + (t / kWarpLanes >> share_bits);
+      return panel < panel_end ? panel : panel_end - 1;
     }
-    for (; i < count; ++i) shared.Get(t, at + i * kTermStride).AddTo(sums);
+    OUTRIDER_HD uint32_t SegmentOf(uint32_t t, uint32_t round) const {
+      const uint32_t segment = (round << share_bits) + (t / kWarpLanes & (share() - 1));
+      return segment < segments ? segment : segments - 1;
+    }
+    // Of a block: panels at once are a turn, segments at once a round.
+    OUTRIDER_HD uint32_t turns() const {
+      return (panel_end - first_panel + panels_at_once() - 1) / panels_at_once();
+    }
+    OUTRIDER_HD uint32_t rounds() const { return (segments + share() - 1) >> share_bits; }
+  };
+
+  OUTRIDER_HD uint32_t Panels() const {
+    return (product.outputs + kTileOutputs - 1) / kTileOutputs;
+  }
+  // No more warps than there are segments, so that a block of few has several panels at once.
+  OUTRIDER_HD uint32_t ShareBits() const {
+    const uint32_t segments = SegmentCount(product.inputs);
+    uint32_t bits = 0;
+    while (bits < kWarpBits && 1u << bits < segments) ++bits;
+    return bits;
+  }
+  OUTRIDER_HD uint32_t Turns() const {
+    const uint32_t turns = product.panels_of_block >> (kWarpBits - ShareBits());
+    return turns == 0 ? 1 : turns < kTurnsMax ? turns : kTurnsMax;
+  }
+  OUTRIDER_HD uint32_t PanelsOfBlock() const { return Turns() << (kWarpBits - ShareBits()); }
+  OUTRIDER_HD Deal DealOf(uint32_t x, uint32_t y) const {
+    const uint32_t first = y * PanelsOfBlock(), end = first + PanelsOfBlock();
+    return {x * kRows, first, end < Panels() ? end : Panels(), ShareBits(),
+            SegmentCount(product.inputs)};
+  }
+
+  template <bool kIsCut, typename Block>
+  OUTRIDER_HD void Multiply(Block& block) const {
+    const Deal deal = DealOf(block.x(), block.y());
+    const auto shared = block.template Share<uint32_t>(kRowDwords);
+    const auto parts = block.template Share<OutputPair>(2 * kTurnPairs);
+    const auto totals = block.template Share<OutputPair>(Turns() * kTotalPairs);
+    using Rows = RowsOf<std::remove_const_t<decltype(shared)>>;
+    const AllOf<Rows> rows = {{shared}};
+    auto strips = block.template Private<TwoStrips<Type>>();
+    block.Each([&](uint32_t t) {
+      Load<kIsCut>(t, deal, 0, 0, 0, strips[t].of[0]);
+      Load<kIsCut>(t, deal, 0, 0, 1, strips[t].of[1]);
+    });
+    for (uint32_t round = 0; round < deal.rounds(); ++round) {
+      block.Each([&](uint32_t t) {
+        rows[t].Copy(product.x, deal.first_row, deal.SegmentOf(t, round), t);
+      });
+      block.CloseBatch();
+      block.template AwaitBatches<0>();
+      block.template SyncGroups<kWarpLanes>();
+      for (uint32_t turn = 0; turn < deal.turns(); ++turn) {
+        auto sums = block.template Private<LaneSums<kTiles>>();
+        AddSegments<kIsCut>(block, deal, round, turn, rows, strips, sums);
+        block.Each([&](uint32_t t) { Leave(t, turn % 2, sums[t], parts); });
+        block.Sync();
+        block.Each([&](uint32_t t) { AddParts(t, deal, round, turn, parts, totals); });
+      }
+      if (deal.turns() % 2 != 0) block.Sync();  // for parts that the next round begins with
+    }
+  }
+
+  // A strip of a warp's segment.
+  template <bool kIsCut>
+  OUTRIDER_HD void Load(uint32_t t, const Deal& deal, uint32_t round, uint32_t turn, uint32_t strip,
+                        Strip<Type>& to) const {
+    to.template Load<kIsCut>(
+        product.PanelAt(deal.PanelOf(t, turn)), product.inputs,
+        deal.SegmentOf(t, round) * Segment<Type>::kBlocks + strip * Type::kStrip, t);
+  }
+
+  // A segment of each warp; asks for the first strips of its next.
+  template <bool kIsCut, typename Block, typename Rows, typename Strips, typename Sums>
+  OUTRIDER_HD void AddSegments(Block& block, const Deal& deal, uint32_t round, uint32_t turn,
+                               Rows& rows, Strips& strips, Sums& sums) const {
+    constexpr uint32_t kStrips = Segment<Type>::kStrips;
+    const bool is_last = turn + 1 == deal.turns();
+    const uint32_t next_round = is_last ? round + 1 : round, next_turn = is_last ? 0 : turn + 1;
+    OUTRIDER_UNROLL
+    for (uint32_t strip = 0; strip < kStrips; ++strip) {
+      auto these = OneOf<Strips>{strips, strip % 2};
+      StripAdder<Type, kTiles>::template Add<kIsCut>(
+          block, product.inputs / Type::kBlock,
+          [&](uint32_t t) {
+            return deal.SegmentOf(t, round) * Segment<Type>::kBlocks + strip * Type::kStrip;
+          },
+          these, rows, sums);
+      block.Each([&](uint32_t t) {
+        if (strip + 2 < kStrips) {
+          Load<kIsCut>(t, deal, round, turn, strip + 2, these[t]);
+        } else {
+          Load<kIsCut>(t, deal, next_round, next_turn, strip + 2 - kStrips, these[t]);
+        }
+      });
+    }
+  }
+
+  template <typename Shared>
+  static OUTRIDER_HD void Leave(uint32_t t, uint32_t half, const LaneSums<kTiles>& sums,
+                                const Shared& parts) {
+    const uint32_t at = half * kTurnPairs + t / kWarpLanes * kPartPairs + GroupOf(t);
+    OUTRIDER_UNROLL
+    for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      OUTRIDER_UNROLL
+      for (uint32_t r = 0; r < 2; ++r) {
+        const auto& pair = sums.of[tile][r];
+        parts.Set(t, at + (tile * kTileRows + RowOfSum(t, r)) * kRowStride,
+                  OutputPair{{pair[0], pair[1]}});
+      }
+    }
+  }
+
+  // Of a round, to what has come of those before, which waits where nobody else looks.
+  template <typename Shared>
+  OUTRIDER_HD void AddParts(uint32_t t, const Deal& deal, uint32_t round, uint32_t turn,
+                            const Shared& parts, const Shared& totals) const {
+    const uint32_t share = deal.share(), left = deal.segments - round * share;
+    const uint32_t count = left < share ? left : share;
+    for (uint32_t i = t; i < kTotalPairs * deal.panels_at_once(); i += kThreads) {
+      const uint32_t row = i / kRowPairs % kRows, pair = i % kRowPairs;
+      const uint32_t of_turn = i / kTotalPairs;  // a panel
+      const uint32_t at =
+          turn % 2 * kTurnPairs + of_turn * share * kPartPairs + row * kRowStride + pair;
+      const uint32_t total_at = turn * kTotalPairs + i;  // with more rounds, a panel has all warps
+      OutputPair sum = parts.Get(t, at);
+      if (round > 0) sum = Sum(totals.Get(t, total_at), sum);
+      for (uint32_t j = 1; j < count; ++j) sum = Sum(sum, parts.Get(t, at + j * kPartPairs));
+      if (left > share) {
+        totals.Set(t, total_at, sum);
+        continue;
+      }
+      const uint32_t panel = deal.first_panel + turn * deal.panels_at_once() + of_turn;
+      if (panel >= deal.panel_end) continue;
+      const uint32_t output = panel * kTileOutputs + 2 * pair;
+      product.Store(deal.first_row + row, output, sum.of[0]);
+      product.Store(deal.first_row + row, output + 1, sum.of[1]);
+    }
+  }
+  static OUTRIDER_HD OutputPair Sum(const OutputPair& a, const OutputPair& b) {
+    return {{a.of[0] + b.of[0], a.of[1] + b.of[1]}};
   }
 };
 
-template <uint32_t kTiles>
-struct LaneSums {
-  float of[kTiles][2][2];  // by row and output
-};
-
-template <typename Type, uint32_t kTiles, uint32_t kWarpCount>
+template <typename Type, uint32_t kTiles>
 struct OwnRowsQuantProduct {
-  using Terms = TermsMaker<Type, kTiles>;
-  using Work = typename Terms::Work;
-  static constexpr uint32_t kThreads = kWarpCount * kWarpLanes;
-  static constexpr uint32_t kBlocksAtOnce = kTiles == 1 ? 12 / kWarpCount : 1;
-  static constexpr bool kGoesJointly = kTiles == 1;
-  static constexpr uint32_t kPanels = 1;
+  static constexpr uint32_t kPanels = 4, kRowGroups = 2;
+  static constexpr uint32_t kThreads = kPanels * kRowGroups * kWarpLanes;
+  static constexpr uint32_t kBlocksAtOnce = 2;
   static constexpr uint32_t kWarpRows = kTiles * kTileRows;
-  static constexpr uint32_t kRows = kWarpCount * kWarpRows;
+  static constexpr uint32_t kRows = kRowGroups * kWarpRows;
 
   Product product;
 
@@ -509,46 +618,73 @@ struct OwnRowsQuantProduct {
 
   template <typename Block>
   OUTRIDER_HD void operator()(Block& block) const {
-    const uint32_t x = block.x(), panel = block.y();
-    const uint32_t block_count = product.inputs / Type::kBlock;
-    auto even = block.template Private<Work>(), odd = block.template Private<Work>();
-    auto rows = block.template Private<LaneRows<kTiles>>();
-    auto sums = block.template Private<LaneSums<kTiles>>();
-    block.Each([&](uint32_t t) {
-      rows[t].Find(product.x, FirstRow(x, t), t);
-      Load(panel, 0, t, rows[t], even[t]);
-      Load(panel, Type::kStrip, t, rows[t], odd[t]);
-    });
-    for (uint32_t first = 0; first < block_count; first += 2 * Type::kStrip) {
-      AddStrip(block, panel, first, rows, even, sums);
-      AddStrip(block, panel, first + Type::kStrip, rows, odd, sums);
+    if (product.inputs % (Type::kStrip * Type::kBlock) == 0) {
+      Multiply<false>(block);
+    } else {
+      Multiply<true>(block);
     }
-    block.Each([&](uint32_t t) { Store(FirstRow(x, t), panel, t, sums[t]); });
   }
 
  private:
-  static OUTRIDER_HD uint32_t FirstRow(uint32_t x, uint32_t t) {
-    return x * kRows + t / kWarpLanes * kWarpRows;
+  // A warp's, which are another's, for nothing, where there are none.
+  OUTRIDER_HD uint32_t FirstRow(uint32_t x, uint32_t t) const {
+    return x * kRows + t / kWarpLanes / kPanels * kWarpRows;
+  }
+  OUTRIDER_HD uint32_t PanelOf(uint32_t y, uint32_t t) const {
+    return y * kPanels + t / kWarpLanes % kPanels;
   }
 
-  OUTRIDER_HD void Load(uint32_t panel, uint32_t first, uint32_t t, const LaneRows<kTiles>& rows,
-                        Work& work) const {
-    Terms::Load(product.PanelAt(panel), product.x, first, t, rows, work);
-  }
-
-  // Adds a strip, and asks for the one after the next.
-  template <typename Block, typename Rows, typename Works, typename Sums>
-  OUTRIDER_HD void AddStrip(Block& block, uint32_t panel, uint32_t first, Rows& rows, Works& works,
-                            Sums& sums) const {
-    auto terms = block.template Private<StripTerms<Type, kTiles>>();
-    Terms::Make(block, works, terms);
+  template <bool kIsCut, typename Block>
+  OUTRIDER_HD void Multiply(Block& block) const {
+    const uint32_t x = block.x(), y = block.y(), end = product.inputs / Type::kBlock;
+    auto strips = block.template Private<TwoStrips<Type>>();
+    auto rows = block.template Private<LaneRows<Type>>();
+    auto panels = block.template Private<const std::byte*>();
+    auto sums = block.template Private<LaneSums<kTiles>>();
+    auto totals = block.template Private<LaneSums<kTiles>>();
     block.Each([&](uint32_t t) {
-      Load(panel, first + 2 * Type::kStrip, t, rows[t], works[t]);
-      terms[t].ForPairs(StripAt<Type>(product.inputs, first),
-                        [&](uint32_t, uint32_t tile, uint32_t r, const TermPair& pair) {
-                          pair.AddTo(sums[t].of[tile][r]);
-                        });
+      const uint32_t row = FirstRow(x, t), panel = PanelOf(y, t);
+      rows[t].Find(product.x, row < product.x.row_count ? row : 0, t);
+      panels[t] = product.PanelAt(panel * kTileOutputs < product.outputs ? panel : 0);
+      Load<kIsCut>(t, panels[t], 0, strips[t].of[0]);
+      Load<kIsCut>(t, panels[t], Type::kStrip, strips[t].of[1]);
     });
+    for (uint32_t first = 0; first < end;) {
+      OUTRIDER_UNROLL
+      for (uint32_t i = 0; i < 2; ++i) {
+        if (first >= end) break;
+        auto these = OneOf<decltype(strips)>{strips, i};
+        StripAdder<Type, kTiles>::template Add<kIsCut>(
+            block, end, [&](uint32_t) { return first; }, these, rows, sums);
+        block.Each(
+            [&](uint32_t t) { Load<kIsCut>(t, panels[t], first + 2 * Type::kStrip, these[t]); });
+        first += Type::kStrip;
+      }
+      if (first % Segment<Type>::kBlocks != 0 && first < end) continue;
+      block.Each([&](uint32_t t) {
+        Total(first <= Segment<Type>::kBlocks, sums[t], totals[t]);
+        sums[t] = {};
+      });
+    }
+    block.Each([&](uint32_t t) { Store(FirstRow(x, t), PanelOf(y, t), t, totals[t]); });
+  }
+
+  template <bool kIsCut>
+  OUTRIDER_HD void Load(uint32_t t, const std::byte* panel, uint32_t first, Strip<Type>& to) const {
+    to.template Load<kIsCut>(panel, product.inputs, first, t);
+  }
+
+  static OUTRIDER_HD void Total(bool is_first, const LaneSums<kTiles>& sums,
+                                LaneSums<kTiles>& totals) {
+    OUTRIDER_UNROLL
+    for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      OUTRIDER_UNROLL
+      for (uint32_t s = 0; s < 4; ++s) {
+        const float sum = sums.of[tile][s % 2][s / 2];
+        float& total = totals.of[tile][s % 2][s / 2];
+        total = is_first ? sum : total + sum;
+      }
+    }
   }
 
   OUTRIDER_HD void Store(uint32_t first_row, uint32_t panel, uint32_t t,

@@ -24,7 +24,7 @@ class RowsOnGpu {
       return;
     }
     const RowTiles tiles = {x.inputs, block};
-    const size_t tile_count = x.row_count / kTileRows + 2;
+    const size_t tile_count = RowTiles::Count(x.row_count);
     quants_ = Bytes(tile_count * tiles.QuantsOfTile());
     scales_ = Bytes(tile_count * tiles.ScalesOfTile() * sizeof(float));
     sums_ = Bytes(tile_count * tiles.SumsOfTile() * sizeof(int16_t));
