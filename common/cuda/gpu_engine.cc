@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/quote.h"
 #include "common/base/status.h"
+#include "common/cuda/kernels/quant_products.h"
 #include "common/engine/cpu_engine.h"
 
 namespace outrider {

@@ -119,6 +119,42 @@ TEST(ProductKernels, Q6_K) {
   ExpectQuantBits<Q6_KBlock>("Q6_K", {1, 9, 17});
 }
 
+// Of five panels and a bit, with as many segments as one warp, some, all, and more than a block's
+// warps have at a time; and with a last turn of a block that is not full.
+template <typename Body>
+void ExpectTurns(const std::string& name, uint32_t row_count) {
+  const ScopedIeeeMode ieee;
+  const PanelType& type = TypeNamed(name);
+  constexpr uint32_t kOutputs = 5 * 16 + 3;
+  for (const uint32_t inputs : {512u, 1280u, 4096u, 4864u, 9472u}) {
+    Bytes panels = MakePanels(type, PanelCount(kOutputs), inputs, Weights::kRandom, 5);
+    RowsOf made(row_count, inputs, type.block(), Rows::kRandom, 7);
+    const RowsOnGpu here(made.First(row_count), type.block());
+    std::vector<float> expected(row_count * kOutputs);
+    MultiplyByReference(type, panels.data(), kOutputs, made.First(row_count), expected.data(),
+                        kOutputs);
+    for (const uint32_t panels_of_block : {1u, 2u, 4u, 100u}) {
+      const Product product = {.panels = panels.data(),
+                               .panel_bytes = type.Size(inputs),
+                               .outputs = kOutputs,
+                               .inputs = inputs,
+                               .bias = nullptr,
+                               .x = here.View(),
+                               .out = nullptr,
+                               .out_stride = kOutputs,
+                               .panels_of_block = panels_of_block};
+      EXPECT_EQ(Emulated<Body>(product, expected.size()), expected)
+          << name << ", " << inputs << " inputs, " << panels_of_block << " panels of a block";
+    }
+  }
+}
+TEST(ProductKernels, ABlockGoesThroughSeveralPanels) {
+  ExpectTurns<OneTileDealt<Q4_0Block>>("Q4_0", 3);
+  ExpectTurns<TwoTilesDealt<Q8_0Block>>("Q8_0", 9);
+  ExpectTurns<SomeTilesDealt<Q4_0Block>>("Q4_0", 20);
+  ExpectTurns<TwoTilesDealt<Q4_KBlock>>("Q4_K", 16);
+}
+
 TEST(ProductKernels, F32) {
   for (const uint32_t inputs : {4u, 36u, 1100u}) {
     for (const uint32_t rows : {1u, 8u, 11u}) {

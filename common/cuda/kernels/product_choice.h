@@ -40,7 +40,7 @@ using SomeTilesDealt = DealtSegmentsProduct<Type, kTilesMax<Type>>;
 template <typename Type>
 using TilesOwned = OwnRowsQuantProduct<Type, kTilesMax<Type>>;
 
-// Up to so many rows' quants stay in the cache nearest to a multiprocessor.
+// With more rows, what warps with rows of their own save of rows' copies is more than they lose.
 inline constexpr uint32_t kDealtRows = 64;
 
 // A block of a few rows copies them once for all its panels. With so many blocks all of an H100's

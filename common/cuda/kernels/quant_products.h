@@ -13,8 +13,9 @@
 //                   are asked for by all warps at once; their sums meet in shared memory
 //   own rows        more: every warp has a panel and rows of its own, and goes through all segments
 //
-// Weights of two strips are on their way while others are multiplied; rows come from the cache
-// nearest by. Which is chosen when: product_choice.h.
+// Weights of two strips are on their way while others are multiplied; rows come from shared memory,
+// where they were copied for several panels, or from the cache nearest by. Which is chosen when:
+// product_choice.h.
 //
 //   grid: rows / kRows rounded up, PanelBlocks()
 #pragma once
@@ -532,7 +533,7 @@ struct DealtSegmentsProduct {
         deal.SegmentOf(t, round) * Segment<Type>::kBlocks + strip * Type::kStrip, t);
   }
 
-  // A segment of each warp; asks for the first strips of its next.
+  // A segment of each warp; asks for the first strips of the one after it.
   template <bool kIsCut, typename Block, typename Rows, typename Strips, typename Sums>
   OUTRIDER_HD void AddSegments(Block& block, const Deal& deal, uint32_t round, uint32_t turn,
                                Rows& rows, Strips& strips, Sums& sums) const {
@@ -573,7 +574,7 @@ struct DealtSegmentsProduct {
     }
   }
 
-  // Of a round, to what has come of those before, which waits where nobody else looks.
+  // Of a turn, to what has come of it in the rounds before, which waits where nobody else looks.
   template <typename Shared>
   OUTRIDER_HD void AddParts(uint32_t t, const Deal& deal, uint32_t round, uint32_t turn,
                             const Shared& parts, const Shared& totals) const {
