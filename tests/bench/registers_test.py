@@ -85,14 +85,14 @@ class RegistersTest(unittest.TestCase):
         self.assertIn("| gate | 256 | 0 | 17 | 0 | 100 % |", run.stdout)
 
     def test_what_spills_is_told(self):
-        run = self.run_script(LISTING.format(architecture=90, registers=72, stack=104, shared=1024))
+        run = self.run_script(LISTING.format(architecture=90, registers=72, stack=136, shared=1024))
         self.assertEqual(run.returncode, 1)
-        self.assertEqual(run.stderr, "Q4_K, few rows: 104 bytes of a thread are no registers\n")
+        self.assertEqual(run.stderr, "Q4_K, few rows: 136 bytes of a thread are no registers\n")
 
     def test_a_few_bytes_may_spill(self):
-        run = self.run_script(LISTING.format(architecture=90, registers=72, stack=96, shared=1024))
+        run = self.run_script(LISTING.format(architecture=90, registers=72, stack=128, shared=1024))
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn("| Q4_K, few rows | 256 | 10,240 | 72 | 96 |", run.stdout)
+        self.assertIn("| Q4_K, few rows | 256 | 10,240 | 72 | 128 |", run.stdout)
 
     def test_what_is_not_there_is_told(self):
         listing = LISTING.format(architecture=90, registers=72, stack=0, shared=1024)
