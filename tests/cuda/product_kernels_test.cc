@@ -36,6 +36,19 @@ bool SameBits(float a, float b) {
   return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
+// Without a bias, and nowhere yet.
+Product ProductOf(const PanelType& type, Bytes& panels, uint32_t outputs, const GpuRows& x,
+                  size_t stride) {
+  return {.panels = panels.data(),
+          .panel_bytes = type.Size(x.inputs),
+          .outputs = outputs,
+          .inputs = x.inputs,
+          .bias = nullptr,
+          .x = x,
+          .out = nullptr,
+          .out_stride = stride};
+}
+
 template <typename Body>
 std::vector<float> Emulated(const Product& product, size_t size) {
   std::vector<float> out(size, -1.0f);
@@ -63,14 +76,7 @@ void ExpectReferenceBits(const std::string& name, uint32_t inputs, uint32_t row_
       std::vector<float> expected(row_count * stride, -1.0f);
       MultiplyByReference(type, panels.data(), kOutputs, made.First(row_count), expected.data(),
                           stride);
-      const Product product = {.panels = panels.data(),
-                               .panel_bytes = type.Size(inputs),
-                               .outputs = kOutputs,
-                               .inputs = inputs,
-                               .bias = nullptr,
-                               .x = here.View(),
-                               .out = nullptr,
-                               .out_stride = stride};
+      const Product product = ProductOf(type, panels, kOutputs, here.View(), stride);
       const std::vector<float> actual = Emulated<Body>(product, expected.size());
       for (size_t i = 0; i < expected.size(); ++i) {
         ASSERT_TRUE(SameBits(actual[i], expected[i]))
@@ -134,15 +140,8 @@ void ExpectTurns(const std::string& name, uint32_t row_count) {
     MultiplyByReference(type, panels.data(), kOutputs, made.First(row_count), expected.data(),
                         kOutputs);
     for (const uint32_t panels_of_block : {1u, 2u, 4u, 100u}) {
-      const Product product = {.panels = panels.data(),
-                               .panel_bytes = type.Size(inputs),
-                               .outputs = kOutputs,
-                               .inputs = inputs,
-                               .bias = nullptr,
-                               .x = here.View(),
-                               .out = nullptr,
-                               .out_stride = kOutputs,
-                               .panels_of_block = panels_of_block};
+      Product product = ProductOf(type, panels, kOutputs, here.View(), kOutputs);
+      product.panels_of_block = panels_of_block;
       EXPECT_EQ(Emulated<Body>(product, expected.size()), expected)
           << name << ", " << inputs << " inputs, " << panels_of_block << " panels of a block";
     }
