@@ -95,9 +95,11 @@ std::string WhyUnreachable(const std::string& address, const LinkSecrets& secret
   }
   const bool is_turned_away = says("failed to connect") && says("Socket closed");
   if (is_turned_away && !secrets.tls) {
-    return Concat(server,
-                  " closes the connection, as one does that speaks TLS alone; give --tls, or "
-                  "--ca with the certificate that its own was signed with");
+    return Concat(
+        server,
+        " closes the connection before a word: if it speaks TLS alone, give --tls, or --ca "
+        "with the certificate that its own was signed with; if not, look for what breaks "
+        "the link");
   }
   if (is_turned_away && secrets.certificate.empty()) {
     return Concat(server,

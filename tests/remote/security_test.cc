@@ -357,7 +357,7 @@ TEST_F(TlsTest, WhoIsNotLetThroughIsToldWhy) {
     EXPECT_THAT(told(Reply(server, {.ca = Pem("other")})),
                 AllOf(HasSubstr(server.address()), HasSubstr("given by --ca does not vouch for")));
     EXPECT_THAT(told(Reply(server, {.tls = true})), HasSubstr("this machine's roots"));
-    EXPECT_THAT(told(Reply(server, {})), HasSubstr("speaks TLS alone; give --tls"));
+    EXPECT_THAT(told(Reply(server, {})), HasSubstr("speaks TLS alone, give --tls"));
     const auto by_name =
         OrDie(RemoteVerifier::Connect(Concat("localhost:", server.port()), {.ca = Pem("ca")}));
     EXPECT_THAT(told(by_name->Describe().status()), HasSubstr("certificate for another name"));
