@@ -255,6 +255,7 @@ const char* LackingOf(const LayerSpec& layer) {
   if (layer.attention() == nullptr) return "layers that are no attention";
   if (layer.attention()->soft_cap) return "soft caps of scores";
   if (layer.attention()->query_growth) return "queries that grow with their position";
+  if (layer.attention()->head_norms == HeadNorms::kLayerEach) return "layer norms of heads";
   if (layer.attention()->rope.scaling == RopeScaling::kLongRope) return "turns by longrope";
   if (layer.cross_attention) return "layers that hear an encoder";
   if (layer.feed_forward.gate == GateKind::kClampedSiluGated) return "clamped gates";

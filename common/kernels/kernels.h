@@ -24,6 +24,8 @@ inline constexpr uint32_t kNumericsVersion = 1;
 inline constexpr uint32_t kScalesNumericsVersion = 3;
 // Of models whose queries grow with their position, likewise.
 inline constexpr uint32_t kQueryGrowthNumericsVersion = 4;
+// Of models whose heads each take a layer norm of their own, likewise.
+inline constexpr uint32_t kHeadNormsNumericsVersion = 5;
 
 struct ActivationRows;  // activations.h
 struct AttentionTask;   // attention.h

@@ -94,7 +94,8 @@ AttentionSpec AttentionOf(const Hyperparameters& model, uint32_t block) {
           .rope = RopeOf(model, block),
           .cells_of = std::nullopt,
           .soft_cap = PositiveOrNone(model.attention_soft_cap),
-          .query_growth = model.query_growth};
+          .query_growth = model.query_growth,
+          .head_norms = model.norms_each_head ? HeadNorms::kLayerEach : HeadNorms::kRms};
 }
 
 LayerSpec LayerOf(const Hyperparameters& model, uint32_t block) {
@@ -125,6 +126,13 @@ bool TakesScalesOrCaps(const ModelSpec& spec) {
 bool HasGrowingQueries(const ModelSpec& spec) {
   return std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
     return layer.attention()->query_growth.has_value();
+  });
+}
+
+// The rule that came with version 5.
+bool NormsEachHead(const ModelSpec& spec) {
+  return std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
+    return layer.attention()->head_norms == HeadNorms::kLayerEach;
   });
 }
 
@@ -175,6 +183,7 @@ absl::StatusOr<ModelSpec> ModelSpec::From(const Hyperparameters& numbers, const 
   for (uint32_t n = 0; n < numbers.block_count; ++n) spec.layers.push_back(LayerOf(numbers, n));
   if (TakesScalesOrCaps(spec)) spec.numerics_version = kScalesNumericsVersion;
   if (HasGrowingQueries(spec)) spec.numerics_version = kQueryGrowthNumericsVersion;
+  if (NormsEachHead(spec)) spec.numerics_version = kHeadNormsNumericsVersion;
   spec.LimitContext(spec.context_length);
   return spec;
 }

@@ -28,6 +28,12 @@
 
 namespace outrider {
 
+// How queries and keys are normed before they turn, where a layer has weights for that.
+enum class HeadNorms {
+  kRms,  // each head by a weight as long (Qwen 3), all together by one as long as they (OLMoE)
+  kLayerEach,  // each head by a weight of its own, without a bias (StableLM 2 12B)
+};
+
 // head_count queries; each key and value serves head_count / kv_head_count of them.
 struct AttentionSpec {
   uint32_t head_count;
@@ -41,6 +47,7 @@ struct AttentionSpec {
   std::optional<uint32_t> cells_of;
   std::optional<float> soft_cap = {};  // of scores
   std::optional<QueryGrowth> query_growth = {};
+  HeadNorms head_norms = HeadNorms::kRms;
 
   bool operator==(const AttentionSpec&) const = default;
 };

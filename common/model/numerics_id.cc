@@ -69,6 +69,9 @@ void AddWhole(uint32_t n, const AttentionSpec& attention, ContentHash& hash) {
   Add(attention.rope, hash);
   hash.Add(attention.cells_of.value_or(n));
   if (attention.soft_cap) hash.Add(*attention.soft_cap);
+  if (attention.head_norms == HeadNorms::kLayerEach) {
+    hash.Add(std::string_view("layer norms of heads"));
+  }
   if (!attention.query_growth) return;
   hash.Add(std::string_view("query growth"));
   hash.Add(attention.query_growth->scale);
@@ -134,7 +137,8 @@ void Add(const ModelSpec& spec, ContentHash& hash) {
   if (first.feed_forward.router) Add(first.feed_forward, hash);
   // What the numbers above do not say.
   const bool says_more = first.attention() == nullptr || first.cross_attention ||
-                         first.is_parallel || attention.soft_cap || attention.query_growth;
+                         first.is_parallel || attention.soft_cap || attention.query_growth ||
+                         attention.head_norms != HeadNorms::kRms;
   for (uint32_t n = 0; n < spec.layer_count(); ++n) {
     if ((n == 0 && says_more) || !IsLike(spec.layers[n], first)) AddWhole(n, spec.layers[n], hash);
   }

@@ -409,7 +409,11 @@ at::Tensor TorchTransformer::NormalizeRms(const at::Tensor& weight, const at::Te
 }
 
 // x: [..., heads, length]. Each head by itself, or all together where the weight is as long.
-at::Tensor TorchTransformer::NormalizeHeads(const at::Tensor& weight, const at::Tensor& x) const {
+at::Tensor TorchTransformer::NormalizeHeads(HeadNorms norms, const at::Tensor& weight,
+                                            const at::Tensor& x) const {
+  if (norms == HeadNorms::kLayerEach) {
+    return at::layer_norm(x, {x.size(-1)}, {}, {}, spec_.norm_epsilon) * weight;
+  }
   if (weight.size(0) == x.size(-1)) return NormalizeRms(weight, x);
   return NormalizeRms(weight, x.flatten(-2)).view_as(x);
 }
@@ -435,8 +439,12 @@ at::Tensor TorchTransformer::Attention(const Layer& weights, uint32_t layer,
   query = query.unflatten(-1, {heads, shape.key_length});
   key = key.unflatten(-1, {kv_heads, shape.key_length});
   value = value.unflatten(-1, {kv_heads, shape.value_length});
-  if (weights.query_norm != nullptr) query = NormalizeHeads(*weights.query_norm, query);
-  if (weights.key_norm != nullptr) key = NormalizeHeads(*weights.key_norm, key);
+  if (weights.query_norm != nullptr) {
+    query = NormalizeHeads(shape.head_norms, *weights.query_norm, query);
+  }
+  if (weights.key_norm != nullptr) {
+    key = NormalizeHeads(shape.head_norms, *weights.key_norm, key);
+  }
   const at::Tensor attended = attend(layer, turns.Apply(query), turns.Apply(key), value);
   return Multiply(weights.attention_output, attended.flatten(-2));
 }

@@ -137,7 +137,7 @@ class TorchTransformer {
     Norm attention_norm;
     Linear query_key_value;  // GPT-2: the three in one
     Linear query, key, value;
-    Parameter query_norm = nullptr;  // of one head, or of all
+    Parameter query_norm = nullptr;  // of one head, of all, or a row for each
     Parameter key_norm = nullptr;
     Linear attention_output;
     Norm cross_attention_norm;  // where it hears an encoder
@@ -171,7 +171,7 @@ class TorchTransformer {
                        const Turns& turns, const Attend& attend) const;
   at::Tensor CrossAttention(const Layer& weights, uint32_t layer, const at::Tensor& hidden,
                             const Hear& hear) const;
-  at::Tensor NormalizeHeads(const at::Tensor& weight, const at::Tensor& x) const;
+  at::Tensor NormalizeHeads(HeadNorms norms, const at::Tensor& weight, const at::Tensor& x) const;
   at::Tensor AskExperts(const Layer& weights, uint32_t layer, const at::Tensor& normed) const;
   at::Tensor FeedForward(const Layer& weights, uint32_t layer, const at::Tensor& hidden) const;
 

@@ -47,6 +47,9 @@ TEST_F(GpuEngineErrors, TypesAndLayersWithoutKernelsAreNamed) {
   status = Make("ministral3", TensorType::kQ8_0, kPlenty);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()), HasSubstr("queries that grow with their position"));
+  status = Make("stablelm2", TensorType::kQ8_0, kPlenty);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layer norms of heads"));
 }
 
 }  // namespace

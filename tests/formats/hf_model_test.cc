@@ -460,5 +460,35 @@ TEST(HfModel, AnExpertThatIsMissingOrDifferentIsNamed) {
               HasSubstr("experts.1.w1.weight is BF16 [32, 48], expert 0's is BF16 [48, 32]"));
 }
 
+// StableLM 2 12B has a tensor for each head.
+TEST(HfModel, ANormOfAHeadThatIsMissingOrDifferentIsNamed) {
+  const auto refusal = [](auto&& edit) {
+    const ScratchDir scratch;
+    fs::copy(TestFile("logits/stablelm2"), scratch.path(), fs::copy_options::recursive);
+    EditedTensors edited(scratch.path());
+    edit(edited);
+    edited.WriteBack();
+    return std::string(Message(ModelFile::Open(scratch.path()).status()));
+  };
+  const std::string norms = "model.layers.1.self_attn.q_layernorm.norms.";
+  EXPECT_THAT(refusal([&](EditedTensors& t) { t.Remove(norms + "1.weight"); }),
+              HasSubstr(norms + "2.weight but none of head 1 for blk.1.attn_q_norm.weight"));
+  EXPECT_THAT(
+      refusal([&](EditedTensors& t) { t.Remove(norms + "3.weight"); }),
+      HasSubstr(norms + "0.weight (blk.1.attn_q_norm.weight) is [12, 3], expected [12, 4]"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) {
+                for (const char* const head : {"0", "1", "2", "3"}) {
+                  t.Remove(Concat(norms, head, ".weight"));
+                }
+              }),
+              HasSubstr("has no tensor " + norms + "0.weight (blk.1.attn_q_norm.weight)"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) {
+                t.at(norms + "2.weight").shape = {3, 4};
+              }),
+              HasSubstr("norms.2.weight is F32 [3, 4], head 0's is F32 [12]"));
+  EXPECT_THAT(refusal([&](EditedTensors& t) { t.at(norms + "0.weight").name = norms + "0.bias"; }),
+              HasSubstr("none of head 0"));
+}
+
 }  // namespace
 }  // namespace outrider

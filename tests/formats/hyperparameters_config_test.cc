@@ -462,8 +462,11 @@ TEST(HyperparametersFromConfig, ReadsGraniteAndStableLm) {
   EXPECT_EQ(stablelm.norm_epsilon, 1e-3f);
   EXPECT_EQ(stablelm.rope.dimension_count, 4u);
   EXPECT_FALSE(stablelm.parallel_blocks);
-  EXPECT_EQ(Refusal(kQwen2, R"("model_type":"stablelm","qk_layernorm":true)").code(),
-            absl::StatusCode::kUnimplemented);
+  EXPECT_FALSE(stablelm.norms_each_head);
+  const Hyperparameters of_12b =
+      Read(kQwen2, R"("model_type":"stablelm","qk_layernorm":true,"use_parallel_residual":true)");
+  EXPECT_TRUE(of_12b.norms_each_head);
+  EXPECT_TRUE(of_12b.parallel_blocks);
 }
 
 TEST(HyperparametersFromConfig, AnythingButAnObjectIsRefused) {

@@ -22,9 +22,9 @@ namespace outrider {
 namespace {
 
 constexpr std::array kFamilies = {
-    "llama",    "mistral",  "qwen2",   "qwen3",   "gpt2",    "mixtral",   "qwen3moe",   "olmoe",
-    "gemma",    "gemma2",   "gemma3",  "phi3",    "smollm3", "granite",   "granitemoe", "olmo2",
-    "stablelm", "qwen2moe", "cohere2", "exaone4", "gptoss",  "ministral3"};
+    "llama",    "mistral",   "qwen2",    "qwen3",   "gpt2",    "mixtral", "qwen3moe",   "olmoe",
+    "gemma",    "gemma2",    "gemma3",   "phi3",    "smollm3", "granite", "granitemoe", "olmo2",
+    "stablelm", "stablelm2", "qwen2moe", "cohere2", "exaone4", "gptoss",  "ministral3"};
 
 constexpr std::array kTypes = {
     TensorType::kF32,     TensorType::kF16,    TensorType::kBF16,   TensorType::kQ8_0,

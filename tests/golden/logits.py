@@ -94,6 +94,8 @@ def families(shared):
         "olmo2": t.Olmo2Config(**grouped, pad_token_id=0),
         "stablelm": t.StableLmConfig(**{**grouped, "hidden_size": 48}, use_qkv_bias=True,
                                      rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
+        "stablelm2": t.StableLmConfig(**{**grouped, "hidden_size": 48}, qk_layernorm=True, use_parallel_residual=True,
+                                      rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
         "qwen2_moe": t.Qwen2MoeConfig(**grouped, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=20,
                                       shared_expert_intermediate_size=28),
         "cohere2": t.Cohere2Config(**{**grouped, "num_hidden_layers": 4}, **window, pad_token_id=0, logit_scale=0.25,
@@ -198,6 +200,14 @@ def round_experts(model):
                 parameter.copy_(torch.from_numpy(rows.swapaxes(1, 2).copy()))
 
 
+def sharpen(model):
+    """Norms of heads so large that it is seen what rows look at."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "_layernorm.norms." in name:
+                parameter.mul_(5)
+
+
 def pack_experts(directory):
     """A directory of the same model whose experts are blocks, scales of their own, and neighbours in a byte."""
     tensors = {}
@@ -234,6 +244,8 @@ def make_models(names):
                 parameter.normal_(0.0, 0.3, generator=generator)
         if name == "gpt_oss_saved":
             round_experts(model)
+        if name == "stablelm2":
+            sharpen(model)
         model.to(torch.float32).save_pretrained(OUT / name)
         (OUT / name / "generation_config.json").unlink(missing_ok=True)
         (OUT / name / "model.safetensors").chmod(0o644)

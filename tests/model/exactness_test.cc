@@ -51,7 +51,7 @@ std::vector<Model> Models() {
   }
   for (const char* family :
        {"gemma", "gemma2", "gemma3", "phi3", "smollm3", "granite", "granitemoe", "olmo2",
-        "stablelm", "qwen2moe", "cohere2", "exaone4", "gptoss", "ministral3"}) {
+        "stablelm", "stablelm2", "qwen2moe", "cohere2", "exaone4", "gptoss", "ministral3"}) {
     models.push_back({family, TensorType::kF32});
     models.push_back({family, TensorType::kQ4_K});
   }
@@ -366,7 +366,8 @@ TEST_P(Exactness, LogitsHaveTheContractsBits) {
       {"exaone4_Q4_K", 0x9a357f4341b89305},    {"gptoss_F32", 0x7cfd866b3dd4a34d},
       {"gptoss_Q4_K", 0x9937f5994ff7cf1a},     {"ministral3_F32", 0x1f110e2ae00163cf},
       {"ministral3_Q4_K", 0x7ecb587aaf8f7b0c}, {"granitemoe_F32", 0x5aff62aa14150bec},
-      {"granitemoe_Q4_K", 0x7c9b54e5dd634b3d},
+      {"granitemoe_Q4_K", 0x7c9b54e5dd634b3d}, {"stablelm2_F32", 0xea7a83e79132e7f3},
+      {"stablelm2_Q4_K", 0x9dd1243e7dc69ac7},
   };
   LoadedModel engine(path_);
   const auto sequence = engine.NewSequence();

@@ -113,6 +113,7 @@ inline constexpr GoldenModel kGoldenModels[] = {
     {"granitemoe", "logits/granitemoe"},  // and experts
     {"olmo2", "logits/olmo2"},            // norms after what they norm
     {"stablelm", "logits/stablelm"},      // layer norm, half of a head turns
+    {"stablelm2", "logits/stablelm2"},    // parallel, each head by a layer norm of its own
     {"qwen2_moe", "logits/qwen2_moe"},    // a shared expert
     {"cohere2", "logits/cohere2"},        // parallel layers, layer norm without a bias
     {"gpt_oss", "logits/gpt_oss.gguf"},   // sinks, biases everywhere, clamped gates, windows of 7

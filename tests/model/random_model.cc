@@ -235,10 +235,11 @@ Hyperparameters SmallModel(const std::string& family) {
     model.output_divisor = 3.0f;
   } else if (family == "olmo2") {
     model.architecture = Architecture::kOlmo2;
-  } else if (family == "stablelm") {
+  } else if (family == "stablelm" || family == "stablelm2") {
     model.architecture = Architecture::kStableLm;
     model.norm = NormKind::kLayer;
     model.rope.dimension_count = 16;
+    model.parallel_blocks = model.norms_each_head = family == "stablelm2";
   } else if (family == "qwen2moe") {
     model.architecture = Architecture::kQwen2Moe;
     AddExperts(12, 4, false, model);
@@ -319,7 +320,8 @@ void WriteRandomModel(const Hyperparameters& model,
   std::vector<Planned> tensors;
   for (const ExpectedTensor& expected : TensorLayout(model)) {
     const bool is_matrix = expected.dims.size() > 1 && expected.name != "position_embd.weight" &&
-                           !expected.name.ends_with(".bias");
+                           !expected.name.ends_with(".bias") &&
+                           !expected.name.ends_with("_norm.weight");
     const bool is_router = expected.name.ends_with("ffn_gate_inp.weight");
     const TensorType stored = is_matrix && !is_router ? type_of(expected.name) : TensorType::kF32;
     OUTRIDER_CHECK_OK(writer.AddTensor(expected.name, stored, expected.dims));

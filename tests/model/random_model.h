@@ -16,9 +16,9 @@ namespace outrider {
 // every 20 positions), "qwen2" (yarn), "qwen3" (tied), "gpt2", "mixtral" (2 of 5 experts),
 // "qwen3moe" (4 of 12), "olmoe" (8 of 20, with weights as they are), "gemma", "gemma2", "gemma3",
 // "cohere2" and "exaone4" (windows of 24 and layers that see everything), "phi3" (longrope),
-// "smollm3", "granite", "granitemoe" (4 of 12), "olmo2", "stablelm", "qwen2moe" (4 of 12 and a
-// shared one), "gptoss" (4 of 12, windows of 24): two to four layers, widths of 256 and 512, a
-// vocabulary of 200, a context of 160.
+// "smollm3", "granite", "granitemoe" (4 of 12), "olmo2", "stablelm", "stablelm2" (parallel layers,
+// norms of each head), "qwen2moe" (4 of 12 and a shared one), "gptoss" (4 of 12, windows of 24): two
+// to four layers, widths of 256 and 512, a vocabulary of 200, a context of 160.
 Hyperparameters SmallModel(const std::string& family);
 // Of so many layers, like those it has.
 Hyperparameters SmallModel(const std::string& family, uint32_t block_count);

@@ -241,6 +241,10 @@ TEST(ResidentWeights, TheNumericsIdHasEveryScaleAndCap) {
         for (LayerSpec& layer : other.layers) layer.is_parallel = true;
       },
       [](ModelSpec& other) { other.layers[1].is_parallel = true; },
+      [](ModelSpec& other) {
+        for (LayerSpec& layer : other.layers) layer.attention()->head_norms = HeadNorms::kLayerEach;
+      },
+      [](ModelSpec& other) { other.layers[1].attention()->head_norms = HeadNorms::kLayerEach; },
       [](ModelSpec& other) { other.layers[1].attention()->window = 8; },
       [](ModelSpec& other) { other.layers[1].attention()->rope = {}; },
   };

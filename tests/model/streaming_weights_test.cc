@@ -78,7 +78,7 @@ class StreamingWeightsTest : public ::testing::Test {
 TEST_F(StreamingWeightsTest, AreResidentOnesToTheBit) {
   for (const char* const family :
        {"llama", "mistral", "ministral3", "qwen2", "qwen3", "gpt2", "gemma", "gemma2", "gemma3",
-        "phi3", "smollm3", "granite", "olmo2", "stablelm", "cohere2", "exaone4"}) {
+        "phi3", "smollm3", "granite", "olmo2", "stablelm", "stablelm2", "cohere2", "exaone4"}) {
     for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_K}) {
       SCOPED_TRACE(Concat(family, " ", Name(type)));
       Write(family, type);

@@ -41,6 +41,7 @@ def families(window, first_context):
                                          attention_multiplier=0.2, num_local_experts=8, num_experts_per_tok=2),
         "olmo2": t.Olmo2Config(**three),
         "stablelm": t.StableLmConfig(**three, use_qkv_bias=True),
+        "stablelm2": t.StableLmConfig(**three, qk_layernorm=True, use_parallel_residual=True),
         "qwen2_moe": t.Qwen2MoeConfig(**three, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=128,
                                       shared_expert_intermediate_size=256),
         "cohere2": t.Cohere2Config(**four, sliding_window=window, logit_scale=0.25),

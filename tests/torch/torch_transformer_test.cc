@@ -177,6 +177,10 @@ TEST(TorchTransformer, AgreesWithTheCoreOnWiderModels) {
   }
   check("llama", TensorType::kF16);
   check("llama", TensorType::kBF16);
+  Hyperparameters norms = SmallModel("stablelm2");
+  norms.parallel_blocks = false;
+  WriteRandomModel(norms, TensorType::kF32, path);
+  ExpectAgreement(path, RandomTokens(100, 200, 2));
 }
 
 // --- documents ---

@@ -17,6 +17,7 @@ constexpr std::string_view kStackedExperts = "_exps.weight";
 constexpr std::string_view kFusedAttention = "attn_qkv.";
 constexpr std::string_view kUp = ".ffn_up.weight";
 constexpr std::string_view kExpertBiases = "_exps.bias";
+constexpr std::string_view kNorms = "_norm.weight";
 
 // Read and hashed together.
 constexpr uint64_t kBandBytes = 4 << 20;
@@ -66,7 +67,8 @@ class PartList {
         tensor.name.ends_with(kUp) && tensor.row_count() == 2 * length) {
       return AddPieces(tensor, {length, length});  // a gate and what it gates
     }
-    if (tensor.name.ends_with(kExpertBiases)) {
+    const bool of_heads = tensor.name.ends_with(kNorms) && tensor.dims.size() == 2;
+    if (of_heads || tensor.name.ends_with(kExpertBiases)) {
       return AddPieces(tensor, std::vector<uint64_t>(tensor.dims[1], 1));
     }
     if (tensor.dims.size() == 3) {

@@ -7,7 +7,8 @@
 // It goes over parts in one order: first the vectors (norms, biases, rope's divisors), then the
 // matrices, both as TensorLayout() lists their tensors. A matrix is one part, but for those that
 // engines take apart: a fused attn_qkv is three, an ffn_up that begins with its gate two, a tensor
-// of stacked experts, or of their biases, one for each. A part is hashed as
+// of stacked experts, or of their biases, one for each; one of norms of heads likewise. A part is
+// hashed as
 //
 //   tensor's name, type, dims, first row (element); hashes of its rows, sixteen at a time
 //

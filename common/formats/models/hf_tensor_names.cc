@@ -13,9 +13,10 @@ namespace {
 
 using enum HfTransform;
 
-// '#' stands for a block's number, '@' for an expert's. Neither side names .weight or .bias, which
-// carry over; tensors that are parameters of their own have no such suffix, and their rules end in
-// '!'. A leading "model." or "transformer." is dropped from stored names before they are looked up.
+// '#' stands for a block's number, '@' for an expert's or a head's. Neither side names .weight or
+// .bias, which carry over; tensors that are parameters of their own have no such suffix, and their
+// rules end in '!'. A leading "model." or "transformer." is dropped from stored names before they
+// are looked up.
 struct Rule {
   std::string_view hf;
   std::string_view gguf;
@@ -71,6 +72,10 @@ constexpr std::array kSharedExpertRules = std::to_array<Rule>({
     {"layers.#.mlp.shared_expert.up_proj", "blk.#.ffn_up_shexp"},
     {"layers.#.mlp.shared_expert.down_proj", "blk.#.ffn_down_shexp"},
     {"layers.#.mlp.shared_expert_gate.weight!", "blk.#.ffn_gate_inp_shexp.weight", kVector},
+});
+constexpr std::array kStableLmRules = std::to_array<Rule>({
+    {"layers.#.self_attn.q_layernorm.norms.@", "blk.#.attn_q_norm", kNormOfHead},
+    {"layers.#.self_attn.k_layernorm.norms.@", "blk.#.attn_k_norm", kNormOfHead},
 });
 constexpr std::array kGraniteMoeRules = std::to_array<Rule>({
     {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp"},
@@ -215,6 +220,8 @@ Family FamilyOf(Architecture architecture) {
       return {kRopeRules, "model.", kSharedExpertRules};
     case Architecture::kGraniteMoe:
       return {kRopeRules, "model.", kGraniteMoeRules};
+    case Architecture::kStableLm:
+      return {kRopeRules, "model.", kStableLmRules};
     case Architecture::kGptOss:
       return {kRopeRules, "model.", kGptOssRules};
     default:
@@ -236,7 +243,7 @@ auto FirstOf(const Family& family, const Visit& visit) -> decltype(visit(family.
 // The numbers a pattern's '#' and '@' stood for.
 struct Numbers {
   uint32_t block = 0;
-  uint32_t expert = 0;
+  uint32_t part = 0;
 };
 
 // A number as a program writes it: digits, no leading zero, not absurd. Advances `text` past it.
@@ -252,7 +259,7 @@ std::optional<Numbers> Match(std::string_view pattern, std::string_view text) {
   Numbers numbers;
   for (const char c : pattern) {
     if (c == '#' || c == '@') {
-      if (!TakeNumber(text, c == '#' ? numbers.block : numbers.expert)) return std::nullopt;
+      if (!TakeNumber(text, c == '#' ? numbers.block : numbers.part)) return std::nullopt;
     } else if (text.empty() || text[0] != c) {
       return std::nullopt;
     } else {
@@ -269,7 +276,7 @@ std::string Fill(std::string_view pattern, const Numbers& numbers) {
     if (c == '#') {
       text += Concat(numbers.block);
     } else if (c == '@') {
-      text += Concat(numbers.expert);
+      text += Concat(numbers.part);
     } else {
       text += c;
     }
@@ -368,7 +375,7 @@ std::optional<HfTarget> FindHfTarget(Architecture architecture, std::string_view
     if (rule.transform == kIgnored) return HfTarget{"", kIgnored, 0};
     std::string name = Fill(rule.gguf, *numbers);
     name = whole ? WholeName(std::move(name)) : Concat(name, suffix);
-    return HfTarget{std::move(name), TransformFor(rule, architecture, suffix), numbers->expert};
+    return HfTarget{std::move(name), TransformFor(rule, architecture, suffix), numbers->part};
   };
   return FirstOf(FamilyOf(architecture), target_of);
 }

@@ -19,6 +19,7 @@ enum class HfTransform {
   kVector,       // stored with a leading dimension of one
   kExpert,       // one expert's matrix of a stack
   kStacked,      // all experts in one, already GGUF's order
+  kNormOfHead,   // one head's, of a stack
   kGateAndUp,    // all experts in one, each a gate's rows and then an up matrix's: two GGUF tensors
   // gpt-oss's experts, all in one: rows of gate and up by turns, which are two GGUF tensors; or those
   // of down. As they were trained (rows and columns exchanged, and biases), or as MXFP4's blocks.
@@ -38,7 +39,7 @@ enum class HfTransform {
 struct HfTarget {
   std::string name;  // in GGUF; empty when ignored
   HfTransform transform = HfTransform::kNone;
-  uint32_t expert = 0;  // kExpert
+  uint32_t part = 0;  // of a stack: which expert's (kExpert), which head's (kNormOfHead)
 };
 
 // Whether a tensor is of the part that looks at images, which nothing here does.

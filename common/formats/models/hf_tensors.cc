@@ -40,7 +40,7 @@ bool IsOfBlocks(HfTransform transform) {
 // The stored tensors that make one GGUF tensor (two for kGateAndUp).
 struct Group {
   HfTransform transform;
-  absl::btree_map<uint32_t, const SafetensorsTensor*> parts;  // by expert; else only 0
+  absl::btree_map<uint32_t, const SafetensorsTensor*> parts;  // by expert, by head; else only 0
 
   const SafetensorsTensor& first() const { return *parts.begin()->second; }
 };
@@ -93,7 +93,7 @@ class Mapper {
           is_blocks ? "; MXFP4's blocks are U8" : "; F32, F16 and BF16 can be read");
     }
     auto [group, is_new] = groups_.try_emplace(target->name, Group{target->transform, {}});
-    auto [part, is_only] = group->second.parts.try_emplace(target->expert, &tensor);
+    auto [part, is_only] = group->second.parts.try_emplace(target->part, &tensor);
     if (!is_only || group->second.transform != target->transform) {
       return InvalidArgument(name_, ": tensors ", group->second.first().name, " and ", tensor.name,
                              " are both ", target->name);
@@ -206,6 +206,8 @@ class Mapper {
         break;
       case HfTransform::kExpert:
         return BuildExperts(gguf_name, group);
+      case HfTransform::kNormOfHead:
+        return BuildNormsOfHeads(gguf_name, group);
       case HfTransform::kGateAndUp:
         return BuildGateAndUp(gguf_name, first);
       case HfTransform::kTurns:
@@ -227,24 +229,44 @@ class Mapper {
     return Add(gguf_name, first, std::move(dims), std::move(source));
   }
 
-  absl::Status BuildExperts(const std::string& gguf_name, const Group& group) {
+  // Parts of a stack are alike, and none between them is missing. `whose`: an expert's, a head's.
+  absl::Status CheckStack(const std::string& gguf_name, const Group& group, size_t rank,
+                          std::string_view whose) const {
     const SafetensorsTensor& first = group.first();
-    if (first.shape.size() != 2) return WrongRank(first, 2);
-    RowSource source;
-    for (const auto& [expert, tensor] : group.parts) {
-      if (expert != source.pieces.size()) {
-        return NotFound(name_, ": has tensor ", tensor->name, " but none of expert ",
-                        source.pieces.size(), " for ", gguf_name);
+    if (first.shape.size() != rank) return WrongRank(first, rank);
+    uint32_t next = 0;
+    for (const auto& [part, tensor] : group.parts) {
+      if (part != next) {
+        return NotFound(name_, ": has tensor ", tensor->name, " but none of ", whose, " ", next,
+                        " for ", gguf_name);
       }
       if (tensor->shape != first.shape || tensor->dtype != first.dtype) {
         return InvalidArgument(name_, ": tensor ", tensor->name, " is ", tensor->dtype, " ",
-                               FormatDims(tensor->shape), ", expert 0's is ", first.dtype, " ",
+                               FormatDims(tensor->shape), ", ", whose, " 0's is ", first.dtype, " ",
                                FormatDims(first.shape));
       }
-      source.pieces.push_back(PartOf(*tensor));
+      ++next;
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status BuildExperts(const std::string& gguf_name, const Group& group) {
+    OUTRIDER_RETURN_IF_ERROR(CheckStack(gguf_name, group, 2, "expert"));
+    const SafetensorsTensor& first = group.first();
+    RowSource source;
+    for (const auto& [expert, tensor] : group.parts) source.pieces.push_back(PartOf(*tensor));
     std::vector<uint64_t> dims = {first.shape[1], first.shape[0], source.pieces.size()};
     return Add(gguf_name, first, std::move(dims), std::move(source));
+  }
+
+  // One row for each head, as floats: so GGUF has them.
+  absl::Status BuildNormsOfHeads(const std::string& gguf_name, const Group& group) {
+    OUTRIDER_RETURN_IF_ERROR(CheckStack(gguf_name, group, 1, "head"));
+    Floats floats;
+    for (const auto& [head, tensor] : group.parts) floats.from.push_back(tensor);
+    std::vector<uint64_t> dims = {group.first().shape[0], floats.from.size()};
+    AddFloats(gguf_name, std::move(dims), std::move(floats));
+    return absl::OkStatus();
   }
 
   // Each expert is a piece, and of few bytes, or of none, a file may say to have any number.
@@ -339,13 +361,13 @@ class Mapper {
                            HfTransform transform) {
     if (tensor.shape.size() != 2) return WrongRank(tensor, 2);
     if (transform == HfTransform::kFloats) {
-      AddFloats(gguf_name, {tensor.shape[1], tensor.shape[0]}, {.from = &tensor});
+      AddFloats(gguf_name, {tensor.shape[1], tensor.shape[0]}, {.from = {&tensor}});
       return absl::OkStatus();
     }
     if (tensor.shape[1] % 2 != 0) return NotByTurns(tensor);
     const std::vector<uint64_t> dims = {tensor.shape[1] / 2, tensor.shape[0]};
-    AddFloats(PartOfFused(gguf_name, "gate"), dims, {.from = &tensor, .step = 2});
-    AddFloats(PartOfFused(gguf_name, "up"), dims, {.from = &tensor, .first = 1, .step = 2});
+    AddFloats(PartOfFused(gguf_name, "gate"), dims, {.from = {&tensor}, .step = 2});
+    AddFloats(PartOfFused(gguf_name, "up"), dims, {.from = {&tensor}, .first = 1, .step = 2});
     return absl::OkStatus();
   }
 
@@ -378,13 +400,14 @@ class Mapper {
   // One added to each element, as a float: so GGUF has them.
   absl::Status BuildPlusOne(const std::string& gguf_name, const SafetensorsTensor& tensor) {
     if (tensor.shape.size() != 1) return WrongRank(tensor, 1);
-    AddFloats(gguf_name, {tensor.shape[0]}, {.from = &tensor, .more = 1.0f});
+    AddFloats(gguf_name, {tensor.shape[0]}, {.from = {&tensor}, .more = 1.0f});
     return absl::OkStatus();
   }
 
-  // How floats are made of those a tensor holds: first, first + step, ..., each with so much added.
+  // How floats are made of those that tensors hold: of each first, first + step, ..., each with so
+  // much added.
   struct Floats {
-    const SafetensorsTensor* from;
+    std::vector<const SafetensorsTensor*> from = {};
     uint64_t first = 0;
     uint64_t step = 1;
     float more = 0.0f;
@@ -393,22 +416,22 @@ class Mapper {
 
   // To be made when their shape is known to be the model's: a file may say to have any number.
   void AddFloats(std::string gguf_name, std::vector<uint64_t> dims, Floats floats) {
-    floats.index = tensors_.size();
-    floats_.push_back(floats);
     StoredTensor stored;
-    stored.stored_name = floats.from->name;
+    stored.stored_name = floats.from[0]->name;
     stored.tensor.name = std::move(gguf_name);
     stored.tensor.type = TensorType::kF32;
     stored.tensor.dims = std::move(dims);
+    floats.index = tensors_.size();
+    floats_.push_back(std::move(floats));
     tensors_.push_back(std::move(stored));
   }
 
   absl::Status MakeFloats() {
     for (const Floats& floats : floats_) {
-      OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> all, ReadFloats(*floats.from));
       std::vector<float> values;
-      for (size_t i = floats.first; i < all.size(); i += floats.step) {
-        values.push_back(all[i]);
+      for (const SafetensorsTensor* const from : floats.from) {
+        OUTRIDER_ASSIGN_OR_RETURN(const std::vector<float> all, ReadFloats(*from));
+        for (size_t i = floats.first; i < all.size(); i += floats.step) values.push_back(all[i]);
       }
       if (floats.more != 0) {  // a zero added would cost the sign of another
         for (float& value : values) value += floats.more;

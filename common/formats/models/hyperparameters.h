@@ -141,6 +141,8 @@ struct Hyperparameters {
   NormKind norm = NormKind::kRms;
   bool norm_biases = true;  // where a norm is one that has any: layer norm
   float norm_epsilon = 1e-5f;
+  // Queries and keys take a layer norm, each head by weights of its own (StableLM 2 12B).
+  bool norms_each_head = false;
   bool parallel_blocks = false;  // attention and feed-forward part read the same normed rows
   Activation activation = Activation::kSilu;
   bool gated = true;  // act(gate(x)) * up(x) rather than act(up(x))
@@ -188,7 +190,8 @@ absl::StatusOr<Hyperparameters> HyperparametersFromConfig(std::string_view confi
                                                           const std::string& name);
 
 // Adds general.architecture, general.name and the {arch}.* keys. Reading them back gives equal
-// hyperparameters, but for what the tensors tell: tied embeddings, llama3 and longrope scaling.
+// hyperparameters, but for what the tensors tell: tied embeddings, llama3 and longrope scaling,
+// StableLM's parallel blocks and norms of heads.
 void AddHyperparameterMetadata(const Hyperparameters& hyperparameters, GgufWriter& writer);
 
 }  // namespace outrider

@@ -324,11 +324,7 @@ absl::Status ReadMinistral3(const Section& config, Hyperparameters& model) {
 }
 
 absl::Status ReadStableLm(const Section& config, Hyperparameters& model) {
-  OUTRIDER_ASSIGN_OR_RETURN(const bool norms, config.FlagOr("qk_layernorm", false));
-  if (norms) {
-    return config.Unsupported("qk_layernorm",
-                              ": layer norms of queries and keys are not supported");
-  }
+  OUTRIDER_ASSIGN_OR_RETURN(model.norms_each_head, config.FlagOr("qk_layernorm", false));
   OUTRIDER_ASSIGN_OR_RETURN(model.parallel_blocks, config.FlagOr("use_parallel_residual", false));
   return absl::OkStatus();
 }

@@ -463,13 +463,14 @@ absl::Status ReadScales(const GgufSection& section, Hyperparameters& model) {
   return absl::OkStatus();
 }
 
-// Whether attention and feed-forward part stand beside one another StableLM's files tell by their
-// tensors; their key use_parallel_residual was often written wrong.
+// Which norms the blocks of a StableLM have its files tell by their tensors: whether attention and
+// feed-forward part share one (the key use_parallel_residual was often written wrong), and whether
+// queries and keys have any.
 void ReadArrangement(const GgufSection& section, Hyperparameters& model) {
-  if (model.architecture != Architecture::kStableLm) return;
   const GgufFile& gguf = section.gguf();
-  model.parallel_blocks =
-      !gguf.tensors().empty() && gguf.FindTensor("blk.0.ffn_norm.weight") == nullptr;
+  if (model.architecture != Architecture::kStableLm || gguf.tensors().empty()) return;
+  model.parallel_blocks = gguf.FindTensor("blk.0.ffn_norm.weight") == nullptr;
+  model.norms_each_head = gguf.FindTensor("blk.0.attn_q_norm.weight") != nullptr;
 }
 
 bool HasDecoder(Architecture architecture) {

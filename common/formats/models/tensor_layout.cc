@@ -168,9 +168,14 @@ class Layout {
     }
   }
 
-  // Of queries and of keys: of each head, or of all of them together.
+  // Of queries and of keys: one for each head, one of each head, or of all of them together.
   void HeadNorms(const std::string& block, uint32_t n) {
     const uint64_t length = model_.key_length;
+    if (model_.norms_each_head) {
+      Weight(block + "attn_q_norm", {length, model_.head_count[n]});
+      Weight(block + "attn_k_norm", {length, model_.head_count_kv[n]});
+      return;
+    }
     switch (model_.architecture) {
       case Architecture::kQwen3:
       case Architecture::kQwen3Moe:

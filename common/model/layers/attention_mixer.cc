@@ -1,13 +1,20 @@
 #include "common/model/layers/attention_mixer.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/portable_math.h"
 #include "common/base/status.h"
+#include "common/kernels/attention.h"
 
 namespace outrider {
+namespace {
+
+constexpr std::array<float, kHeadLengthMax> kNoBias = {};  // of a head's layer norm
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<AttentionMixer>> AttentionMixer::Create(
     const ModelSpec& spec, std::span<const float> rope_divisors, const MemoryLayout& cache,
@@ -89,7 +96,7 @@ void AttentionMixer::Mix(const MixerRun& run, const RowBlock& x, const RowBlock&
 void AttentionMixer::PlaceQueries(const MixerRun& run, size_t i) const {
   const AttentionSpec& shape = *spec_.layers[run.layer].attention();
   float* const query = heads_.query().row(i);
-  NormalizeHeads(run.weights.attention.query_norm, query, shape.head_count * shape.key_length);
+  NormalizeHeads(shape, run.weights.attention.query_norm, shape.head_count, query);
   TurnHeads(turns_[turns_of_[run.layer]], run.rows[i], query, shape.head_count, shape.key_length);
   if (shape.query_growth) {
     Grow(*shape.query_growth, run.batch.rows()[run.rows[i]].position.at[0], query,
@@ -110,16 +117,22 @@ void AttentionMixer::Grow(const QueryGrowth& growth, uint32_t position, float* q
 void AttentionMixer::PlaceKeys(const MixerRun& run, size_t i, const CellAt& own) const {
   const AttentionSpec& shape = *spec_.layers[run.layer].attention();
   float* const key = heads_.key().row(i);
-  NormalizeHeads(run.weights.attention.key_norm, key, shape.kv_head_count * shape.key_length);
+  NormalizeHeads(shape, run.weights.attention.key_norm, shape.kv_head_count, key);
   TurnHeads(turns_[turns_of_[run.layer]], run.rows[i], key, shape.kv_head_count, shape.key_length);
   heads_.Store(i, cache_.attention(run.layer), own);
 }
 
-// A weight as long as one head norms each by itself (Qwen 3), one as long as the row all of them
-// together (OLMoE).
-void AttentionMixer::NormalizeHeads(std::span<const float> weight, float* heads,
-                                    uint32_t length) const {
+void AttentionMixer::NormalizeHeads(const AttentionSpec& shape, std::span<const float> weight,
+                                    uint32_t head_count, float* heads) const {
   if (weight.empty()) return;
+  const uint32_t length = head_count * shape.key_length;
+  if (shape.head_norms == HeadNorms::kLayerEach) {
+    for (uint32_t at = 0; at < length; at += shape.key_length) {
+      kernels_.layer_norm(heads + at, weight.data() + at, kNoBias.data(), spec_.norm_epsilon,
+                          shape.key_length, heads + at);
+    }
+    return;
+  }
   const auto group = static_cast<uint32_t>(weight.size());
   for (uint32_t at = 0; at < length; at += group) {
     kernels_.rms_norm(heads + at, weight.data(), spec_.norm_epsilon, group, heads + at);

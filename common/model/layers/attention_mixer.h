@@ -55,7 +55,8 @@ class AttentionMixer final : public Mixer {
   void PlaceQueries(const MixerRun& run, size_t i) const;
   void Grow(const QueryGrowth& growth, uint32_t position, float* query, uint32_t length) const;
   void PlaceKeys(const MixerRun& run, size_t i, const CellAt& own) const;
-  void NormalizeHeads(std::span<const float> weight, float* heads, uint32_t length) const;
+  void NormalizeHeads(const AttentionSpec& shape, std::span<const float> weight,
+                      uint32_t head_count, float* heads) const;
   void TurnHeads(const Turns& turns, size_t row, float* heads, uint32_t head_count,
                  uint32_t key_length) const;
 

@@ -45,7 +45,7 @@ struct AttentionWeights {
   Linear query;
   Linear key;
   Linear value;
-  std::span<const float> query_norm;  // of one head; Qwen 3
+  std::span<const float> query_norm;  // AttentionSpec::head_norms
   std::span<const float> key_norm;
   std::span<const float> sinks;  // of each head, where they have any; gpt-oss
   Linear output;

@@ -141,6 +141,19 @@ class Planning {
     }
   }
 
+  // Norms of heads, of which each may have a row of its own.
+  void AddHeadNorms(std::string_view name, std::span<const float>& view) {
+    const ModelTensor* const tensor = model_.Find(name);
+    if (tensor == nullptr) return;
+    const uint64_t length = tensor->dims[0];
+    const uint64_t count = tensor->row_count() * length;
+    const size_t at = Place(count * sizeof(float));
+    for (uint64_t first = 0; first < count; first += length) {
+      plan_.vectors.push_back({tensor, first, length, at + first * sizeof(float)});
+    }
+    view = {AsPointer<float>(at), count};
+  }
+
   void AddVector(std::string_view name, uint64_t first, uint64_t count,
                  std::span<const float>& view) {
     if (const ModelTensor* const tensor = model_.Find(name); tensor != nullptr) {
@@ -206,8 +219,8 @@ bool TurnsByLongFactors(const ModelSpec& spec) {
 void AddAttention(const std::string& block, const AttentionSpec& shape,
                   Planning<LayerWeights>& planning, AttentionWeights& weights) {
   AddQueryKeyValue(block, shape, planning, weights);
-  planning.AddVector(block + "attn_q_norm.weight", weights.query_norm);
-  planning.AddVector(block + "attn_k_norm.weight", weights.key_norm);
+  planning.AddHeadNorms(block + "attn_q_norm.weight", weights.query_norm);
+  planning.AddHeadNorms(block + "attn_k_norm.weight", weights.key_norm);
   planning.AddVector(block + "attn_sinks.weight", weights.sinks);
   planning.Add(block + "attn_output", weights.output);
 }

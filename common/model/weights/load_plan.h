@@ -29,7 +29,8 @@ struct MatrixPart {
   size_t bytes;
 };
 
-// Elements [first, first + count) of a vector, as F32; or of an expert's row of a matrix of biases.
+// Elements [first, first + count) of a vector, as F32; or of an expert's row of a matrix of biases,
+// of a head's row of one of norms.
 struct VectorPart {
   const ModelTensor* tensor;
   uint64_t first;
