@@ -488,7 +488,7 @@ TEST_F(ConnectionsTest, AGenerateThatIsNotReadDoesNotHoldUpTheEnd) {
 TEST_F(ConnectionsTest, APassThatTakesForEverDoesNotHoldUpTheEnd) {
   Start({"--pass", "60000", "--drain-seconds", "1"}, OUTRIDER_PACED_SERVER);
   const FileDescriptor caller = CallWithoutAWindow(server_->port());
-  EXPECT_TRUE(Becomes("outrider:num_streams", 1));
+  EXPECT_TRUE(Becomes("outrider:num_requests_running", 1));
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(server_->Stop(), 1);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
