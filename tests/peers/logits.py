@@ -7,8 +7,8 @@ The two quantise activations in different ways, so their logits differ by about 
 must hold is that this changes no decision that is not a near tie: wherever the best logit leads the second by more than
 three times the distance of the two programs' logits (root mean square over all of them), both must choose the same token, in
 at least 99.5 % of those positions. (A lead of twice the distance is 1.4 deviations of what it is compared with: chance alone
-takes away one in twelve of those that are just as large.) And the distance must be that of two roundings, at most 3 % of the logits' deviation: a
-model that leaves out one of eight experts is 4 % off. Closes with "N passed, N failed".
+takes away one in twelve of those that are just as large.) And the distance must be that of two roundings, at most 3 % of the
+logits' deviation: a model that leaves out one of eight experts is 4 % off. Closes with "N passed, N failed".
 """
 import ctypes
 import pathlib
