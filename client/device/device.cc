@@ -496,7 +496,7 @@ DraftedConversation::Control Device::ControlFor(const Draft& draft, Start start,
     setup.before = known->findings;
     assumed.pass_ms = known->pass_ms;
     assumed.pass_node_ms = known->row_ms;
-    assumed.knows_rows = true;
+    assumed.knows_rows = known->knows_rows;
     assumed.passes = known->passes;
     assumed.draft_ms = known->draft_ms;
     assumed.draft_node_ms = known->draft_node_ms;

@@ -114,20 +114,23 @@ void DraftedConversation::KeepAccepted(const SessionStats& stats) const {
                                 .nodes = stats.nodes_passed});
 }
 
-// Fewer passes than this know little.
+// Fewer passes than this know little. Where the server drafts all of them have as many rows, but what is known of
+// its draft is kept.
 void DraftedConversation::KeepPrices(const Control& control, const CostModel& costs,
                                      uint64_t verdicts) const {
   constexpr uint64_t kPassesMin = 20;
   const CostModel::Assumed learned = costs.Learned();
-  if (verdicts < kPassesMin || !learned.knows_rows) return;
   Findings findings = control.controller->findings();
+  const bool knows_something = learned.knows_rows || findings.server != ServerFindings();
+  if (verdicts < kPassesMin || !knows_something) return;
   findings.pass_nodes = std::min(findings.pass_nodes, options_.sketch.pass_node_count_max);
   control.keep({.pass_ms = learned.pass_ms,
                 .row_ms = learned.pass_node_ms,
                 .draft_ms = learned.draft_ms,
                 .draft_node_ms = learned.draft_node_ms,
                 .findings = findings,
-                .passes = learned.passes});
+                .passes = learned.passes,
+                .knows_rows = learned.knows_rows});
 }
 
 absl::StatusOr<Ending> DraftedConversation::Continue(std::span<const TokenId> tokens, bool is_reply,

@@ -16,7 +16,7 @@ namespace outrider {
 namespace {
 
 // Its first line. Another one is of another program.
-constexpr std::string_view kTitle = "outrider prices 4";
+constexpr std::string_view kTitle = "outrider prices 5";
 constexpr std::string_view kAccepted = "accepted";  // begins a line of two models
 constexpr size_t kBytesMax = 192 << 10;
 constexpr double kMillisecondsMax = 1e7;
@@ -141,8 +141,8 @@ void PriceFile::Write(const Contents& contents) const {
   for (size_t n = 0; n < std::min(contents.entries.size(), kPlaces); ++n) {
     const auto& [of, price] = contents.entries[n];
     text += Concat(HashDigits(of), " ", price.pass_ms, " ", price.row_ms, " ", price.draft_ms, " ",
-                   price.draft_node_ms, " ", price.findings.pass_nodes, " ",
-                   int{price.findings.hints}, " ", WordsOf(price.findings.server));
+                   price.draft_node_ms, " ", int{price.knows_rows}, " ", price.findings.pass_nodes,
+                   " ", int{price.findings.hints}, " ", WordsOf(price.findings.server));
     for (size_t i = 0; i < std::min(price.passes.size(), kShapesMax); ++i) {
       const auto& [shape, ms] = price.passes[i];
       text += Concat(" ", shape.nodes, " ", shape.leaves, " ", ms);
@@ -204,6 +204,7 @@ std::optional<PriceFile::Entry> PriceFile::ParseEntry(std::string_view line) {
     if (!Parse(TakeWord(line), *ms) || !IsTime(*ms)) return std::nullopt;
   }
   if (!prices.IsTakingTime()) return std::nullopt;
+  if (!ParseBool(TakeWord(line), prices.knows_rows)) return std::nullopt;
   Findings& findings = prices.findings;
   if (!Parse(TakeWord(line), findings.pass_nodes) || findings.pass_nodes < 1 ||
       findings.pass_nodes > kNodesMax) {

@@ -36,6 +36,7 @@ struct Prices {
   double draft_node_ms;  // of every node besides
   Findings findings;
   std::vector<ShapeTime> passes = {};  // by shape, which is LEVER's online profile
+  bool knows_rows = true;              // row_ms was measured
 
   // Work takes time. Where it is too little to be told from none, nothing is known.
   bool IsTakingTime() const { return pass_ms > 0 && draft_ms > 0; }

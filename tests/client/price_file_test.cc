@@ -53,6 +53,7 @@ TEST_F(PriceFileTest, RemembersWhatItWasTold) {
   file_.Keep(1, kSome);
   Prices other = WithProfile();
   other.findings = {.pass_nodes = 12};
+  other.knows_rows = false;
   file_.Keep(0xffffffffffffffff, other);
   EXPECT_EQ(file_.Find(1), kSome);
   EXPECT_EQ(file_.Find(0xffffffffffffffff), other);
@@ -92,10 +93,10 @@ TEST_F(PriceFileTest, BelievesNothingOfModelsThatMakesNoSense) {
   const std::string models = "accepted 0000000000000001 0000000000000002 ";
   for (const char* const sums : {"0 5 9", "5 4 9", "5 9 3", "5 9", "5 9 9 9", "-5 9 9", "5 9 x", "",
                                  "5 9 99999999999999", "99999999999999 99999999999999 9"}) {
-    Write("outrider prices 4\n" + models + sums + "\n");
+    Write("outrider prices 5\n" + models + sums + "\n");
     EXPECT_EQ(file_.FindAccepted(1, 2), std::nullopt) << sums;
   }
-  Write("outrider prices 4\n" + models + "5 9 9\n");
+  Write("outrider prices 5\n" + models + "5 9 9\n");
   EXPECT_EQ(file_.FindAccepted(1, 2), (Accepted{5, 9, 9}));
 }
 
@@ -109,35 +110,36 @@ TEST_F(PriceFileTest, ForgetsWhatIsOldest) {
 TEST_F(PriceFileTest, BelievesNothingThatMakesNoSense) {
   const std::string key = "0000000000000001 ";
   const std::string server = " 1 0 7 48 512 12 30.5 400 4 9 0.125";
-  const std::string good = key + "21.5 1.25 0.75 0 6 0" + server;
+  const std::string good = key + "21.5 1.25 0.75 0 1 6 0" + server;
   std::vector<std::string> lines = {"1", "", "000000000000000g" + good.substr(key.size() - 1)};
   for (size_t end = key.size(); end < good.size(); ++end) {
     if (good[end] == ' ') lines.push_back(good.substr(0, end));
   }
   for (const char* const prices :
-       {"-1 1.25 0.75 0 6 0", "0 1.25 0.75 0 6 0", "21.5 1.25 0 0 6 0", "nan 1.25 0.75 0 6 0",
-        "inf 1.25 0.75 0 6 0", "21.5 1e300 0.75 0 6 0", "21.5 1.25 0.75 0 0 0",
-        "21.5 1.25 0.75 0 99999 0", "21.5 1.25 0.75 0 -6 0", "21.5 1.25 0.75 0 6 2"}) {
+       {"-1 1.25 0.75 0 1 6 0", "0 1.25 0.75 0 1 6 0", "21.5 1.25 0 0 1 6 0",
+        "nan 1.25 0.75 0 1 6 0", "inf 1.25 0.75 0 1 6 0", "21.5 1e300 0.75 0 1 6 0",
+        "21.5 1.25 0.75 0 1 0 0", "21.5 1.25 0.75 0 2 6 0", "21.5 1.25 0.75 0 1 99999 0",
+        "21.5 1.25 0.75 0 1 -6 0", "21.5 1.25 0.75 0 1 6 2"}) {
     lines.push_back(key + prices + server);
   }
   for (const char* const bad :
        {" 2 0 7 48 512 12 30.5 400 4 9 0.125", " 1 x 7 48 512 12 30.5 400 4 9 0.125",
         " 1 0 49 48 512 12 30.5 400 4 9 0.125", " 1 0 7 48 512 nan 30.5 400 4 9 0.125",
         " 1 0 7 48 512 12 30.5 400 4 -9 0.125"}) {
-    lines.push_back(key + "21.5 1.25 0.75 0 6 0" + bad);
+    lines.push_back(key + "21.5 1.25 0.75 0 1 6 0" + bad);
   }
   for (const char* const pass : {" 7", " 4 4", " 4 4 0", " 4 9999 5", " 4 -4 5"}) {
     lines.push_back(good + pass);
   }
   for (const std::string& line : lines) {
-    Write("outrider prices 4\n" + line + "\n");
+    Write("outrider prices 5\n" + line + "\n");
     EXPECT_EQ(file_.Find(1), std::nullopt) << line;
   }
-  Write("outrider prices 3\n" + good + "\n");
+  Write("outrider prices 4\n" + good + "\n");
   EXPECT_EQ(file_.Find(1), std::nullopt);
-  Write("outrider prices 4\nnonsense\n" + good + "\n");
+  Write("outrider prices 5\nnonsense\n" + good + "\n");
   EXPECT_EQ(file_.Find(1), kSome);
-  std::string long_line = "outrider prices 4\n" + good;
+  std::string long_line = "outrider prices 5\n" + good;
   for (size_t i = 0; i <= PriceFile::kShapesMax; ++i) long_line += " 4 4 5";
   Write(long_line);
   EXPECT_EQ(file_.Find(1), std::nullopt);
@@ -160,7 +162,7 @@ TEST_F(PriceFileTest, AllItKeepsCanBeReadAgain) {
 }
 
 TEST_F(PriceFileTest, AFileOfAnySizeIsNoBurden) {
-  Write("outrider prices 4\n" + std::string(10 << 20, 'x'));
+  Write("outrider prices 5\n" + std::string(10 << 20, 'x'));
   EXPECT_EQ(file_.Find(1), std::nullopt);
   file_.Keep(1, kSome);
   EXPECT_EQ(file_.Find(1), kSome);

@@ -51,30 +51,40 @@ class Text {
   std::mt19937 random_;
 };
 
-TEST(ServerTrial, TriesTheServerOnceItKnowsHowFastTextComesHere) {
+TEST(ServerTrial, BeginsAtTheServerAndThenLooksWhatThereIsHere) {
   Text text(100, 50);
-  EXPECT_EQ(text.Stretch(), ServerFindings::kFirst);
-  EXPECT_TRUE(text.findings().tries);
+  EXPECT_TRUE(text.at_server());
   // The first verdicts of a stretch are of what was asked for before it.
   text.AtServer(ServerTrial::kArrival);
   EXPECT_EQ(text.findings().there, Pace());
   text.AtServer(1);
   EXPECT_EQ(text.findings().there, (Pace{1, 3, 50}));
+  EXPECT_EQ(text.Stretch(), ServerFindings::kFirst - ServerTrial::kArrival - 1);
+  EXPECT_FALSE(text.at_server());
+  EXPECT_TRUE(text.findings().tries);
+}
+
+TEST(ServerTrial, DoesNotWaitForADraftThatIsNoGain) {
+  Text alone(100, 50 * 3);
+  EXPECT_EQ(alone.Stretch(), ServerFindings::kFirst);
+  Text later(100, 50 * 4);
+  EXPECT_LT(later.Stretch(), 12u);
 }
 
 TEST(ServerTrial, StaysWhereTextComesSooner) {
-  // Twice as soon, after a trial; from one look at the other side to the next it is longer.
+  // Twice as soon, after a trial that is not gone through with; from one look at the other side to the next
+  // it is longer.
   Text sooner(100, 50);
   sooner.Stretch();
-  EXPECT_EQ(sooner.Stretch(),
-            ServerTrial::kTrial + ServerFindings::kLongMin - ServerTrial::kArrival);
-  EXPECT_LT(sooner.Stretch(), ServerTrial::kTrial);
-  EXPECT_GE(sooner.Stretch(), 2 * ServerFindings::kLongMin - ServerTrial::kArrival);
+  EXPECT_LT(sooner.Stretch(), ServerTrial::kTrial / 2);
+  EXPECT_EQ(sooner.Stretch(), ServerFindings::kLongMin);
+  EXPECT_LT(sooner.Stretch(), ServerTrial::kTrial / 2);
+  EXPECT_EQ(sooner.Stretch(), 2 * ServerFindings::kLongMin);
 
   Text later(50, 100);
   later.Stretch();
-  EXPECT_LT(later.Stretch(), ServerTrial::kTrial);
-  EXPECT_GE(later.Stretch(), ServerFindings::kLongMin - ServerTrial::kArrival);
+  EXPECT_EQ(later.Stretch(),
+            ServerTrial::kTrial + ServerFindings::kLongMin - ServerTrial::kArrival);
 }
 
 // What may be chance is looked at again soon, and what is next to nothing is no reason to go there.
@@ -84,8 +94,16 @@ TEST(ServerTrial, LooksAgainSoonWhereTheLeadIsSmall) {
   EXPECT_LE(text.Stretch(), ServerTrial::kTrial + ServerTrial::kSoon);
   Text alike(100, 99.5);
   alike.Stretch();
+  EXPECT_EQ(alike.Stretch(), ServerTrial::kTrial + ServerTrial::kSoon - ServerTrial::kArrival);
   EXPECT_EQ(alike.Stretch(), ServerTrial::kTrial);
-  EXPECT_EQ(alike.Stretch(), ServerTrial::kSoon);
+}
+
+// How long a verdict takes tells more than how many tokens it happens to have.
+TEST(ServerTrial, KnowsSoonWhereVerdictsComeSooner) {
+  Text sooner(100, 77);
+  sooner.Stretch();
+  sooner.Stretch();
+  EXPECT_EQ(sooner.Stretch(), ServerFindings::kLongMin);
 }
 
 TEST(ServerTrial, IsNotMisledByChanceForLong) {
@@ -97,9 +115,26 @@ TEST(ServerTrial, IsNotMisledByChanceForLong) {
 }
 
 TEST(ServerTrial, DoesNotAskWhatCannotGain) {
-  Text text(100, 50);
+  Text text(50, 100);
+  while (text.Decide()) continue;
+  while (text.findings().tries) text.Decide();
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(text.Decide(false));
   EXPECT_TRUE(text.Decide(true));
+}
+
+// A prompt's passes, and those that it has shared, are no measure of those that follow.
+TEST(ServerTrial, IsNotMisledByTheFirstPassesOfAText) {
+  ServerFindings found;
+  for (int i = 0; i < 20; ++i) {
+    Text text(100, 50, found);
+    text.TakePassMs(150);
+    text.AtServer(2);
+    text.TakePassMs(50);
+    text.AtServer(30);
+    found = text.findings();
+  }
+  EXPECT_GT(found.there.verdicts, 200);
+  EXPECT_GT(found.here.verdicts, 0);
 }
 
 TEST(ServerTrial, ForgetsWhatItKnewOfOtherPasses) {
@@ -109,10 +144,9 @@ TEST(ServerTrial, ForgetsWhatItKnewOfOtherPasses) {
   text.TakePassMs(100);
   text.TakeMs(100, 150);
   int verdicts = 0;
-  while (text.Decide()) ++verdicts;
+  while (text.findings() != ServerFindings()) ++verdicts, text.Decide();
   EXPECT_LT(verdicts, 10);
-  EXPECT_EQ(text.findings(), ServerFindings());
-  EXPECT_LT(text.AtServer(400), int{ServerTrial::kTrial});
+  EXPECT_LT(text.AtServer(400), int{ServerFindings::kFirst});
 }
 
 // Cut anywhere, and gone on with in another text, it is the same but for the first verdicts of each.
@@ -134,7 +168,7 @@ TEST(ServerTrial, KnowsWhatMakesNoSense) {
   EXPECT_TRUE(text.findings().MakesSense());
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<ServerFindings> impossible = {
-      {.length = 0},          {.verdicts = 17},      {.length = 4000},     {.next_long = 1},
+      {.length = 0},          {.verdicts = 49},      {.length = 4000},     {.next_long = 1},
       {.next_long = 5000},    {.here = {nan, 1, 1}}, {.here = {1, -1, 1}}, {.here = {1, 1, nan}},
       {.there = {1e9, 1, 1}}, {.there = {1, 1e9, 1}}};
   for (const ServerFindings& found : impossible) EXPECT_FALSE(found.MakesSense());

@@ -8,9 +8,10 @@ namespace outrider {
 namespace {
 
 // By how many deviations of the difference of two means a lead is no chance; and what the tokens of a
-// verdict deviate by, of their mean.
+// verdict deviate by, of their mean; and the means of two drafts.
 constexpr double kSure = 2;
 constexpr double kSpread = 0.6;
+constexpr double kUnlike = 0.15;
 // Verdicts of a trial without which nothing is said of it.
 constexpr double kFew = 6;
 
@@ -42,12 +43,13 @@ bool ServerTrial::Decide(const CostModel& costs, bool may_gain) {
   Count(costs);
   if (HasChanged(costs)) {
     found_ = {};
-    return false;
+    settling_ = 0;
+    return found_.at_server;
   }
   const bool is_over = found_.verdicts >= found_.length;
   if (found_.tries) {
     if (is_over || IsBehind()) Choose();
-  } else if (is_over && (found_.at_server || may_gain)) {
+  } else if ((is_over && (found_.at_server || may_gain)) || IsInVain(costs)) {
     Begin(!found_.at_server, true, kTrial);
   }
   return found_.at_server;
@@ -61,35 +63,54 @@ void ServerTrial::Count(const CostModel& costs) {
   Add(counted_.tokens - before.tokens, ms, found_.at_server ? found_.there : found_.here);
 }
 
-// At the server alone: here passes are as large as they are wanted.
+// At the server alone: here passes are as large as they are wanted. The first ones of a text are no measure:
+// it has a prompt, which others may have been read beside.
 bool ServerTrial::HasChanged(const CostModel& costs) {
   if (!found_.at_server || found_.tries) {
-    pass_ms_ = 0;
+    settling_ = 0;
     return false;
   }
-  if (pass_ms_ == 0 && found_.verdicts > kArrival) pass_ms_ = costs.recent_pass_ms();
-  return pass_ms_ > 0 && std::abs(costs.recent_pass_ms() - pass_ms_) > kChange * pass_ms_;
+  if (settling_ < kSettling) {
+    ++settling_;
+    pass_ms_ = costs.recent_pass_ms();
+    return false;
+  }
+  return std::abs(costs.recent_pass_ms() - pass_ms_) > kChange * pass_ms_;
 }
 
-// Whether the one leads by more than chance.
-bool ServerTrial::IsClear() const {
-  const double here = found_.here.rate();
-  const double there = found_.there.rate();
-  if (here == 0 || there == 0) return false;
-  const double variance = 1 / found_.here.verdicts + 1 / found_.there.verdicts;
-  const double ratio = std::max(here, there) / std::min(here, there);
-  return ratio > 1 + kSure * kSpread * std::sqrt(variance);
+// Two drafts that nothing is known of are supposed to be alike, but for kUnlike.
+std::optional<ServerTrial::Lead> ServerTrial::LeadOfServer() const {
+  const Pace& here = found_.here;
+  const Pace& there = found_.there;
+  if (here.rate() == 0 || there.rate() == 0) return std::nullopt;
+  const double sooner = std::log((here.ms / here.verdicts) / (there.ms / there.verdicts));
+  const double more = std::log((there.tokens / there.verdicts) / (here.tokens / here.verdicts));
+  const double chance = kSpread * kSpread * (1 / here.verdicts + 1 / there.verdicts);
+  const double known = kUnlike * kUnlike / (kUnlike * kUnlike + chance);
+  return Lead{sooner + known * more, std::sqrt(known * chance)};
+}
+
+bool ServerTrial::Lead::IsClear() const {
+  return std::abs(log) > kSure * deviation;
 }
 
 // What is tried, so clearly that it need not be tried to the end.
 bool ServerTrial::IsBehind() const {
-  const bool is_sooner_there = found_.there.rate() > found_.here.rate();
-  return found_.verdicts > kArrival + kFew && is_sooner_there != found_.at_server && IsClear();
+  const std::optional<Lead> lead = LeadOfServer();
+  return found_.verdicts > kArrival + kFew && lead && (lead->log > 0) != found_.at_server &&
+         lead->IsClear();
+}
+
+// Whether the server's draft, of which nothing else is known yet, brings less than its target would alone.
+bool ServerTrial::IsInVain(const CostModel& costs) const {
+  return found_.at_server && found_.here.verdicts == 0 && found_.verdicts > kArrival + kFew &&
+         found_.there.rate() * costs.recent_pass_ms() < 1;
 }
 
 void ServerTrial::Choose() {
-  const bool at_server = found_.there.rate() > (1 + kGainMin) * found_.here.rate();
-  if (!IsClear()) return Begin(at_server, false, kSoon);
+  const std::optional<Lead> lead = LeadOfServer();
+  const bool at_server = lead ? lead->log > kGainMin : !found_.at_server;
+  if (!lead || !lead->IsClear()) return Begin(at_server, false, kSoon);
   Begin(at_server, false, found_.next_long);
   found_.next_long = std::min(2 * found_.next_long, ServerFindings::kLongMax);
 }

@@ -10,8 +10,13 @@
 // side is tried, for kTrial verdicts or until it is clearly behind; then the better one has the next
 // stretch. How many tokens a verdict has is chance, so a lead that may be chance is looked at again
 // soon, which costs little where there is little between the two; of a lead that cannot be the
-// stretch is long, and twice as long each time. Where passes have come to take longer or less, nothing
+// stretch is long, and twice as long each time. How long a verdict takes is hardly chance: so the
+// lead is that of the times, and of the tokens as far as drafts are known to differ. Where passes have come to take longer or less, nothing
 // is known any more.
+//
+// Text begins at the server: whoever put a draft beside a target has a reason to, and no link is between
+// the two. The first stretch is so long that the trial after it mostly ends with a lead that is no chance;
+// but it ends at once where the target alone would bring as much.
 //
 // What was found goes on from one text to the next, in the middle of a stretch: most texts are shorter than
 // what it takes to know.
@@ -20,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "common/speculation/costs/cost_model.h"
 
@@ -37,11 +43,11 @@ struct Pace {
 };
 
 struct ServerFindings {
-  static constexpr uint32_t kFirst = 16;     // verdicts until the server is tried first
+  static constexpr uint32_t kFirst = 48;     // verdicts of the first stretch
   static constexpr uint32_t kLongMin = 512;  // of a stretch after a lead that is no chance
   static constexpr uint32_t kLongMax = 2048;
 
-  bool at_server = false;    // where drafting is
+  bool at_server = true;     // where drafting is
   bool tries = false;        // or it is only tried
   uint32_t verdicts = 0;     // of this stretch, so far
   uint32_t length = kFirst;  // of this stretch
@@ -57,12 +63,13 @@ struct ServerFindings {
 
 class ServerTrial {
  public:
-  static constexpr uint32_t kTrial = 48;   // verdicts
+  static constexpr uint32_t kTrial = 24;   // verdicts
   static constexpr uint32_t kSoon = 128;   // of a stretch after a lead that may be chance
   static constexpr double kMemory = 256;   // verdicts of a side that count
   static constexpr uint32_t kArrival = 3;  // verdicts of a stretch that are still of the one before
   static constexpr double kGainMin = 0.01;  // what text has to come sooner there
   static constexpr double kChange = 0.25;   // of a pass, to forget what is known
+  static constexpr uint32_t kSettling = 9;  // verdicts of a text until it is known what passes take
 
   explicit ServerTrial(const ServerFindings& before) : found_(before) {}
 
@@ -75,14 +82,22 @@ class ServerTrial {
  private:
   void Count(const CostModel& costs);
   bool HasChanged(const CostModel& costs);
-  bool IsClear() const;
+  // Of the server.
+  struct Lead {
+    double log;  // of how much sooner text comes
+    double deviation;
+    bool IsClear() const;
+  };
+  std::optional<Lead> LeadOfServer() const;
   bool IsBehind() const;
+  bool IsInVain(const CostModel& costs) const;
   void Choose();
   void Begin(bool at_server, bool tries, uint32_t length);
 
   ServerFindings found_;
   CostModel::Text counted_;  // of what the costs have been told
-  double pass_ms_ = 0;       // at the server, when it was chosen; 0: not yet known
+  uint32_t settling_ = 0;    // verdicts at the server, up to kSettling, since it was chosen
+  double pass_ms_ = 0;       // there, then
 };
 
 }  // namespace outrider
