@@ -22,6 +22,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
+#include "common/verification/own_limit.h"
 
 namespace outrider {
 
@@ -36,10 +37,12 @@ class ConnectionBook {
       explained_.fetch_add(static_cast<int64_t>(kBesideMessage + bytes + bytes / 8),
                            std::memory_order_relaxed);
     }
-    // A call of it has ended. Who is sent away because there is no room, or leaves, has done nothing
-    // wrong.
+    // A call of it has ended. Who is sent away because there is no room for anybody, or leaves, has done
+    // nothing wrong; who has all that he may have waits before he asks again.
     void End(const absl::Status& status) {
-      if (absl::IsInvalidArgument(status) || absl::IsNotFound(status)) Refuse();
+      if (absl::IsInvalidArgument(status) || absl::IsNotFound(status) || IsOfOwnLimit(status)) {
+        Refuse();
+      }
     }
     // A call of it has been refused, was wrong, or was over before it had said anything: looking at
     // it took longer than its few bytes did.

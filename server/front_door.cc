@@ -40,7 +40,8 @@ constexpr int kMessagesOfStrangers = 1;
 constexpr int kAtOnce = 16;
 constexpr int kMessages = 4;
 // Calls of an origin that are refused at once: hundreds of devices behind one address may all ask for
-// sessions that a server does not know any more. As many come back in a second as a connection has.
+// sessions that a server does not know any more, or for more of them than an address may have. As many
+// come back in a second as a connection has.
 constexpr uint32_t kRefusedAtOnce = 1024;
 
 // What an event is of: sockets that listen have the lowest numbers, connections those above.

@@ -85,6 +85,13 @@ class ConnectionsTest : public testing::Test {
   std::unique_ptr<httplib::Client> admin_;
 };
 
+v1::GenerateRequest OnceWith(uint32_t tokens) {
+  v1::GenerateRequest request;
+  SetPrompt(TheTokenizer().Encode("Once"), *request.mutable_open());
+  request.mutable_open()->mutable_stops()->set_max_tokens(tokens);
+  return request;
+}
+
 TEST_F(ConnectionsTest, OfOneAddressThereAreSoManyAndThoseWhoLeaveMakeRoom) {
   Start({"--connections-per-address", "3"});
   std::vector<FileDescriptor> connections;
@@ -282,6 +289,24 @@ TEST_F(ConnectionsTest, WhoTriesOneKeyAfterTheOtherIsHungUpOnWhateverConnectionH
   EXPECT_GT(tried, 1000) << "many devices may share an address";
 }
 
+// Who has what he may have is told so, and comes again: not a thousand times at once.
+TEST_F(ConnectionsTest, WhoAsksOnAndOnForMoreThanHeMayHaveIsHungUpOn) {
+  Start({"--opens-per-minute", "1", "--shut-out-seconds", "1"});
+  const auto is_hung_up_on = [&] { return Metric("outrider:refusals_total", "\"traffic\"") >= 1; };
+  const v1::GenerateRequest request = OnceWith(1);
+  int told_why = 0;
+  for (int tried = 0; tried < 3000 && !is_hung_up_on();) {
+    const auto greedy = OrDie(RemoteVerifier::Connect(server_->address(), {}));
+    for (int i = 0; i < 40; ++i, ++tried) {
+      const absl::Status status = greedy->Generate(request, [](const auto&) { return true; });
+      if (status.message().find("may open no more than 1 a minute") != std::string::npos)
+        ++told_why;
+    }
+  }
+  EXPECT_TRUE(is_hung_up_on());
+  EXPECT_GT(told_why, 1000) << "many devices may share an address";
+}
+
 // Nor does a call cost more that has no such key, or needs none, and is reset at once.
 TEST_F(ConnectionsTest, WhoResetsHisCallsBeforeTheySaidAnythingIsHungUpOn) {
   Start({});
@@ -449,10 +474,7 @@ TEST_F(ConnectionsTest, OfAKeyThereAreSoManyStreamsAndWhoIsRefusedIsSeen) {
 
 // HTTP/2 to the letter, of a caller who lets the server say nothing: its window is of no bytes.
 FileDescriptor CallWithoutAWindow(uint16_t port) {
-  v1::GenerateRequest request;
-  SetPrompt(TheTokenizer().Encode("Once"), *request.mutable_open());
-  request.mutable_open()->mutable_stops()->set_max_tokens(200);
-  const std::string message = request.SerializeAsString();
+  const std::string message = OnceWith(200).SerializeAsString();
   const std::string data = {0, 0, 0, static_cast<char>(message.size() >> 8),
                             static_cast<char>(message.size())};
   const std::string said =

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/verification/own_limit.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/verification/device.h"
@@ -271,6 +272,7 @@ TEST(VerifierMachine, WhoeverFindsNoRoomIsToldByWhichLimit) {
   config.page_groups = {{.page_count = 4 * kPagesOfOne}};
   VerifierWorld world(config);
   uint64_t nonce = 0;
+  bool is_own = false;  // the last limit, and not all callers'
   const auto why = [&](std::string_view key, std::string_view origin, CallerTerms terms = {},
                        uint32_t length_max = 0) -> std::string {
     const StreamNumber stream = world.Connect(key, origin, terms);
@@ -279,6 +281,7 @@ TEST(VerifierMachine, WhoeverFindsNoRoomIsToldByWhichLimit) {
     world.Send(stream, open);
     if (!world.line(stream).ended) return "";
     EXPECT_EQ(FaultOf(world, stream).kind(), v1::Fault::OVERLOADED);
+    is_own = IsOfOwnLimit(*world.line(stream).ended);
     return FaultOf(world, stream).message();
   };
   EXPECT_EQ(why("one", "", {.sessions_max = 1}), "");
@@ -286,15 +289,20 @@ TEST(VerifierMachine, WhoeverFindsNoRoomIsToldByWhichLimit) {
       why("one", "", {.sessions_max = 1}),
       "no room for another session: this key may have no more than 1 at a time; come again in "
       "1000 ms");
+  EXPECT_TRUE(is_own);
   EXPECT_EQ(why("seldom", "", {.opens_per_minute = 1}), "");
   EXPECT_THAT(why("seldom", "", {.opens_per_minute = 1}),
               HasSubstr("this key may open no more than 1 a minute"));
+  EXPECT_TRUE(is_own);
   EXPECT_EQ(why("", "here"), "");
   EXPECT_EQ(why("", "here", {}, 60), "");
   EXPECT_THAT(why("", "here"), HasSubstr("all of the target's memory is in use"));
+  EXPECT_FALSE(is_own);
   EXPECT_EQ(why("", "here", {}, 60), "");
   EXPECT_THAT(why("", "here"), HasSubstr("this address may have no more than 3 at a time"));
+  EXPECT_TRUE(is_own);
   EXPECT_THAT(why("", "there"), HasSubstr("this server may have no more than 5 at a time"));
+  EXPECT_FALSE(is_own);
 }
 
 TEST(VerifierMachine, AddressesWithoutAKeyShareTheTargetAndNoPrompts) {

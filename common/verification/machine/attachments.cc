@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/verification/own_limit.h"
 #include "common/verification/wire_time.h"
 
 namespace outrider {
@@ -89,12 +90,12 @@ void Attachments::OpenNew(VerifierStream& stream, const v1::Open& open, size_t h
   PreparedSequence sequence = prepared ? *std::move(prepared->sequence) : Prepare(open);
   if (!sequence.ok()) return Refuse(stream, v1::Fault::MALFORMED, sequence.status());
   if (const absl::Status status = CheckBytes(stream.caller, (*sequence)->bytes()); !status.ok()) {
-    return RefuseForWantOfRoom(stream, Message(status));
+    return RefuseForWantOfRoom(stream, status);
   }
   const uint64_t number = state_.sessions.NextNumber();
   const auto lent = state_.memory.Borrow(number, stream.caller, **sequence, state_.moment.now);
   if (!lent && !state_.memory.MayWait(stream.caller, **sequence)) {
-    return RefuseForWantOfRoom(stream, "all of the target's memory is in use");
+    return RefuseForWantOfRoom(stream, ResourceExhausted("all of the target's memory is in use"));
   }
   VerifierSession& session =
       state_.sessions.Add(number, stream.caller, open, hash, *std::move(sequence));
@@ -142,23 +143,23 @@ absl::Status Attachments::CheckDraft(bool wanted) const {
 }
 
 // Which limit it is that there is no room by: it may be somebody's to raise.
-std::string Attachments::WhyNoPlace(VerifierStream& stream) const {
+absl::Status Attachments::WhyNoPlace(VerifierStream& stream) const {
   const Caller& caller = stream.caller;
   const char* const who = caller.key.empty() ? "this address" : "this key";
   const uint32_t kept = caller.places_kept;
   if (const uint32_t most = state_.sessions.MostOf(caller); caller.session_count + kept >= most) {
-    return Concat(who, " may have no more than ", most, " at a time");
+    return OfOwnLimit(ResourceExhausted(who, " may have no more than ", most, " at a time"));
   }
   if (!state_.sessions.HasRoomFor(caller, kept, state_.streams.places_kept())) {
-    return Concat("this server may have no more than ", state_.config.session_count_max,
-                  " at a time");
+    return ResourceExhausted("this server may have no more than ", state_.config.session_count_max,
+                             " at a time");
   }
   const OpenRate* const rate = RateOf(stream);
   const uint32_t opens = OpensPerMinute(stream);
   if (rate != nullptr && rate->Left(opens, state_.moment.now) < kept + 1) {
-    return Concat(who, " may open no more than ", opens, " a minute");
+    return OfOwnLimit(ResourceExhausted(who, " may open no more than ", opens, " a minute"));
   }
-  return "there was none a moment ago";
+  return ResourceExhausted("there was none a moment ago");
 }
 
 absl::Status Attachments::Charge(VerifierSession& session) {
@@ -174,10 +175,12 @@ absl::Status Attachments::CheckBytes(const Caller& caller, uint64_t more) const 
   const bool is_callers = caller.session_bytes + more > most;
   if (!is_callers && state_.sessions.bytes() + more <= most_of_all) return absl::OkStatus();
   const char* const callers = caller.key.empty() ? "this address" : "this key";
-  return ResourceExhausted("the sessions of ", is_callers ? callers : "this server",
-                           " may keep no more than ", (is_callers ? most : most_of_all) >> 20,
-                           " MiB of tokens, counts for penalties and stop strings; ask for a "
-                           "smaller length_max or for fewer of them, or end a session");
+  const absl::Status why =
+      ResourceExhausted("the sessions of ", is_callers ? callers : "this server",
+                        " may keep no more than ", (is_callers ? most : most_of_all) >> 20,
+                        " MiB of tokens, counts for penalties and stop strings; ask for a "
+                        "smaller length_max or for fewer of them, or end a session");
+  return is_callers ? OfOwnLimit(why) : why;
 }
 
 uint64_t Attachments::BytesOf(uint32_t session_count) const {
@@ -186,11 +189,12 @@ uint64_t Attachments::BytesOf(uint32_t session_count) const {
          session_count * (context_bytes + state_.config.bytes_of_session);
 }
 
-void Attachments::RefuseForWantOfRoom(VerifierStream& stream, std::string_view why) {
+void Attachments::RefuseForWantOfRoom(VerifierStream& stream, const absl::Status& why) {
   ++refused_count_;
-  Refuse(stream, v1::Fault::OVERLOADED,
-         ResourceExhausted("no room for another session: ", why, "; come again in ",
-                           WireMilliseconds(state_.config.retry_after), " ms"));
+  const absl::Status refusal =
+      ResourceExhausted("no room for another session: ", Message(why), "; come again in ",
+                        WireMilliseconds(state_.config.retry_after), " ms");
+  Refuse(stream, v1::Fault::OVERLOADED, IsOfOwnLimit(why) ? OfOwnLimit(refusal) : refusal);
 }
 
 // Its answer was lost. Everything that the first one has done stands.

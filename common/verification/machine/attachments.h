@@ -98,10 +98,10 @@ class Attachments {
   OpenRate* RateOf(VerifierStream& stream) const;
   uint32_t OpensPerMinute(const VerifierStream& stream) const;
   absl::Status CheckCompatible(const v1::Open& open) const;
-  std::string WhyNoPlace(VerifierStream& stream) const;
+  absl::Status WhyNoPlace(VerifierStream& stream) const;
   absl::Status CheckBytes(const Caller& caller, uint64_t more) const;
   uint64_t BytesOf(uint32_t session_count) const;
-  void RefuseForWantOfRoom(VerifierStream& stream, std::string_view why);
+  void RefuseForWantOfRoom(VerifierStream& stream, const absl::Status& why);
   void RefuseLate(VerifierStream& stream);
   void Fence(VerifierSession& session);
   void AnswerOpen(VerifierStream& stream, VerifierSession& session, v1::Opened& opened);

@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/verification/own_limit.h"
 #include "common/verification/wire_padding.h"
 #include "common/verification/wire_time.h"
 
@@ -133,7 +134,9 @@ void VerifierMachine::RefuseStream(const StreamOpened& event, VerifierEvents::St
                                    std::string_view why) {
   state_.moment.Ask(VerifierEvents::StreamRefused{
       .key = std::string(event.key), .origin = std::string(event.origin), .limit = limit});
-  state_.moment.Ask(EndStream{event.stream, ResourceExhausted(why)});
+  const bool is_own = limit != VerifierEvents::StreamLimit::kAll;
+  const absl::Status refusal = ResourceExhausted(why);
+  state_.moment.Ask(EndStream{event.stream, is_own ? OfOwnLimit(refusal) : refusal});
 }
 
 void VerifierMachine::On(const KeyRevoked& event) {
