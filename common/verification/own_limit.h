@@ -9,8 +9,8 @@ namespace outrider {
 
 inline constexpr char kOwnLimit[] = "outrider.own_limit";
 
-inline absl::Status OfOwnLimit(absl::Status refusal) {
-  refusal.SetPayload(kOwnLimit, absl::Cord());
+inline absl::Status OfOwnLimit(absl::Status refusal, bool is_own = true) {
+  if (is_own) refusal.SetPayload(kOwnLimit, absl::Cord());
   return refusal;
 }
 

@@ -180,7 +180,7 @@ absl::Status Attachments::CheckBytes(const Caller& caller, uint64_t more) const 
                         " may keep no more than ", (is_callers ? most : most_of_all) >> 20,
                         " MiB of tokens, counts for penalties and stop strings; ask for a "
                         "smaller length_max or for fewer of them, or end a session");
-  return is_callers ? OfOwnLimit(why) : why;
+  return OfOwnLimit(why, is_callers);
 }
 
 uint64_t Attachments::BytesOf(uint32_t session_count) const {
@@ -194,7 +194,7 @@ void Attachments::RefuseForWantOfRoom(VerifierStream& stream, const absl::Status
   const absl::Status refusal =
       ResourceExhausted("no room for another session: ", Message(why), "; come again in ",
                         WireMilliseconds(state_.config.retry_after), " ms");
-  Refuse(stream, v1::Fault::OVERLOADED, IsOfOwnLimit(why) ? OfOwnLimit(refusal) : refusal);
+  Refuse(stream, v1::Fault::OVERLOADED, OfOwnLimit(refusal, IsOfOwnLimit(why)));
 }
 
 // Its answer was lost. Everything that the first one has done stands.

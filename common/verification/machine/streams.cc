@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/verification/own_limit.h"
 #include "common/verification/wire_time.h"
 
 namespace outrider {
@@ -152,7 +153,7 @@ void Streams::Refuse(VerifierStream& stream, v1::Fault::Kind kind, const absl::S
   fault.set_kind(kind);
   fault.set_message(std::string(Message(why)));
   if (kind == v1::Fault::OVERLOADED) fault.set_retry_ms(WireMilliseconds(limits_.retry_after));
-  End(stream, absl::Status(CodeOf(kind), why.message()));
+  End(stream, OfOwnLimit(absl::Status(CodeOf(kind), why.message()), IsOfOwnLimit(why)));
 }
 
 void Streams::Report(const VerifierStream& stream, v1::Fault::Kind kind, const absl::Status& why) {

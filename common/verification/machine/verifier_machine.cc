@@ -135,8 +135,7 @@ void VerifierMachine::RefuseStream(const StreamOpened& event, VerifierEvents::St
   state_.moment.Ask(VerifierEvents::StreamRefused{
       .key = std::string(event.key), .origin = std::string(event.origin), .limit = limit});
   const bool is_own = limit != VerifierEvents::StreamLimit::kAll;
-  const absl::Status refusal = ResourceExhausted(why);
-  state_.moment.Ask(EndStream{event.stream, is_own ? OfOwnLimit(refusal) : refusal});
+  state_.moment.Ask(EndStream{event.stream, OfOwnLimit(ResourceExhausted(why), is_own)});
 }
 
 void VerifierMachine::On(const KeyRevoked& event) {
