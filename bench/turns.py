@@ -22,6 +22,8 @@ import time
 import answers
 import predictions
 
+sys.stdout.reconfigure(line_buffering=True)  # what is done is seen, through a pipe too
+
 TASKS = pathlib.Path(__file__).resolve().parent / "tasks"
 PROMPTS = ("Once upon a time, in a small village by the sea, there",
            "The old man looked at the river and said",
