@@ -114,8 +114,8 @@ void DraftedConversation::KeepAccepted(const SessionStats& stats) const {
                                 .nodes = stats.nodes_passed});
 }
 
-// Fewer passes than this know little. Where the server drafts all of them have as many rows, but what is known of
-// its draft is kept.
+// Fewer passes than this know little. Where the server drafts all of them have as many rows, but what is
+// known of its draft is kept.
 void DraftedConversation::KeepPrices(const Control& control, const CostModel& costs,
                                      uint64_t verdicts) const {
   constexpr uint64_t kPassesMin = 20;

@@ -299,8 +299,7 @@ TEST_F(ConnectionsTest, WhoAsksOnAndOnForMoreThanHeMayHaveIsHungUpOn) {
     const auto greedy = OrDie(RemoteVerifier::Connect(server_->address(), {}));
     for (int i = 0; i < 40; ++i, ++tried) {
       const absl::Status status = greedy->Generate(request, [](const auto&) { return true; });
-      if (status.message().find("may open no more than 1 a minute") != std::string::npos)
-        ++told_why;
+      told_why += status.message().find("may open no more than 1 a minute") != std::string::npos;
     }
   }
   EXPECT_TRUE(is_hung_up_on());

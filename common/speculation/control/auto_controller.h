@@ -29,9 +29,9 @@
 //
 // The first three are told apart by what is known of D and T from the first verdicts on: nothing
 // has to be tried to know it. Whether drafting gains anything at all is measured: the time of a
-// token, against that of a pass without drafted nodes. And so is what the server makes of it, which text
-// begins with where the server has a draft; from here it is gone back to where the target goes on without
-// growth, or stands idle between passes (server_trial.h).
+// token, against that of a pass without drafted nodes. And so is what a draft at the server makes of
+// it: text begins there, and once it has been here for a while it is tried again where the target goes
+// on without growth, or stands idle between passes (server_trial.h).
 //
 // So it is where text is to come soon. Where a server's work is to be little (ControlSetup::objective)
 // its target is never told to go on alone, nor its draft to draft; and nothing is drafted where that

@@ -10,13 +10,13 @@
 // side is tried, for kTrial verdicts or until it is clearly behind; then the better one has the next
 // stretch. How many tokens a verdict has is chance, so a lead that may be chance is looked at again
 // soon, which costs little where there is little between the two; of a lead that cannot be the
-// stretch is long, and twice as long each time. How long a verdict takes is hardly chance: so the
-// lead is that of the times, and of the tokens as far as drafts are known to differ. Where passes have come to take longer or less, nothing
-// is known any more.
+// stretch is long, and twice as long each time. How long a verdict takes is hardly chance, so the lead
+// is that of the times, and of the tokens as far as they show that the drafts differ. Where passes have
+// come to take longer or less, nothing is known any more.
 //
 // Text begins at the server: whoever put a draft beside a target has a reason to, and no link is between
-// the two. The first stretch is so long that the trial after it mostly ends with a lead that is no chance;
-// but it ends at once where the target alone would bring as much.
+// the two. The first stretch is so long that the trial after it mostly ends with a lead that is no
+// chance; but it ends soon where the target alone would bring more.
 //
 // What was found goes on from one text to the next, in the middle of a stretch: most texts are shorter than
 // what it takes to know.
