@@ -56,6 +56,7 @@ struct Flags {
   std::string tokenizer;
   std::string policy = "auto";
   std::string prompts;
+  std::string price_file;
   uint32_t session_count = 1;
   uint32_t prompt_tokens = 0;  // 0: as the prompts are
   uint32_t reply_tokens = 128;
@@ -231,6 +232,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const Flags& flags,
   options.draft.policy.kind = kind;
   options.draft.pass_nodes = ChoosesPassSize(kind) ? 63 : 16;
   options.conversation_count_max = flags.session_count;
+  options.price_file = flags.price_file;
   OUTRIDER_ASSIGN_OR_RETURN(options.isa, SelectIsa(std::nullopt));
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::Open(std::move(options)));
   OUTRIDER_RETURN_IF_ERROR(device->Load([](auto&&...) {}));
@@ -287,6 +289,8 @@ int Main(int argc, char** argv) {
   app.add_option("--tokenizer", flags.tokenizer, "As of outrider run; by default the draft's");
   app.add_option("--policy", flags.policy, "As of outrider run")->capture_default_str();
   app.add_option("--prompts", flags.prompts, "A file with a prompt a line")->required();
+  app.add_option("--price-file", flags.price_file,
+                 "As of outrider run, of all devices; by default every text begins without prices");
   app.add_option("--sessions", flags.session_count, "Devices, each with one text at a time")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
