@@ -53,7 +53,7 @@ void Attachment::WriteOpen(v1::Open& open) {
   open.set_tokenizer_fingerprint(options_.tokenizer_fingerprint);
   open.set_numerics_id(options_.numerics_id);
   open.set_pass_nodes(options_.sketch.pass_node_count_max);
-  open.set_dry_policy(options_.dry_policy);
+  open.set_dry_policy(options_.TurnsOr(options_.dry_policy));
   open.set_length_max(options_.length_max);
   open.set_hints(options_.WantsHints(options_.dry_policy != v1::DRY_POLICY_ALONE));
   open.set_attempt(attempt());

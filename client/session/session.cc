@@ -511,7 +511,7 @@ void Session::TellPassNodes() {
 
 void Session::SendTune(const Told& wanted) {
   v1::Tune& tune = attachment_.AddTune();
-  tune.set_dry_policy(wanted.dry ? ToWire(*wanted.dry) : options_.dry_policy);
+  tune.set_dry_policy(options_.TurnsOr(wanted.dry ? ToWire(*wanted.dry) : options_.dry_policy));
   if (!told_ || wanted.pass_nodes != told_->pass_nodes) tune.set_pass_nodes(wanted.pass_nodes);
   if (!told_ || wanted.hints != told_->hints) tune.set_hints(wanted.hints);
   if (!told_ ? server_can_draft_ : wanted.server_drafts != told_->server_drafts) {

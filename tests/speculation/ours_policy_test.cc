@@ -161,6 +161,22 @@ TEST(OursPolicy, WaitsForNoMoreOfABatchThanThePassHasRoomFor) {
   }
 }
 
+// As the first, but passes have told that a second and a third row take nothing, and a fourth takes 20 ms.
+TEST(OursPolicy, WaitsForRowsByWhatTheNextOnesTake) {
+  OursPolicy ours(true);
+  HandDraft few({.pass_ms = 40, .pass_node_ms = 5, .draft_ms = 1, .knows_rows = true});
+  for (int i = 0; i < 32; ++i) {
+    const uint32_t nodes = i % 4;
+    few.costs.MeasuredPass({nodes, nodes}, nodes == 3 ? 60 : 40);
+  }
+  few.Node(0, 1, 0.7);
+  few.nodes[1].children = DraftNode::Children::kAsked;
+  HandDraft more = few;
+  more.Node(0, 2, 0.2);
+  EXPECT_EQ(ours.Send(few.View(), true), Sending::kHold);
+  EXPECT_EQ(ours.Send(more.View(), true), Sending::kSend);
+}
+
 // The text is likely to come to the first node, and not to the second.
 TEST(OursPolicy, GathersWhatCanWaitWhileAPassRuns) {
   for (const double confidence : {0.7, 0.01}) {

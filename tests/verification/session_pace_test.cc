@@ -44,6 +44,15 @@ TEST(SessionPace, WhoWaitsBeginsWithGrowthOrWhenToldTo) {
   EXPECT_EQ(grown.pace.last_growth(), grown.now);
 }
 
+TEST(SessionPace, WhoTakesTurnsBeginsWhenToldTo) {
+  Paced paced(v1::DRY_POLICY_TURNS, /*shares_processor=*/true);
+  EXPECT_FALSE(paced.Next().at.has_value());
+  paced.Grow(ChainOf(0, 1, Tokens("a")));
+  EXPECT_FALSE(paced.Next().at.has_value());
+  paced.Grow(GoOf(0));
+  EXPECT_TRUE(paced.StartsNow());
+}
+
 TEST(SessionPace, AnAdaptiveDryRootIsWaitedForAndThenTakesWhatNobodyWants) {
   Paced paced(v1::DRY_POLICY_ADAPTIVE);
   ASSERT_TRUE(paced.Next().at.has_value());

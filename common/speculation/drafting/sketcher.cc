@@ -320,7 +320,7 @@ void Sketcher::Reroot(NodeId leaf, TokenId next, std::vector<TokenId>& committed
 void Sketcher::GuessPass(MonotonicTime now) {
   const Duration round_trip = Milliseconds(costs_.round_trip_ms());
   MonotonicTime first = MonotonicTime::max();
-  for (size_t i = 1; i < nodes_.size(); ++i) {
+  for (size_t i = 1; i < nodes_.size() && !takes_turns(); ++i) {
     if (nodes_[i].sent) first = std::min(first, nodes_[i].sent_at);
   }
   if (first == MonotonicTime::max()) {
@@ -414,7 +414,8 @@ std::optional<bool> Sketcher::GoesNow(MonotonicTime now) {
   if (sending == Sending::kHold && !stuck) return std::nullopt;
   if (takes_turns() && drafting()) return std::nullopt;
   const bool is_silent = IsSilent(sending);
-  const bool go = sending == Sending::kGo || stuck || is_silent;
+  const bool is_my_turn = takes_turns() && !pass_running_;
+  const bool go = sending == Sending::kGo || stuck || is_silent || is_my_turn;
   const bool holds_nothing = nodes_.size() == 1 || nodes_.back().sent;
   if (holds_nothing && (pass_running_ || !go) && !is_silent) return std::nullopt;
   said_nothing_comes_ = said_nothing_comes_ || is_silent;

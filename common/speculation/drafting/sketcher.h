@@ -14,7 +14,9 @@
 // that goes on alone, and may wait a moment for growth that is due, need not.
 //
 // Where draft and target take turns on one processor, whoever drafts beside a pass slows it by more
-// than it gains. There a batch is asked for only while the policy would hold a pass back for it.
+// than it gains. There a batch is asked for only while the policy would hold a pass back for it; and no pass
+// begins that growth has not said `go` to, not even where something has survived the verdict: a moment
+// makes a tree of a node.
 //
 // Which nodes the running pass has taken, a device far from its target can only guess: the best of
 // those that had been under way for a round trip when the verdict before it came, or if there were

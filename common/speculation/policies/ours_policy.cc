@@ -181,8 +181,9 @@ const OursPolicy::Claims& OursPolicy::AverageClaims(const DraftView& draft) {
 }
 
 // What children of the batch's nodes are expected to add to the pass in pass_. Where that is full they take the
-// places of its least probable nodes; a place that was free makes it a row longer, which costs `row` tokens.
-double OursPolicy::BatchGain(const DraftView& draft, double row) {
+// places of its least probable nodes; a place that was free makes it a row longer, which costs what text comes in
+// that time.
+double OursPolicy::BatchGain(const DraftView& draft, double tokens_per_ms) {
   const Claims& claims = AverageClaims(draft);
   const size_t ranks = std::min<size_t>(claims.size(), draft.child_count_max);
   children_.clear();
@@ -192,13 +193,13 @@ double OursPolicy::BatchGain(const DraftView& draft, double row) {
     }
   }
   std::ranges::sort(children_, std::greater());
-  size_t free = draft.pass_node_count_max - pass_.size();
+  auto rows = static_cast<uint32_t>(1 + pass_.size());
   auto least = pass_.rbegin();
   double gain = 0;
   for (const double reach : children_) {
-    double lost = row;
-    if (free > 0) {
-      --free;
+    double lost = 0;
+    if (rows <= draft.pass_node_count_max) {
+      lost = draft.costs.row_ms(++rows).value_or(0) * tokens_per_ms;
     } else {
       if (least == pass_.rend()) break;
       lost = draft.nodes[*least++].reach;
@@ -259,7 +260,7 @@ Sending OursPolicy::Send(const DraftView& draft, bool drafting) {
   if (batch_.empty()) return Sending::kSend;
   // Hold while gain / draft_ms > the pace of text (ours_policy.h).
   const double tokens_per_ms = draft.takes_turns ? draft.costs.tokens_per_ms() : tokens / pass_ms;
-  const double gain = BatchGain(draft, draft.costs.row_ms().value_or(0) * tokens_per_ms);
+  const double gain = BatchGain(draft, tokens_per_ms);
   const double draft_ms = draft.costs.DraftMs(static_cast<uint32_t>(batch_.size()));
   return gain > tokens_per_ms * draft_ms ? Sending::kHold : Sending::kSend;
 }

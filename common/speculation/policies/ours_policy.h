@@ -65,7 +65,7 @@ class OursPolicy : public TreePolicy {
   void WorthByDepth(const DraftView& draft);
   void ChooseBatch(const DraftView& draft);
   double FormPass(const DraftView& draft);
-  double BatchGain(const DraftView& draft, double row);
+  double BatchGain(const DraftView& draft, double tokens_per_ms);
   static bool IsWorthHolding(const DraftView& draft);
 
   const bool ahead_;

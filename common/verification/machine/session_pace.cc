@@ -29,6 +29,7 @@ SessionPace::Start SessionPace::NextStart(const VerifiedSequence& sequence) cons
   constexpr MonotonicTime kAtOnce{};
   if (sequence.told_to_go()) return {kAtOnce};
   if (sequence.drafted_here()) return {};  // what is under way ends with being told to go
+  if (policy_ == v1::DRY_POLICY_TURNS) return {};
   if (policy_ == v1::DRY_POLICY_ALONE) return {due_.BeginAt()};
   if (sequence.has_growth()) return {kAtOnce};
   if (waits()) return {};

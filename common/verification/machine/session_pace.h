@@ -2,6 +2,7 @@
 // has been coming.
 //
 //   told `go`   at once, whatever the policy
+//   TURNS       not before
 //   WAIT        at once when the root has children; else when it gets some
 //   ADAPTIVE    as WAIT, but a dry root is waited for no longer than that is worth (dry_wait.h);
 //               the pass alone then takes rows that nobody else wants. Where draft and target share
