@@ -90,7 +90,7 @@ class DeviceMessages {
         message = MakeFirst(input_.Below(4));  // most likely late
         break;
       case 7:
-        message.mutable_tune()->set_dry_policy(static_cast<v1::DryPolicy>(input_.Below(4)));
+        message.mutable_tune()->set_dry_policy(DryPolicy());
         if (input_.Flip()) message.mutable_tune()->set_draft(input_.Flip());
         break;
       case 5:
@@ -140,7 +140,7 @@ class DeviceMessages {
       message.mutable_resume()->set_attempt(attempt);
       return message;
     }
-    message = OpenOf(input_.Flip() ? ++nonce_ : input_.Below(4), "", kPolicies[input_.Below(4)]);
+    message = OpenOf(input_.Flip() ? ++nonce_ : input_.Below(4), "", DryPolicy());
     v1::Open& open = *message.mutable_open();
     open.set_attempt(attempt);
     prompt_hash_ = 0;
@@ -209,9 +209,8 @@ class DeviceMessages {
     grow.set_go(input_.Flip());
   }
 
-  static constexpr v1::DryPolicy kPolicies[] = {v1::DRY_POLICY_ADAPTIVE, v1::DRY_POLICY_WAIT,
-                                                v1::DRY_POLICY_ALONE,
-                                                static_cast<v1::DryPolicy>(77)};
+  // Any that there is, or none.
+  v1::DryPolicy DryPolicy() { return static_cast<v1::DryPolicy>(input_.Below(5)); }
 
   Input& input_;
   std::map<std::string, std::string> tokens_;  // of sessions, as Opened said

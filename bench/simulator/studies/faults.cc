@@ -97,6 +97,7 @@ Scenario RandomScenario(Draw& draw, bool sampled) {
   scenario.sketch.pass_node_count_max = OneOf<uint32_t>(draw, kPassNodes);
   scenario.sketch.node_count_max = draw.Happens(0.3) ? 24 : 128;
   scenario.dry_policy = OneOf<v1::DryPolicy>(draw, kDry);
+  scenario.sketch.takes_turns = draw.Happens(0.15);
   scenario.session_count = draw.Happens(0.3) ? 3 : 1;
   scenario.stagger = milliseconds(draw.Below(100));
   scenario.prompt_length = 1 + static_cast<uint32_t>(draw.Below(20));
