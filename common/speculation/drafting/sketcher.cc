@@ -320,6 +320,7 @@ void Sketcher::Reroot(NodeId leaf, TokenId next, std::vector<TokenId>& committed
 void Sketcher::GuessPass(MonotonicTime now) {
   const Duration round_trip = Milliseconds(costs_.round_trip_ms());
   MonotonicTime first = MonotonicTime::max();
+  // One that takes turns begins nothing with what has been sent, before it is told to.
   for (size_t i = 1; i < nodes_.size() && !takes_turns(); ++i) {
     if (nodes_[i].sent) first = std::min(first, nodes_[i].sent_at);
   }
