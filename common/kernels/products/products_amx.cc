@@ -74,8 +74,10 @@ struct Q4_0Tiles {
 };
 
 constexpr uint32_t kRowsMax = 16;
-constexpr uint32_t kAmxRowsMin = 6;  // below, VNNI is faster
-constexpr uint32_t kPairRowsMax = 8;
+// Below, VNNI is faster: six to eight rows of Q8_0 and MXFP4 by 2 to 7 %, of the others by 3 to 40.
+constexpr uint32_t kAmxRowsMin = 9;
+// Of what 16 rows leave over, whose weights those have brought into the cache.
+constexpr uint32_t kAmxRowsLeftMin = 6;
 
 // What the tiles of one panel read and write in memory: rings over blocks.
 constexpr uint32_t kRing = 8;
@@ -97,7 +99,7 @@ struct TileKernel {
   // Tile registers, the second of each pair for odd blocks.
   static constexpr int kA = 0;  // activations, rows x 32
   static constexpr int kB = 2;  // weights, 8 x 64
-  static constexpr int kC = 4;  // integers, rows x 16; a pair per panel
+  static constexpr int kC = 4;  // integers, rows x 16
 
   static TileConfig Config(uint32_t rows) {
     TileConfig config;
@@ -105,135 +107,102 @@ struct TileKernel {
       SetTile(config, kA + odd, rows, 32);
       SetTile(config, kB + odd, 8, 64);
       SetTile(config, kC + odd, rows, 64);
-      SetTile(config, kC + 2 + odd, rows, 64);
     }
     return config;
   }
 
   // Inlined whatever the compiler thinks of its size: around a call all results would go to memory and back.
-  template <int kRows, int kPanels>
+  template <int kRows>
   [[gnu::always_inline]] static void UnpackBlock(const ProductTile& tile, uint32_t b,
-                                                 TileMemory<kRows> (&memory)[kPanels]) {
+                                                 TileMemory<kRows>& memory) {
     const uint32_t block_count = tile.x.inputs / kPanel.block;
     if (b >= block_count) return;
     const std::byte* const lines = tile.panels + b * kBlockBytes;
-    const std::byte* const ahead =
-        b + kFetchBlocks < block_count
-            ? lines + kFetchAhead
-            : tile.next_panels + (b + kFetchBlocks - block_count) * kBlockBytes;
-    for (int p = 0; p < kPanels; ++p) {
-      FetchLines<kPanel.lines>(ahead + p * tile.panel_size);
-      if constexpr (kRows > static_cast<int>(kPairRowsMax)) {
-        FetchLinesFar<kPanel.lines>(lines + p * tile.panel_size + kFarAhead);
-      }
-      Type::Unpack(lines + p * tile.panel_size, memory[p].weights[b % kRing]);
-    }
-  }
-
-  template <int kOdd, int kPanel01, int kRows>
-  static inline void MultiplyPanel(const std::byte* lines, uint32_t b, TileMemory<kRows>& memory) {
-    constexpr int kTileC = kC + 2 * kPanel01 + kOdd;
-    ZeroTile<kTileC>();
-    LoadTile<kB + kOdd>(Type::kUnpacks ? memory.weights[b % kRing] : lines, kLineBytes);
-    MultiplySignedSigned<kTileC, kA + kOdd, kB + kOdd>();
-    StoreTile<kTileC>(memory.dots[b % kRing], kLineBytes);
+    FetchLines<kPanel.lines>(b + kFetchBlocks < block_count
+                                 ? lines + kFetchAhead
+                                 : tile.next_panels +
+                                       (b + kFetchBlocks - block_count) * kBlockBytes);
+    FetchLinesFar<kPanel.lines>(lines + kFarAhead);
+    Type::Unpack(lines, memory.weights[b % kRing]);
   }
 
   // The integers of block b into memory.
-  template <int kOdd, int kRows, int kPanels>
-  static inline void MultiplyBlock(const ProductTile& tile, uint32_t b,
-                                   TileMemory<kRows> (&memory)[kPanels]) {
+  template <int kOdd, int kRows>
+  static inline void MultiplyBlock(const ProductTile& tile, uint32_t b, TileMemory<kRows>& memory) {
     const uint32_t block_count = tile.x.inputs / kPanel.block;
     if (b >= block_count) return;
-    const std::byte* const lines = tile.panels + b * kBlockBytes;
     LoadTile<kA + kOdd>(tile.x.quants + size_t{b} * 32, tile.x.quant_stride);
-    MultiplyPanel<kOdd, 0>(lines, b, memory[0]);
-    if constexpr (kPanels == 2) MultiplyPanel<kOdd, 1>(lines + tile.panel_size, b, memory[1]);
+    ZeroTile<kC + kOdd>();
+    LoadTile<kB + kOdd>(Type::kUnpacks ? memory.weights[b % kRing] : tile.panels + b * kBlockBytes,
+                        kLineBytes);
+    MultiplySignedSigned<kC + kOdd, kA + kOdd, kB + kOdd>();
+    StoreTile<kC + kOdd>(memory.dots[b % kRing], kLineBytes);
   }
 
   // From there into the results.
-  template <int kRows, int kPanels>
+  template <int kRows>
   static inline void ScaleBlock(const ProductTile& tile, uint32_t b,
-                                const TileMemory<kRows> (&memory)[kPanels],
-                                __m512 (&y)[kPanels][kRows]) {
+                                const TileMemory<kRows>& memory, __m512 (&y)[kRows]) {
     const float* const row_scales = tile.x.scales + b * tile.x.scale_stride;
-    for (int p = 0; p < kPanels; ++p) {
-      const std::byte* const halves = tile.panels + p * tile.panel_size +
-                                      HalvesOffset(kPanel, tile.x.inputs) +
-                                      size_t{b} * (kPanel.halves * kHalvesBytes);
-      const __m512 scale = LoadScale<typename Type::Lines>(halves);
-      for (int r = 0; r < kRows; ++r) {
-        const __m512 dot = _mm512_cvtepi32_ps(_mm512_load_si512(memory[p].dots[b % kRing][r]));
-        const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(row_scales[r]));
-        y[p][r] = _mm512_fmadd_ps(dot, both, y[p][r]);
-        if constexpr (kPanel.halves == 2) {
-          const __m512i sum = _mm512_dpwssd_epi32(
-              _mm512_setzero_si512(), _mm512_set1_epi16(1),
-              BroadcastDword(tile.x.sums + r * tile.x.sum_stride + size_t{b} * 2));
-          const __m512 minimum =
-              _mm512_mul_ps(LoadHalves(halves + kHalvesBytes), _mm512_set1_ps(row_scales[r]));
-          y[p][r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), minimum, y[p][r]);
-        }
+    const std::byte* const halves = tile.panels + HalvesOffset(kPanel, tile.x.inputs) +
+                                    size_t{b} * (kPanel.halves * kHalvesBytes);
+    const __m512 scale = LoadScale<typename Type::Lines>(halves);
+    for (int r = 0; r < kRows; ++r) {
+      const __m512 dot = _mm512_cvtepi32_ps(_mm512_load_si512(memory.dots[b % kRing][r]));
+      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(row_scales[r]));
+      y[r] = _mm512_fmadd_ps(dot, both, y[r]);
+      if constexpr (kPanel.halves == 2) {
+        const __m512i sum = _mm512_dpwssd_epi32(
+            _mm512_setzero_si512(), _mm512_set1_epi16(1),
+            BroadcastDword(tile.x.sums + r * tile.x.sum_stride + size_t{b} * 2));
+        const __m512 minimum =
+            _mm512_mul_ps(LoadHalves(halves + kHalvesBytes), _mm512_set1_ps(row_scales[r]));
+        y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), minimum, y[r]);
       }
     }
   }
 
-  template <int kRows, int kPanels>
+  template <int kRows>
   static void Run(const ProductTile& tile_in_memory) {
     const ProductTile tile = tile_in_memory;  // in registers
     const uint32_t block_count = tile.x.inputs / kPanel.block;
-    TileMemory<kRows> memory[kPanels];
-    __m512 y[kPanels][kRows];
-    for (int p = 0; p < kPanels; ++p) {
-      for (int r = 0; r < kRows; ++r) y[p][r] = _mm512_setzero_ps();
-    }
+    TileMemory<kRows> memory;
+    __m512 y[1][kRows] = {};  // set in a loop, half of them move from register to register
     for (uint32_t b = 0; b < kUnpackAhead; ++b) UnpackBlock(tile, b, memory);
     MultiplyBlock<0>(tile, 0, memory);
     MultiplyBlock<1>(tile, 1, memory);
     for (uint32_t b = 0; b < block_count; b += 2) {
       UnpackBlock(tile, b + kUnpackAhead, memory);
       MultiplyBlock<0>(tile, b + kMultiplyAhead, memory);
-      ScaleBlock(tile, b, memory, y);
+      ScaleBlock(tile, b, memory, y[0]);
       if (b + 1 == block_count) break;
       UnpackBlock(tile, b + 1 + kUnpackAhead, memory);
       MultiplyBlock<1>(tile, b + 1 + kMultiplyAhead, memory);
-      ScaleBlock(tile, b + 1, memory, y);
+      ScaleBlock(tile, b + 1, memory, y[0]);
     }
     StoreResults(y, tile);
   }
 
-  template <int kPanels>
   static void RunRows(const ProductTile& tile) {
     switch (tile.x.row_count) {
 #define OUTRIDER_ROWS(rows) \
   case rows:                \
-    return Run<rows, kPanels>(tile)
-      OUTRIDER_ROWS(1);
-      OUTRIDER_ROWS(2);
-      OUTRIDER_ROWS(3);
-      OUTRIDER_ROWS(4);
-      OUTRIDER_ROWS(5);
+    return Run<rows>(tile)
       OUTRIDER_ROWS(6);
       OUTRIDER_ROWS(7);
       OUTRIDER_ROWS(8);
+      OUTRIDER_ROWS(9);
+      OUTRIDER_ROWS(10);
+      OUTRIDER_ROWS(11);
+      OUTRIDER_ROWS(12);
+      OUTRIDER_ROWS(13);
+      OUTRIDER_ROWS(14);
+      OUTRIDER_ROWS(15);
+      OUTRIDER_ROWS(16);
+#undef OUTRIDER_ROWS
       default:
         break;
     }
-    if constexpr (kPanels == 1) {
-      switch (tile.x.row_count) {
-        OUTRIDER_ROWS(9);
-        OUTRIDER_ROWS(10);
-        OUTRIDER_ROWS(11);
-        OUTRIDER_ROWS(12);
-        OUTRIDER_ROWS(13);
-        OUTRIDER_ROWS(14);
-        OUTRIDER_ROWS(15);
-        OUTRIDER_ROWS(16);
-        default:
-          break;
-      }
-    }
-#undef OUTRIDER_ROWS
   }
 };
 
@@ -242,41 +211,33 @@ template <typename Type>
 void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
               const ActivationRows& x, float* out, size_t out_stride) {
   PanelProduct* const few_rows = kAvx512Products.*Type::kFewRows;
-  if (x.row_count < kAmxRowsMin)
+  if (x.row_count < kAmxRowsMin) {
     return few_rows(panels, panel_count, output_count, x, out, out_stride);
+  }
   const size_t panel_size = PanelSize(Type::Lines::kPanel, x.inputs);
-  const uint32_t step = x.row_count <= kPairRowsMax ? 2 : 1;
   uint32_t configured_rows = 0;
-  for (uint32_t p = 0; p < panel_count;) {
-    const uint32_t count = step <= panel_count - p ? step : panel_count - p;
-    const uint32_t next = p + count;
+  for (uint32_t p = 0; p < panel_count; ++p) {
     const uint32_t outputs_left = output_count - p * kPanelOutputs;
     for (uint32_t r = 0; r < x.row_count; r += kRowsMax) {
       const uint32_t rows_left = x.row_count - r;
-      const ProductTile tile = {.panels = panels + p * panel_size,
-                                .panel_size = panel_size,
-                                .next_panels = panels + next * panel_size,
-                                .x = SomeRows(x, r, rows_left < kRowsMax ? rows_left : kRowsMax),
-                                .out = out + r * out_stride + size_t{p} * kPanelOutputs,
-                                .out_stride = out_stride,
-                                .output_count = outputs_left < count * kPanelOutputs
-                                                    ? outputs_left
-                                                    : count * kPanelOutputs};
-      if (tile.x.row_count < kAmxRowsMin) {
-        few_rows(tile.panels, count, tile.output_count, tile.x, tile.out, out_stride);
+      const ProductTile tile = {
+          .panels = panels + p * panel_size,
+          .panel_size = panel_size,
+          .next_panels = panels + (p + 1) * panel_size,
+          .x = SomeRows(x, r, rows_left < kRowsMax ? rows_left : kRowsMax),
+          .out = out + r * out_stride + size_t{p} * kPanelOutputs,
+          .out_stride = out_stride,
+          .output_count = outputs_left < kPanelOutputs ? outputs_left : kPanelOutputs};
+      if (tile.x.row_count < kAmxRowsLeftMin) {
+        few_rows(tile.panels, 1, tile.output_count, tile.x, tile.out, out_stride);
         continue;
       }
       if (tile.x.row_count != configured_rows) {
         configured_rows = tile.x.row_count;
         LoadConfig(TileKernel<Type>::Config(configured_rows));
       }
-      if (count == 2) {
-        TileKernel<Type>::template RunRows<2>(tile);
-      } else {
-        TileKernel<Type>::template RunRows<1>(tile);
-      }
+      TileKernel<Type>::RunRows(tile);
     }
-    p += count;
   }
   ReleaseTiles();
 }
