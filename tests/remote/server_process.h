@@ -42,7 +42,7 @@ class ServerProcess {
     int ends[2];
     OUTRIDER_CHECK(pipe2(ends, O_CLOEXEC) == 0, "a process can have a pipe");
     says_ = FileDescriptor(ends[0]);
-    const FileDescriptor said(ends[1]);
+    FileDescriptor said(ends[1]);
     const std::string listen = Concat("127.0.0.1:", port);
     std::vector<const char*> arguments = {
         program, "--model", model.c_str(), "--listen", listen.c_str(), "--threads", "1"};
@@ -55,6 +55,7 @@ class ServerProcess {
       execv(program, const_cast<char* const*>(arguments.data()));
       _exit(127);
     }
+    said = FileDescriptor();  // so that all is said when the server has ended
     reader_ = std::thread([this] { Read(); });
     port_ = AwaitPort();
   }
@@ -136,6 +137,7 @@ class ServerProcess {
   // event of that name.
   uint16_t AwaitPort() {
     const std::string line = AwaitLine("serving");
+    if (line.empty()) fprintf(stderr, "the server said: %s\n", AwaitAll().c_str());
     OUTRIDER_CHECK(!line.empty(), "a server with a good model starts");
     return PortIn(line);
   }
