@@ -13,6 +13,7 @@
 //
 // Registers, of 32: results 16, and 16 for scales and integers on their way.
 #include "common/kernels/products/products_amx.h"
+#include "common/kernels/products/amx_loop.h"
 #include "common/kernels/products/amx_tiles.h"
 #include "common/kernels/products/avx512_block_lanes.h"
 #include "common/kernels/products/product_tables.h"
@@ -73,12 +74,6 @@ struct Q4_0Tiles {
   }
 };
 
-constexpr uint32_t kRowsMax = 16;
-// Below, VNNI is faster: six to eight rows of Q8_0 and MXFP4 by 2 to 7 %, of the others by 3 to 40.
-constexpr uint32_t kAmxRowsMin = 9;
-// Of what 16 rows leave over, whose weights those have brought into the cache.
-constexpr uint32_t kAmxRowsLeftMin = 6;
-
 // What the tiles of one panel read and write in memory: rings over blocks.
 constexpr uint32_t kRing = 8;
 constexpr uint32_t kUnpackAhead = 4;
@@ -93,6 +88,9 @@ struct TileMemory {
 template <typename Type>
 struct TileKernel {
   static constexpr QuantPanel kPanel = Type::Lines::kPanel;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = Type::kFewRows;
+  static constexpr uint32_t kRowsMax = 16;
+  static constexpr uint32_t kRowsLeftMin = 6;
   static constexpr size_t kBlockBytes = kPanel.lines * kLineBytes;
   static constexpr uint32_t kFetchBlocks = kFetchAhead / kBlockBytes;
 
@@ -206,40 +204,10 @@ struct TileKernel {
   }
 };
 
-// Rows in groups of 16; what is left over when they are few goes to VNNI.
 template <typename Type>
 void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
               const ActivationRows& x, float* out, size_t out_stride) {
-  PanelProduct* const few_rows = kAvx512Products.*Type::kFewRows;
-  if (x.row_count < kAmxRowsMin) {
-    return few_rows(panels, panel_count, output_count, x, out, out_stride);
-  }
-  const size_t panel_size = PanelSize(Type::Lines::kPanel, x.inputs);
-  uint32_t configured_rows = 0;
-  for (uint32_t p = 0; p < panel_count; ++p) {
-    const uint32_t outputs_left = output_count - p * kPanelOutputs;
-    for (uint32_t r = 0; r < x.row_count; r += kRowsMax) {
-      const uint32_t rows_left = x.row_count - r;
-      const ProductTile tile = {
-          .panels = panels + p * panel_size,
-          .panel_size = panel_size,
-          .next_panels = panels + (p + 1) * panel_size,
-          .x = SomeRows(x, r, rows_left < kRowsMax ? rows_left : kRowsMax),
-          .out = out + r * out_stride + size_t{p} * kPanelOutputs,
-          .out_stride = out_stride,
-          .output_count = outputs_left < kPanelOutputs ? outputs_left : kPanelOutputs};
-      if (tile.x.row_count < kAmxRowsLeftMin) {
-        few_rows(tile.panels, 1, tile.output_count, tile.x, tile.out, out_stride);
-        continue;
-      }
-      if (tile.x.row_count != configured_rows) {
-        configured_rows = tile.x.row_count;
-        LoadConfig(TileKernel<Type>::Config(configured_rows));
-      }
-      TileKernel<Type>::RunRows(tile);
-    }
-  }
-  ReleaseTiles();
+  MultiplyByTiles<TileKernel<Type>>(panels, panel_count, output_count, x, out, out_stride);
 }
 
 }  // namespace

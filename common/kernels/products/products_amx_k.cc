@@ -17,6 +17,7 @@
 // Unpacking costs 4 to 9 vector instructions for 64 weights, whatever the rows; up to 32 rows share
 // it. As in products_amx.cc the stages keep a distance: a super-block is unpacked while the one
 // before is multiplied and the one before that is scaled.
+#include "common/kernels/products/amx_loop.h"
 #include "common/kernels/products/amx_tiles.h"
 #include "common/kernels/products/avx512_k_lanes.h"
 #include "common/kernels/products/product_tables.h"
@@ -25,9 +26,7 @@
 namespace outrider {
 namespace {
 
-constexpr uint32_t kRowsMax = 32;  // two tiles of activations
-// Below, VNNI is faster (8 rows of Q4_K from memory: 66 ms to 75).
-constexpr uint32_t kAmxRowsMin = 9;
+constexpr uint32_t kGroupRowsMax = 32;  // two tiles of activations
 constexpr uint32_t kTileRows = 16;
 constexpr size_t kPlaneBytes = 64 * kLineBytes;  // a byte for each weight of a super-block
 
@@ -44,8 +43,8 @@ struct Planes {
 };
 
 struct Dots {
-  alignas(64) int32_t upper[kRowsMax][16];
-  alignas(64) int32_t lower[kRowsMax][16];
+  alignas(64) int32_t upper[kGroupRowsMax][16];
+  alignas(64) int32_t lower[kGroupRowsMax][16];
 };
 
 // Scales or minima of neighbouring sub-blocks as int16, to be multiplied with sums of activations.
@@ -249,6 +248,9 @@ using IQ4_XS = SplitProducts<IQ4_XSLines, &ProductKernels::iq4_xs>;
 template <typename Type>
 struct SuperBlockTiles {
   static constexpr QuantPanel kPanel = Type::Lines::kPanel;
+  static constexpr PanelProduct* ProductKernels::*kFewRows = Type::kFewRows;
+  static constexpr uint32_t kRowsMax = kGroupRowsMax;
+  static constexpr uint32_t kRowsLeftMin = kAmxRowsMin;
   static constexpr size_t kBlockBytes = kPanel.lines * kLineBytes;
 
   static TileConfig Config(uint32_t rows) {
@@ -333,45 +335,20 @@ struct SuperBlockTiles {
       _mm512_mask_storeu_ps(tile.out + r * tile.out_stride, mask, _mm512_load_ps(y[r]));
     }
   }
+
+  static void RunRows(const ProductTile& tile) {
+    if (tile.x.row_count > kTileRows) {
+      Run<2>(tile);
+    } else {
+      Run<1>(tile);
+    }
+  }
 };
 
 template <typename Type>
 void Multiply(const std::byte* panels, uint32_t panel_count, uint32_t output_count,
               const ActivationRows& x, float* out, size_t out_stride) {
-  PanelProduct* const few_rows = kAvx512Products.*Type::kFewRows;
-  if (x.row_count < kAmxRowsMin) {
-    return few_rows(panels, panel_count, output_count, x, out, out_stride);
-  }
-  const size_t panel_size = PanelSize(Type::Lines::kPanel, x.inputs);
-  uint32_t configured_rows = 0;
-  for (uint32_t p = 0; p < panel_count; ++p) {
-    const uint32_t outputs_left = output_count - p * kPanelOutputs;
-    for (uint32_t r = 0; r < x.row_count; r += kRowsMax) {
-      const uint32_t rows_left = x.row_count - r;
-      const ProductTile tile = {
-          .panels = panels + p * panel_size,
-          .panel_size = panel_size,
-          .next_panels = panels + (p + 1) * panel_size,
-          .x = SomeRows(x, r, rows_left < kRowsMax ? rows_left : kRowsMax),
-          .out = out + r * out_stride + size_t{p} * kPanelOutputs,
-          .out_stride = out_stride,
-          .output_count = outputs_left < kPanelOutputs ? outputs_left : kPanelOutputs};
-      if (tile.x.row_count < kAmxRowsMin) {
-        few_rows(tile.panels, 1, tile.output_count, tile.x, tile.out, out_stride);
-        continue;
-      }
-      if (tile.x.row_count != configured_rows) {
-        configured_rows = tile.x.row_count;
-        LoadConfig(SuperBlockTiles<Type>::Config(configured_rows));
-      }
-      if (configured_rows > kTileRows) {
-        SuperBlockTiles<Type>::template Run<2>(tile);
-      } else {
-        SuperBlockTiles<Type>::template Run<1>(tile);
-      }
-    }
-  }
-  ReleaseTiles();
+  MultiplyByTiles<SuperBlockTiles<Type>>(panels, panel_count, output_count, x, out, out_stride);
 }
 
 }  // namespace
