@@ -149,7 +149,8 @@ void Drafting::Move(NodeId leaf, TokenId next, MonotonicTime now) {
   sketcher_->MoveRoot(leaf, next, now, committed_);
 }
 
-void Drafting::Decided(NodeId leaf, TokenId next, MonotonicTime now) {
+void Drafting::Decided(const v1::Verdict& verdict, NodeId leaf, TokenId next, MonotonicTime now) {
+  sketcher_->PassWas(wire_ids_.UpTo(verdict.seen()), verdict.nodes());
   sketcher_->Learn(leaf, next, now);
   Consult(now);
   Move(leaf, next, now);

@@ -94,8 +94,8 @@ class Drafting {
   void Measure(const v1::Verdict& verdict, size_t token_count, MonotonicTime now) {
     times_.Decided(verdict, token_count, now);
   }
-  // The policy learns from it, the controller chooses what goes on, and the root moves.
-  void Decided(NodeId leaf, TokenId next, MonotonicTime now);
+  // It is of this outcome: the policy learns from it, the controller chooses what goes on, and the root moves.
+  void Decided(const v1::Verdict& verdict, NodeId leaf, TokenId next, MonotonicTime now);
   // The root moves down these tokens, which need not have been drafted here; the same.
   void MoveRoot(std::span<const TokenId> tokens, MonotonicTime now);
 

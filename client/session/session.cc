@@ -307,7 +307,7 @@ absl::Status Session::Receive(const v1::Verdict& verdict) {
   CommitReply(tokens_, verdict.finish());
   if (!replying()) return absl::OkStatus();
   if (leaf) {
-    drafting_.Decided(*leaf, next, now_);
+    drafting_.Decided(verdict, *leaf, next, now_);
   } else {
     drafting_.MoveRoot(tokens_, now_);
   }

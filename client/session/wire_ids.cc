@@ -1,6 +1,7 @@
 #include "client/session/wire_ids.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "common/base/check.h"
 
@@ -29,6 +30,11 @@ std::optional<NodeId> WireIds::InSketch(NodeId wire) const {
   const auto at = std::ranges::lower_bound(pairs_, wire, {}, &Pair::wire);
   if (at == pairs_.end() || at->wire != wire) return std::nullopt;
   return at->node;
+}
+
+NodeId WireIds::UpTo(NodeId wire) const {
+  const auto after = std::ranges::upper_bound(pairs_, wire, {}, &Pair::wire);
+  return after == pairs_.begin() ? Sketch::kRoot : std::prev(after)->node;
 }
 
 void WireIds::Retain(const Sketch& sketch) {

@@ -30,6 +30,8 @@ class WireIds {
   // kRoot is kRoot on either side. nullopt: not sent in this epoch, or let go.
   std::optional<NodeId> OnWire(NodeId node) const;
   std::optional<NodeId> InSketch(NodeId wire) const;
+  // The last node that was sent with such an id or a lower one; kRoot: there is none any more.
+  NodeId UpTo(NodeId wire) const;
 
   // Lets go of what is no node of the sketch any more.
   void Retain(const Sketch& sketch);

@@ -108,20 +108,30 @@ TEST(Controller, AwaitsVerdictsThatAreNextDoor) {
   Session::Times rich = next_door;
   rich.tokens_per_verdict = 5;
   EXPECT_EQ(Session().Decide(rich, kUntilPriced), Way::kWait);
-  rich.draft_ms = 0.5;
+  rich.tokens_per_verdict = 4;
+  EXPECT_EQ(Session().Decide(rich, kUntilPriced), Way::kWait);
+  rich.round_trip_ms = 1;
   EXPECT_EQ(Session().Decide(rich, kUntilPriced), Way::kAwait);
-  Session::Times beside = rich;
-  beside.round_trip_ms = 1;
-  beside.draft_ms = 5;
-  EXPECT_EQ(Session().Decide(beside, kUntilPriced), Way::kAwait);
-  beside.draft_ms = 20;
-  EXPECT_EQ(Session().Decide(beside, kUntilPriced), Way::kWait) << "a pass is two batches";
+  rich.tokens_per_verdict = 5;
+  EXPECT_EQ(Session().Decide(rich, kUntilPriced), Way::kWait);
   Session::Times far = next_door;
   far.round_trip_ms = 20;
   EXPECT_EQ(Session().Decide(far, kUntilPriced), Way::kWait);
-  Session::Times dear = next_door;
-  dear.row_ms = 6;
-  EXPECT_EQ(Session().Decide(dear, kUntilPriced), Way::kWait);
+}
+
+// Growth answers a verdict after 35 ms, and a token takes 20: from further away a pass of 50 ms that was begun before
+// it would be over soon enough.
+TEST(Controller, WaitsNextDoorForGrowthThatTakesLessThanAPass) {
+  constexpr int kUntilPriced = 12;
+  Session::Times slow = {
+      .round_trip_ms = 5, .pass_ms = 50, .draft_ms = 30, .tokens_per_verdict = 3, .verdict_ms = 60};
+  EXPECT_EQ(Session().Decide(slow, kUntilPriced), Way::kAwait);
+  Session::Times further = slow;
+  further.round_trip_ms = 15;
+  further.draft_ms = 20;
+  EXPECT_EQ(Session().Decide(further, kUntilPriced), Way::kGoOn);
+  slow.draft_ms = 40;
+  EXPECT_EQ(Session().Decide(slow, kUntilPriced), Way::kGoOn);
 }
 
 // Not even where drafting takes longer than a pass: it would take as long still. A GPU goes on, in
@@ -143,7 +153,7 @@ TEST(Controller, NeverHasATargetGoOnThatSharesCoresWithItsDraft) {
 // other, and there is nothing to choose.
 TEST(Controller, AwaitsTheVerdictsOfAGpuInThisProcess) {
   const Session::Times beside = {
-      .round_trip_ms = 0.1, .pass_ms = 50, .draft_ms = 5, .tokens_per_verdict = 5};
+      .round_trip_ms = 0.1, .pass_ms = 50, .draft_ms = 5, .tokens_per_verdict = 4};
   EXPECT_EQ(Session(kOnGpu).Decide(beside, 12), Way::kAwait);
   EXPECT_EQ(Session(kOnSharedCores).Decide(beside, 12), Way::kWait);
 }

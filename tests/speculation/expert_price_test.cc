@@ -3,7 +3,6 @@
 #include "common/speculation/costs/expert_price.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -175,8 +174,7 @@ class ExpertSession {
     for (uint32_t k = 1; k <= 63; ++k) {
       DraftNode& node = draft_.nodes[draft_.Node(k - 1, 5, right_)];
       node.in_pass = k <= pass_nodes;
-      node.sent = true;
-      node.sent_at = MonotonicTime() - std::chrono::seconds(1);
+      node.sent = node.at_target = true;
     }
   }
 

@@ -24,7 +24,7 @@ class HandDraft {
     node.depth = nodes[parent].depth + 1;
     node.confidence = confidence;
     node.sent = false;
-    node.in_pass = false;
+    node.at_target = node.in_pass = false;
     nodes.push_back(node);
     nodes[parent].children = DraftNode::Children::kDrafted;
     return node.id;
@@ -36,7 +36,7 @@ class HandDraft {
   }
 
   void TakeAll() {
-    for (DraftNode& node : nodes) node.sent = node.in_pass = true;
+    for (DraftNode& node : nodes) node.sent = node.at_target = node.in_pass = true;
     pass_running = true;
   }
 

@@ -125,10 +125,11 @@ TEST(OursPolicy, FloorRisesWhileTheSketchIsFullAndFallsBack) {
 }
 
 // The target stands still; the pass would have 1 + .7 + .2 tokens. The batch under way (node 1) is
-// expected to add what the root's children claim, .9, of node 1's .7: .63.
+// expected to add what the root's children claim, .9, of node 1's .7: .63. It goes on beside the pass if it is not
+// waited for, and so has to be worth half as much again.
 TEST(OursPolicy, WaitsForABatchWhileItAddsMoreThanItsTimeIsWorth) {
   const double draft_ms = 10;
-  const double break_even_ms = draft_ms * 1.9 / 0.63;  // of the pass
+  const double break_even_ms = 1.5 * draft_ms * 1.9 / 0.63;  // of the pass
   for (const double pass_ms : {break_even_ms * 0.98, break_even_ms * 1.02}) {
     OursPolicy ours(true);
     HandDraft draft(
@@ -146,7 +147,7 @@ TEST(OursPolicy, WaitsForABatchWhileItAddsMoreThanItsTimeIsWorth) {
 // that of .2.
 TEST(OursPolicy, WaitsForNoMoreOfABatchThanThePassHasRoomFor) {
   const double draft_ms = 10;
-  const double break_even_ms = draft_ms * 1.9 / 0.49;
+  const double break_even_ms = 1.5 * draft_ms * 1.9 / 0.49;
   for (const double pass_ms : {break_even_ms * 0.98, break_even_ms * 1.02}) {
     OursPolicy ours(true);
     HandDraft draft(

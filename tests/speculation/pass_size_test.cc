@@ -1,7 +1,6 @@
 #include "common/speculation/control/pass_size.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -56,6 +55,9 @@ class ChainSession {
     draft_.takes_turns = true;
   }
 
+  // So many nodes, about as probable as each other, come when a pass has begun.
+  void DraftTooLate(uint32_t count) { too_late_ = count; }
+
   void Run(int verdicts) {
     for (int i = 0; i < verdicts; ++i) {
       const double tokens = TokensOf(size_.nodes());
@@ -104,15 +106,15 @@ class ChainSession {
       if (draft_ms_) draft_.Node(parent, 6, 0.01);
       draft_.nodes[last].in_pass = k <= size_.nodes();
     }
-    for (DraftNode& node : draft_.nodes) {
-      node.sent = true;
-      node.sent_at = MonotonicTime() - std::chrono::seconds(1);
-    }
+    for (DraftNode& node : draft_.nodes) node.sent = node.at_target = true;
+    last = 0;
+    for (uint32_t i = 0; i < too_late_; ++i) last = draft_.Node(last, 7, i == 0 ? 0.25 : 0.99);
   }
 
   double right_;
   PassMs pass_ms_;
   std::optional<double> draft_ms_;
+  uint32_t too_late_ = 0;
   PassSize size_{ControlSetup{}};
   HandDraft draft_;
   double owed_ = 0;
@@ -139,6 +141,13 @@ TEST(PassSize, IsWithinAFewPercentOfTheBestSizeWhateverRowsCost) {
           << right << ", " << pass_ms(16) << " ms: " << session.nodes();
     }
   }
+}
+
+TEST(PassSize, IsNotMovedByWhatNoPassCouldHaveTaken) {
+  ChainSession session(0.7, OnProcessor);
+  session.DraftTooLate(30);
+  session.Run(600);
+  EXPECT_LT(session.nodes(), 10u);
 }
 
 // What a larger pass would have is not what was drafted besides, and nobody wanted, for one of this size. (A

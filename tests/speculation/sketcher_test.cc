@@ -94,6 +94,26 @@ TEST_F(SketcherTest, WhatIsDraftedJoinsAndIsSentOnce) {
   EXPECT_THAT(Sent(1), IsEmpty());
 }
 
+// One that waited for growth had what was sent after it was thought to have begun, and one that others share takes less
+// than it might.
+TEST_F(SketcherTest, APassIsWhatItsVerdictTellsOfIt) {
+  Batch();
+  Draft({{{10, 0.6}, {20, 0.2}, {30, 0.1}}});
+  ASSERT_THAT(Sent(0), ElementsAre(10, 20, 30));
+  EXPECT_THAT(InPass(), ElementsAre(10, 20));
+  const auto at_target = [&] {
+    return Tokens([](const DraftNode& node) { return node.at_target; });
+  };
+  sketcher_.PassWas(sketcher_.nodes()[2].id, 1);
+  EXPECT_THAT(at_target(), ElementsAre(10, 20));
+  EXPECT_THAT(InPass(), ElementsAre(10));
+  sketcher_.PassWas(sketcher_.nodes()[3].id, 3);
+  EXPECT_THAT(InPass(), ElementsAre(10, 20, 30));
+  sketcher_.PassWas(Sketch::kRoot, 0);
+  EXPECT_THAT(at_target(), IsEmpty());
+  EXPECT_TRUE(sketcher_.nodes()[0].in_pass);
+}
+
 // Both are asked for, and answered in any order.
 TEST(SketcherBatches, MayBeInFlightTogether) {
   const auto policy = MakePolicy({PolicyKind::kOurs});

@@ -148,21 +148,26 @@ bool AutoController::SparesWork(const CostModel& costs) const {
   return (1 + kGainMin) * costs.recent_pass_ms() < costs.tokens_per_pass() * costs.root_pass_ms();
 }
 
-// Not before their price is known, unless flash hides it.
-bool AutoController::RowsAreCheap(const CostModel& costs) const {
+// What drafted rows take of a pass: all of it before their price is known, unless flash hides it.
+double AutoController::RowShare(const CostModel& costs) const {
   const std::optional<double> row_ms = costs.row_ms();
-  if (!row_ms) return setup_.target_streams;
-  const double border = Border(kDearRows, way_ == Way::kAwait) * costs.recent_pass_ms();
-  return *row_ms * size_.nodes() < border;
+  if (!row_ms) return setup_.target_streams ? 0 : 1;
+  return *row_ms * size_.nodes() / costs.recent_pass_ms();
 }
 
-// To await a verdict costs nothing then, and what was drafted without it is seldom what is worth
-// most after it. (On shared cores nothing is drafted during a pass.)
-bool AutoController::IsNextToTarget(const CostModel& costs) const {
-  const double pass_ms = costs.recent_pass_ms();
+bool AutoController::IsNear(const CostModel& costs) const {
+  const bool waits = way_ == Way::kWait || way_ == Way::kAwait;
+  return costs.round_trip_ms() < Border(kNear, waits) * costs.recent_pass_ms();
+}
+
+// So little that growth is better in the light of the verdict than before it. A pass that is read from flash
+// takes so long that its growth is to be the best that there is. (On shared cores nothing is drafted during one.)
+bool AutoController::YieldsLittle(const CostModel& costs) const {
+  if (setup_.target_streams) return true;
   const bool awaits = way_ == Way::kAwait;
-  return !setup_.shares_cores && costs.round_trip_ms() < Border(kNone, awaits) * pass_ms &&
-         costs.DraftMs(1) < Border(kSeveral, awaits) * pass_ms;
+  const bool is_beside = !setup_.shares_cores &&
+                         costs.round_trip_ms() < Border(kNone, awaits) * costs.recent_pass_ms();
+  return costs.tokens_per_pass() < Border(is_beside ? kYieldBeside : kLittleYield, awaits);
 }
 
 AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
@@ -170,18 +175,16 @@ AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
   const double alone_ms = costs.root_pass_ms();  // what a target that goes on goes on with
   const double delay_ms = costs.round_trip_ms() + costs.queue_ms() + costs.DraftMs(1);
   const bool waits = way_ == Way::kWait || way_ == Way::kAwait;
-  const bool is_near = costs.round_trip_ms() < Border(kNear, waits) * pass_ms;
-  const bool is_far = is_near ? delay_ms > Border(kLate, waits) * pass_ms
-                              : delay_ms + 1 / costs.tokens_per_ms() > Border(alone_ms, waits);
+  const bool is_near = IsNear(costs);
+  const double row_share = RowShare(costs);
+  const double least_ms = is_near && row_share < kFreeRows
+                              ? kLate * pass_ms
+                              : kFar * alone_ms - 1 / costs.tokens_per_ms();
+  const bool is_late = delay_ms > Border(least_ms, waits);
   const bool is_in_vain = costs.least_chance() >= 1;  // to wait for growth
-  if ((is_far || is_in_vain) && MayGoOn(delay_ms, pass_ms)) return Way::kGoOn;
-  if (costs.round_trip_ms() > Border(kVeryNear, way_ != Way::kWait) * pass_ms) return Way::kWait;
-  if (!RowsAreCheap(costs)) return Way::kWait;
-  if (IsNextToTarget(costs)) return Way::kAwait;
-  const double drafted = costs.tokens_per_pass() - 1;
-  const bool quick = costs.DraftMs(1) < Border(kQuick, way_ == Way::kAwait) * drafted * pass_ms;
-  const bool little = costs.tokens_per_pass() < Border(kLittleYield, way_ == Way::kAwait);
-  return little || quick ? Way::kAwait : Way::kWait;
+  if ((is_late || is_in_vain) && MayGoOn(delay_ms, pass_ms)) return Way::kGoOn;
+  const bool is_cheap = row_share < Border(kDearRows, way_ == Way::kAwait);
+  return is_near && is_cheap && YieldsLittle(costs) ? Way::kAwait : Way::kWait;
 }
 
 }  // namespace outrider

@@ -9,18 +9,16 @@
 //                         that a pass begun before it would cost more than it gains
 //                         (growth_due.h). So, too, where the target is shared by so many that it
 //                         takes no drafted node: then nothing is drafted, and nothing to be waited for
-//   near, D below T       ours, and the target waits for growth: where it is the draft and not the
-//                         link that takes its time, nothing is on its way that a target which goes
-//                         on could meet
 //   D + t below T         ours, and the target waits for growth: a pass begun before it would be
-//                         over after it, and gain less than that delays
-//   next to no round      so, too; but where a pass yields little, or a batch takes next to nothing
-//   trip                  of it, or there is no round trip at all and several batches to a pass,
-//                         the device waits for the verdict, since a tree that is grown in its light
-//                         is better: if rows are known to cost little, for that tree needs more of
-//                         them. A target that shares cores with the draft is never told to go on:
-//                         it would take those that the growth it does not wait for needs. A drafter
-//                         that has nothing to say says so, and is not waited for (sketcher.h)
+//                         over after it, and gain less than that delays. Near the target that is so
+//                         as long as D is below T if rows are known to cost next to nothing, for
+//                         there a pass of the root alone takes no less than one with growth. A
+//                         target that shares cores with the draft always waits: otherwise it would
+//                         take those that the growth needs. A drafter that has nothing to say says
+//                         so, and is not waited for (sketcher.h)
+//   near, and a pass      so, too, but the device waits for the verdict: a tree that is grown in its
+//   yields little         light is better, and has more of such rows. Where a pass yields much, what
+//                         was drafted before the verdict is as good
 //   whenever the first    the target alone: nothing is drafted. Then nothing tells whether a draft
 //   is no gain            would be one by now, so it is tried again, now and then and when T
 //                         changes
@@ -71,14 +69,14 @@ class AutoController final : public Controller {
     kAtServer,     // nothing is drafted here
   };
 
-  static constexpr double kNear = 0.3;         // the round trip / T
-  static constexpr double kLate = 0.75;        // D / T
-  static constexpr double kVeryNear = 0.15;    // the round trip / T
-  static constexpr double kQuick = 1.0 / 60;   // a batch / T, for each drafted token of a pass
+  static constexpr double kNear = 0.15;        // the round trip / T
   static constexpr double kNone = 1.0 / 25;    // the round trip / T
-  static constexpr double kSeveral = 1.0 / 4;  // a batch / T
+  static constexpr double kLate = 0.75;        // D / T, near the target
+  static constexpr double kFar = 0.95;         // (D + t) / T
   static constexpr double kLittleYield = 3.4;  // tokens of a pass
+  static constexpr double kYieldBeside = 4.5;  // the same, where there is next to no round trip
   static constexpr double kDearRows = 0.27;    // what drafted rows take of T
+  static constexpr double kFreeRows = 0.1;     // the same
 
   // Verdicts until drafting is judged, by so many that a gain of a few percent is not lost to
   // chance, far from the target with a good draft; and verdicts without any, where it was no gain.
@@ -106,8 +104,9 @@ class AutoController final : public Controller {
   Way BestDrafting(const CostModel& costs) const;
   bool MayGoOn(double delay_ms, double pass_ms) const;
   bool SparesWork(const CostModel& costs) const;
-  bool RowsAreCheap(const CostModel& costs) const;
-  bool IsNextToTarget(const CostModel& costs) const;
+  double RowShare(const CostModel& costs) const;
+  bool IsNear(const CostModel& costs) const;
+  bool YieldsLittle(const CostModel& costs) const;
   Way Judged(const CostModel& costs);
   Way JudgedHere(const CostModel& costs);
   bool MayGainAtServer(const CostModel& costs) const;

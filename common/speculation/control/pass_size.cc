@@ -1,7 +1,6 @@
 #include "common/speculation/control/pass_size.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -105,10 +104,8 @@ void PassSize::Learn(const DraftView& draft) {
 
 // The nodes that the target had when the pass began.
 void PassSize::AddShown(const DraftView& draft) {
-  const auto half_way = std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double, std::milli>(draft.costs.round_trip_ms() / 2));
   for (const DraftNode& node : draft.nodes.subspan(1)) {
-    if (node.sent && node.sent_at + half_way <= draft.pass_begin) paths_.push_back(node.path);
+    if (node.at_target) paths_.push_back(node.path);
   }
 }
 

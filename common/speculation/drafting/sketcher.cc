@@ -95,7 +95,7 @@ void Sketcher::Renew(uint32_t commit_count) {
     node.id = i;
     node.hint = 0;
     node.sent = false;
-    node.in_pass = false;
+    node.at_target = node.in_pass = false;
     Grow(node);
   }
   pass_running_ = !target_waits_;
@@ -248,6 +248,7 @@ void Sketcher::Join(const DraftCandidate& candidate) {
                     .confidence = candidate.confidence,
                     .hint = candidate.hint,
                     .sent = false,
+                    .at_target = false,
                     .in_pass = false});
   Grow(nodes_.back());
 }
@@ -297,7 +298,7 @@ void Sketcher::Reroot(NodeId leaf, TokenId next, std::vector<TokenId>& committed
     survivor.parent = moved_to_[survivor.parent];
     survivor.depth = node.depth;
     survivor.hint = 0;
-    survivor.in_pass = false;
+    survivor.at_target = survivor.in_pass = false;
     survivors_.push_back(survivor);
   }
   for (Batch& batch : batches_) {
@@ -339,13 +340,28 @@ void Sketcher::TakeSentBy(MonotonicTime deadline) {
   for (uint32_t i = 1; i < nodes_.size(); ++i) {
     if (nodes_[i].sent && nodes_[i].sent_at <= deadline) order_.push_back(i);
   }
-  // By doubt, then id, as a pass takes them.
+  Take(options_.pass_node_count_max);
+}
+
+void Sketcher::PassWas(NodeId last, uint32_t node_count) {
+  order_.clear();
+  for (uint32_t i = 1; i < nodes_.size() && nodes_[i].id <= last; ++i) {
+    if (nodes_[i].sent) order_.push_back(i);
+  }
+  Take(node_count);
+}
+
+// Of those in order_, which the target has: by doubt, then id, as a pass takes them.
+void Sketcher::Take(uint32_t node_count) {
+  for (size_t i = 1; i < nodes_.size(); ++i) nodes_[i].at_target = nodes_[i].in_pass = false;
   const auto doubt = [&](uint32_t i) { return sketch_.nodes()[i - 1].doubt; };
   std::ranges::sort(order_, [&](uint32_t a, uint32_t b) {
     return doubt(a) != doubt(b) ? doubt(a) < doubt(b) : a < b;
   });
-  order_.resize(std::min<size_t>(order_.size(), options_.pass_node_count_max));
-  for (const uint32_t i : order_) nodes_[i].in_pass = true;
+  for (size_t k = 0; k < order_.size(); ++k) {
+    nodes_[order_[k]].at_target = true;
+    nodes_[order_[k]].in_pass = k < node_count;
+  }
 }
 
 // --- what there is to do ---

@@ -96,6 +96,11 @@ class Sketcher {
   // `leaf` is kRoot or a node that the target was shown; a hint of one that has gone is no news.
   void Hinted(const OutcomePosterior::Hint& told, MonotonicTime now);
 
+  // What a verdict tells of its pass, before anything is learned from it: the last node that the target had when
+  // it began, and how many it took. Until then both are guessed from times, and a target that has
+  // waited for growth has taken more.
+  void PassWas(NodeId last, uint32_t node_count);
+
   // A verdict. `leaf` is kRoot or a node of the sketch. Appends what is committed to `committed`.
   void Decided(NodeId leaf, TokenId next, MonotonicTime now, std::vector<TokenId>& committed) {
     Learn(leaf, next, now);
@@ -153,6 +158,7 @@ class Sketcher {
   void Reroot(NodeId leaf, TokenId next, std::vector<TokenId>& committed);
   void GuessPass(MonotonicTime now);
   void TakeSentBy(MonotonicTime deadline);
+  void Take(uint32_t node_count);
   bool IsWorthItsTurn(MonotonicTime now);
   bool IsSilent(Sending sending) const;
   std::optional<bool> GoesNow(MonotonicTime now);

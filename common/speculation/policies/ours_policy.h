@@ -22,7 +22,9 @@
 //            (a token that misses this pass costs its share of another; LEVER's rule, on time
 //            alone). What it adds is what the pass has places for, less what their rows cost. Where
 //            draft and target take turns, that share is one of all that goes by between two
-//            verdicts, and to the right stands how fast text has been coming
+//            verdicts, and to the right stands how fast text has been coming. Where they do not,
+//            a batch that is not waited for is not lost: it goes on beside the pass, and the next
+//            one has it. So it is waited for only where it adds half as much again
 //
 // A target that does not stand still but writes on alone passes shallow nodes by before they come.
 // There a node's worth is the best chance, among it and what may come below it, to be reached and

@@ -47,7 +47,9 @@ struct DraftNode {
   Children children = Children::kUnknown;  // whether the drafter has been asked for them
   bool sent = true;
   MonotonicTime sent_at = {};
-  bool in_pass = true;  // the running pass has taken it, as far as this side can know
+  // As far as this side can know; what a verdict has told of its pass, when that is what they are asked about.
+  bool at_target = true;  // when the running pass began
+  bool in_pass = true;    // which has taken it
 };
 
 struct DraftCandidate {
