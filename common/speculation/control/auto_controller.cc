@@ -177,9 +177,8 @@ AutoController::Way AutoController::BestDrafting(const CostModel& costs) const {
   const bool waits = way_ == Way::kWait || way_ == Way::kAwait;
   const bool is_near = IsNear(costs);
   const double row_share = RowShare(costs);
-  const double least_ms = is_near && row_share < kFreeRows
-                              ? kLate * pass_ms
-                              : kFar * alone_ms - 1 / costs.tokens_per_ms();
+  const double least_ms =
+      is_near && row_share < kFreeRows ? kLate * pass_ms : alone_ms - 1 / costs.tokens_per_ms();
   const bool is_late = delay_ms > Border(least_ms, waits);
   const bool is_in_vain = costs.least_chance() >= 1;  // to wait for growth
   if ((is_late || is_in_vain) && MayGoOn(delay_ms, pass_ms)) return Way::kGoOn;

@@ -72,7 +72,6 @@ class AutoController final : public Controller {
   static constexpr double kNear = 0.15;      // the round trip / T
   static constexpr double kNone = 1.0 / 25;  // the round trip / T
   static constexpr double kLate = 0.75;      // D / T, near the target
-  static constexpr double kFar = 0.95;       // (D + t) / T
   static constexpr double kLittleYield = 4;  // tokens of a pass
   static constexpr double kYieldBeside = 5;  // the same, where there is next to no round trip
   static constexpr double kDearRows = 0.27;  // what drafted rows take of T
