@@ -315,6 +315,33 @@ TEST(VerifierMachine, WhatAPassHasComputedIsSharedWhenItIsCommitted) {
   ExpectText(world, third, LongPrompt("theirs"));
 }
 
+// Its memory goes to another before the target has heard of the fork, and comes back to it.
+TEST(VerifierMachine, AForkThatIsAskedForAgainIsMadeOnce) {
+  VerifierConfig config = SmallConfig();
+  config.sequence_count_max = 2;
+  VerifierWorld world(config);
+  GrowingDevice first(world, "key", OpenLong(1, "mine"));
+  first.Attach();
+  world.Runs(3);
+  ASSERT_NE(world.run(), nullptr) << "it is in the run";
+  GrowingDevice second(world, "key", OpenLong(2, "yours"));
+  second.Attach();
+  second.Listen();
+  second.Break();
+  const StreamNumber third = world.Connect();
+  world.Send(third, OpenOf(3, "three"));
+  ASSERT_EQ(world.machine().stats().evictions, 1u);
+  world.Send(third, CloseOf());
+  second.Attach();
+  second.Listen();
+  EXPECT_EQ(world.machine().stats().shared_tokens, 2 * (3 * kPageTokens + 1));
+  second.Break();  // so that it has no other part in the next run
+  ExpectText(world, first, LongPrompt("mine"));
+  second.Attach();
+  second.Listen();
+  ExpectText(world, second, LongPrompt("yours"));
+}
+
 TEST(VerifierMachine, AForkMayBeCutBeforeItIsMade) {
   VerifierWorld world;
   GrowingDevice busy(world, "other", OpenOf(9, "busy", v1::DRY_POLICY_ALONE));

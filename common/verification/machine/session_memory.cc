@@ -60,15 +60,15 @@ void SessionMemory::Begin(VerifierSession& session, const Lent& lent) {
   if (!lent.fork) return;
   session.at_target.BeginAs(*lent.fork, lent.takes_over);
   shared_token_count_ += lent.fork->length;
-  if (!lent.takes_over) forks_.push_back(session.number);
+  if (!lent.takes_over) forks_.insert(session.number);
 }
 
 std::vector<uint64_t> SessionMemory::TakeForks() {
-  std::vector<uint64_t> forks = std::exchange(forks_, {});
-  std::erase_if(forks, [this](uint64_t session) {
+  std::vector<uint64_t> forks;
+  for (const uint64_t session : std::exchange(forks_, {})) {
     const VerifierSession* const found = sessions_.Find(session);
-    return !found || !found->at_target.awaits_fork();
-  });
+    if (found && found->at_target.awaits_fork()) forks.push_back(session);
+  }
   return forks;
 }
 

@@ -25,6 +25,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -141,7 +142,8 @@ class SessionMemory {
   PrefixIndex prefixes_;
   std::map<uint64_t, Kept> kept_;    // by the number of the session that was
   std::deque<uint64_t> kept_order_;  // as they came; some have gone again
-  std::vector<uint64_t> forks_;
+  // Once each, however often it had to give way and was lent some again since the newest run began.
+  std::set<uint64_t> forks_;
   bool may_have_room_ = false;
   MonotonicTime next_try_{};
   uint64_t shared_token_count_ = 0;
