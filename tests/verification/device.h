@@ -36,6 +36,7 @@ class GrowingDevice {
   void Attach() {
     stream_ = world_.Connect(key_);
     attached_ = false;
+    fault_.reset();
     v1::ClientMessage message = open_;
     if (session_.empty()) {
       message.mutable_open()->set_attempt(++attempts_);
