@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_writer.h"
 #include "common/formats/models/content_parts.h"
@@ -366,7 +367,7 @@ uint64_t KibibytesOf(const std::string& key) {
 
 // The peak of resident memory, file pages included, while a model is loaded.
 TEST(ResidentWeights, LoadingNeverHoldsTheModelTwice) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
   GTEST_SKIP() << "a sanitizer's own memory would be counted";
 #endif
   const ScratchDir dir;

@@ -116,7 +116,9 @@ std::vector<TokenId> NumbersIn(std::string_view said) {
 bool TellsOf(std::string_view said, std::span<const TokenId> tokens) {
   const std::vector<TokenId> numbers = NumbersIn(said);
   for (size_t at = 0; at + kPieceTokens <= tokens.size(); ++at) {
-    if (!std::ranges::search(numbers, tokens.subspan(at, kPieceTokens)).empty()) return true;
+    const auto piece = tokens.subspan(at, kPieceTokens);
+    const auto found = std::search(numbers.begin(), numbers.end(), piece.begin(), piece.end());
+    if (found != numbers.end()) return true;
   }
   return false;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "common/base/process_memory.h"
 #include "gtest/gtest.h"
 
@@ -12,7 +13,8 @@ namespace {
 
 // As calls do, which come and go together with what stays a while longer.
 TEST(FreeMemory, HolesInTheHeapGoBackToTheKernel) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER) || \
+    !defined(__GLIBC__)
   GTEST_SKIP() << "another allocator has its own ways";
 #endif
   FreeMemory free_memory;
