@@ -77,8 +77,7 @@ void WriteWhateverHappens(const Bustle& bustle, uint64_t seed, Seen& seen) {
   }
   const auto is_done = [](const auto& device) { return device->finish() != v1::FINISH_NONE; };
   std::vector<bool> away(devices.size());
-  int steps = 0;
-  for (; steps < 200'000 && !std::ranges::all_of(devices, is_done); ++steps) {
+  for (int step = 0; step < 200'000 && !std::ranges::all_of(devices, is_done); ++step) {
     const size_t i = random() % devices.size();
     GrowingDevice& device = *devices[i];
     if (away[i]) {
