@@ -136,7 +136,7 @@ uint64_t ExitsMemory(const TrainedExits& exits, const ModelSpec& spec, const Eng
   }
   // Rows of the head for the tokens that are scored, in whole panels of each kind.
   bytes += (columns + 2 * kPanelOutputs) * (head_bytes / spec.vocabulary_size + 1);
-  bytes += RowsBytes(3 * scored_rows + 1, inputs) + RowsBytes(scored_rows, columns);
+  bytes += RowsBytes(2 * scored_rows + 1, inputs) + RowsBytes(scored_rows, columns);
   bytes += ProductBytes(scored_rows, RowLengths(spec).inputs, thread_count);
   bytes += ChoosingBytes(spec.vocabulary_size, thread_count) + ChoosingBytes(columns, thread_count);
   bytes += row_count * ExitEvidence::kRankedMax * sizeof(Ranked);

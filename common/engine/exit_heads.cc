@@ -310,7 +310,7 @@ void ExitHeads::ScoreBand(uint32_t exit, std::span<Watched> band, LayerView& vie
 }
 
 void ExitHeads::Judge(uint32_t exit, std::span<Watched> band, const Scores& scores) {
-  pool_.ParallelRanges(band.size(), [&](size_t begin, size_t end, uint32_t worker) {
+  const auto judge = [&](size_t begin, size_t end, uint32_t worker) {
     for (size_t i = begin; i < end; ++i) {
       if (scored_[band[i].root_row()] == kGone) continue;
       if (exits_[exit].on && band[i].walk->is_guessed) {
@@ -318,7 +318,12 @@ void ExitHeads::Judge(uint32_t exit, std::span<Watched> band, const Scores& scor
       }
       if (band[i].weighed) Prune(exit, band[i], scores, workers_[worker]);
     }
-  });
+  };
+  if (band.size() == 1) {  // sooner than others are told of it
+    judge(0, 1, 0);
+  } else {
+    pool_.ParallelRanges(band.size(), judge);
+  }
   for (Watched& watched : band) {
     if (!watched.guessed) continue;
     watched.previous = watched.guess.outcome;

@@ -112,11 +112,16 @@ absl::Status Chooser::RankAmong(std::span<const TokenId> tokens, std::span<const
     for (Ranked& one : ranked) one.token = tokens[static_cast<size_t>(one.token)];
     return absl::OkStatus();
   }
-  std::vector<Candidate>& candidates = scratch.candidates_;
-  KeepCandidates(adjusted, maximum, candidates);
-  for (Candidate& one : candidates) one.token = tokens[static_cast<size_t>(one.token)];
   const Noise noise(options_.seed, options_.sample, position);
-  RankOfCandidates(candidates, options_.min_p, noise, count, scratch.finishers_);
+  if (LeavesAll()) {
+    RankOfSome(tokens, adjusted, maximum.value, options_.temperature, options_.min_p, noise, count,
+               scratch.racers_, scratch.finishers_);
+  } else {
+    std::vector<Candidate>& candidates = scratch.candidates_;
+    KeepCandidates(adjusted, maximum, candidates);
+    for (Candidate& one : candidates) one.token = tokens[static_cast<size_t>(one.token)];
+    RankOfCandidates(candidates, options_.min_p, noise, count, scratch.finishers_);
+  }
   for (const auto& [token, time] : scratch.finishers_) {
     ranked.push_back({token, static_cast<float>(-portable::Log(time))});
   }

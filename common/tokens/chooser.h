@@ -71,6 +71,7 @@ class ChooserScratch {
   std::vector<float> logits_;           // after penalties and bias
   std::vector<uint32_t> extra_counts_;  // of the ancestors' tokens; all zero between calls
   std::vector<Candidate> candidates_;
+  std::vector<Racer> racers_;
   std::vector<Finisher> finishers_;
 };
 

@@ -51,10 +51,11 @@ class Noise {
   // -log1p(-u): at least u, since the logarithm is concave.
   static double Exponential(double uniform);
 
-  double UniformOf(TokenId token) const {
+  uint32_t WordOf(TokenId token) const {
     const uint32_t id = static_cast<uint32_t>(token);
-    return Uniform(Words(id / kTokensPerBlock)[id % kTokensPerBlock]);
+    return Words(id / kTokensPerBlock)[id % kTokensPerBlock];
   }
+  double UniformOf(TokenId token) const { return Uniform(WordOf(token)); }
   double ExponentialOf(TokenId token) const { return Exponential(UniformOf(token)); }
 
  private:

@@ -71,14 +71,37 @@ class Podium {
 // exponents below 128 that is 2^-14.
 constexpr double kSlack = 1 + 0x1p-10;
 
+// u from below: 24 of its 32 bits, which a float holds exactly.
+float UniformFloor(uint32_t word) {
+  return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
+}
+
+constexpr double kLog2E = 0x1.71547652b82fep+0;
+
+// w = 2^t from above: the chord of 2^t between whole exponents, which is what reading t as the
+// exponent and fraction of a float gives. At most 6.2 % too much.
+class WeightCeiling {
+ public:
+  WeightCeiling(float largest, double temperature)
+      : largest_(largest), per_logit_(static_cast<float>(kLog2E / temperature)) {}
+
+  float Of(float logit) const {
+    float t = (logit - largest_) * per_logit_;
+    t = t > -100.0f ? t : -100.0f;
+    return std::bit_cast<float>(static_cast<int32_t>((t + 127.0f) * 0x1p23f));
+  }
+
+ private:
+  const float largest_;
+  const float per_logit_;
+};
+
 // Tells for many tokens at once which have lost for sure. Nothing here decides: who is not out runs
 // the race in full.
 class Filter {
  public:
   Filter(float largest, double temperature)
-      : largest_(largest),
-        temperature_(temperature),
-        per_logit_(static_cast<float>(kLog2E / temperature)) {}
+      : largest_(largest), temperature_(temperature), ceiling_(largest, temperature) {}
 
   // To be told of every new lead.
   void Beat(double time) {
@@ -104,24 +127,15 @@ class Filter {
       const float* logits, const std::array<uint32_t, Noise::kTokensPerBlock>& words) const {
     std::array<int32_t, Noise::kTokensPerBlock> may_win;
     for (size_t i = 0; i < Noise::kTokensPerBlock; ++i) {
-      // u from below: 24 of its 32 bits, which a float holds exactly.
-      const float uniform = static_cast<float>(static_cast<int32_t>(words[i] >> 8)) * 0x1p-24f;
-      // w = 2^t from above: the chord of 2^t between whole exponents, which is what reading t as
-      // the exponent and fraction of a float gives. At most 6.2 % too much.
-      float t = (logits[i] - largest_) * per_logit_;
-      t = t > -100.0f ? t : -100.0f;
-      const float weight = std::bit_cast<float>(static_cast<int32_t>((t + 127.0f) * 0x1p23f));
-      may_win[i] = uniform <= weight * time_ ? -1 : 0;
+      may_win[i] = UniformFloor(words[i]) <= ceiling_.Of(logits[i]) * time_ ? -1 : 0;
     }
     return may_win;
   }
 
  private:
-  static constexpr double kLog2E = 0x1.71547652b82fep+0;
-
   const float largest_;
   const double temperature_;
-  const float per_logit_;
+  const WeightCeiling ceiling_;
   float time_ = 0;
   float least_logit_ = 0;
 };
@@ -204,6 +218,29 @@ void RankOfCandidates(std::span<const Candidate> candidates, double min_p, const
                       size_t count, std::vector<Finisher>& finishers) {
   Podium podium(count, Podium::kNever, finishers);
   RunRace(candidates, min_p, noise, podium);
+}
+
+// Those who may be fast run first: few others can be among the first `count` then.
+void RankOfSome(std::span<const TokenId> tokens, std::span<const float> logits, float largest,
+                double temperature, double min_p, const Noise& noise, size_t count,
+                std::vector<Racer>& racers, std::vector<Finisher>& finishers) {
+  const WeightCeiling ceiling(largest, temperature);
+  racers.clear();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const uint32_t word = noise.WordOf(tokens[i]);
+    racers.push_back({UniformFloor(word) / ceiling.Of(logits[i]), word, static_cast<uint32_t>(i)});
+  }
+  if (count < racers.size()) {
+    std::ranges::nth_element(racers, racers.begin() + static_cast<ptrdiff_t>(count), {},
+                             &Racer::time_min);
+  }
+  Podium podium(count, Podium::kNever, finishers);
+  for (const Racer& racer : racers) {
+    if (static_cast<double>(racer.time_min) > podium.time() * kSlack) continue;
+    const double weight = WeightOf(logits[racer.place], largest, temperature);
+    if (weight < min_p) continue;
+    podium.Challenge(tokens[racer.place], Noise::Uniform(racer.word), weight);
+  }
 }
 
 }  // namespace outrider

@@ -53,4 +53,16 @@ void RankOfAll(std::span<const float> logits, std::span<const Candidate> seeds, 
 void RankOfCandidates(std::span<const Candidate> candidates, double min_p, const Noise& noise,
                       size_t count, std::vector<Finisher>& finishers);
 
+// Who may run, and what is known of it cheaply.
+struct Racer {
+  float time_min;  // no time is less, but for rounding
+  uint32_t word;   // of the noise
+  uint32_t place;  // among the tokens
+};
+
+// RankOfAll where only some tokens have logits. `racers` is working memory.
+void RankOfSome(std::span<const TokenId> tokens, std::span<const float> logits, float largest,
+                double temperature, double min_p, const Noise& noise, size_t count,
+                std::vector<Racer>& racers, std::vector<Finisher>& finishers);
+
 }  // namespace outrider

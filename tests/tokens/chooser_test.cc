@@ -258,7 +258,7 @@ TEST(Chooser, RanksAmongSomeAsIfTheOthersCouldNotBe) {
     const TokenHistory history =
         size > 5 ? bench.HistoryOf({1, 2}, {3, 4, 4}) : bench.HistoryOf({0});
     for (int round = 0; round < 500; ++round) {
-      SamplingOptions options = Sampled(one_of({0, 0.5, 1.3}));
+      SamplingOptions options = Sampled(one_of({0, 1e-4, 0.5, 1.3, 100}));
       options.top_k = static_cast<int32_t>(one_of({0, 0, 1, 5, 1000}));
       options.top_p = one_of({0.5, 0.9, 1, 1});
       options.min_p = one_of({0, 0, 0.3});

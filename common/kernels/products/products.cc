@@ -40,14 +40,30 @@ constexpr std::array<uint32_t, 2> kBlocks = {32, 256};
 // Fewer elements are quantised sooner than other threads are told of them.
 constexpr size_t kSerialElements = 8192;
 
-uint32_t PanelsPerChunk(const WeightMatrix& weights) {
-  const TensorType type = HasPanels(weights.type) ? weights.type : TensorType::kF32;
-  const uint64_t steps = kChunkBytes / (kPanelsPerStep * PanelBytes(type, weights.inputs));
+// The least chunks a worker has, if there are panels for them: of two that differ by one in their
+// number of chunks, none waits long for the other.
+constexpr uint64_t kChunksPerWorker = 4;
+
+uint64_t PanelBytesOf(const WeightMatrix& weights) {
+  return PanelBytes(HasPanels(weights.type) ? weights.type : TensorType::kF32, weights.inputs);
+}
+
+// Of small matrices less than of large ones.
+uint64_t ChunkBytes(std::span<const Product> products, uint32_t workers) {
+  uint64_t bytes = 0;
+  for (const Product& product : products) {
+    bytes += PanelCount(product.weights->outputs) * PanelBytesOf(*product.weights);
+  }
+  return std::min(kChunkBytes, bytes / (kChunksPerWorker * workers));
+}
+
+uint32_t PanelsPerChunk(const WeightMatrix& weights, uint64_t chunk_bytes) {
+  const uint64_t steps = chunk_bytes / (kPanelsPerStep * PanelBytesOf(weights));
   return static_cast<uint32_t>(std::max<uint64_t>(1, steps)) * kPanelsPerStep;
 }
 
-uint32_t ChunkCount(const WeightMatrix& weights) {
-  const uint32_t per_chunk = PanelsPerChunk(weights);
+uint32_t ChunkCount(const WeightMatrix& weights, uint64_t chunk_bytes) {
+  const uint32_t per_chunk = PanelsPerChunk(weights, chunk_bytes);
   return (PanelCount(weights.outputs) + per_chunk - 1) / per_chunk;
 }
 
@@ -109,15 +125,16 @@ PanelProduct* KernelFor(const ProductKernels& kernels, TensorType type) {
 // through a part of them, which only goes forward, so that hundreds of products are walked once.
 class Multiplier::Chunks {
  public:
-  explicit Chunks(std::span<const Product> products) : next_(products.data()) {}
+  Chunks(std::span<const Product> products, uint64_t chunk_bytes)
+      : chunk_bytes_(chunk_bytes), next_(products.data()) {}
 
   // `index` rises from call to call and is below the number of all chunks.
   Chunk At(size_t index) {
     while (index >= end_) {
       product_ = next_++;
       begin_ = end_;
-      end_ += ChunkCount(*product_->weights);
-      per_chunk_ = PanelsPerChunk(*product_->weights);
+      end_ += ChunkCount(*product_->weights, chunk_bytes_);
+      per_chunk_ = PanelsPerChunk(*product_->weights, chunk_bytes_);
     }
     const uint32_t first = static_cast<uint32_t>(index - begin_) * per_chunk_;
     return {.product = product_,
@@ -126,6 +143,7 @@ class Multiplier::Chunks {
   }
 
  private:
+  const uint64_t chunk_bytes_;
   const Product* next_;
   // Where it is: the product that has chunks [begin_, end_).
   const Product* product_ = nullptr;
@@ -163,24 +181,25 @@ void Multiplier::Multiply(const FloatRows& x, std::span<const Product> products)
   const ActivationRows floats = {
       .row_count = x.row_count, .inputs = x.inputs, .values = x.values, .value_stride = x.stride};
   std::array<ActivationRows, 2> quantised = {};
+  const uint32_t workers = pool_->thread_count();
+  const uint64_t chunk_bytes = ChunkBytes(products, workers);
   size_t chunk_count = 0;
   for (const Product& product : products) {
     OUTRIDER_CHECK(product.weights->inputs == x.inputs, "a matrix fits the rows it multiplies");
     OUTRIDER_CHECK(!product.rows || product.rows->first + product.rows->count <= x.row_count,
                    "a product takes rows that there are");
-    chunk_count += ChunkCount(*product.weights);
+    chunk_count += ChunkCount(*product.weights, chunk_bytes);
     const ActivationForm form = FormFor(product.weights->type);
     if (form == ActivationForm::kFloat) continue;
     ActivationRows& rows = quantised[FormIndex(form)];
     if (rows.quants == nullptr) rows = Quantise(x, form);
   }
 
-  const uint32_t workers = pool_->thread_count();
   DealChunks(chunk_count);
   pool_->ParallelRanges(workers, [&](size_t, size_t, uint32_t worker) {
     for (uint32_t i = 0; i < workers; ++i) {
       const uint32_t part = (worker + i) % workers;
-      Chunks chunks(products);
+      Chunks chunks(products, chunk_bytes);
       while (const std::optional<size_t> index = TakeChunk(chunk_count, part)) {
         const Chunk chunk = chunks.At(*index);
         const ActivationForm form = FormFor(chunk.product->weights->type);

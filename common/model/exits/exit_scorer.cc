@@ -127,7 +127,6 @@ absl::Status ExitScorer::TakeMemory(uint32_t rank_max) {
   const size_t columns =
       full ? spec_.vocabulary_size : size_t{frequent_count} + options_.round_token_max;
   OUTRIDER_ASSIGN_OR_RETURN(memory_, AllocateRows({{ones_, 1, std::max(width, rank_max)},
-                                                   {state_, options_.row_count_max, width},
                                                    {normed_, options_.row_count_max, width},
                                                    {inner_, options_.row_count_max, rank_max},
                                                    {logits_, options_.row_count_max, columns}}));
@@ -169,7 +168,6 @@ ExitLogits ExitScorer::Score(size_t exit, std::span<const float* const> hidden) 
   const ScopedIeeeMode ieee;
   const auto row_count = static_cast<uint32_t>(hidden.size());
   Adapt(adapters_[exit], hidden);
-  math_->Normalize(head_.norm, state_, row_count, normed_);
   if (options_.scope == ExitScope::kFull) {
     math_->Multiply(normed_, row_count, head_.matrix, logits_);
     return {logits_.data, logits_.stride, spec_.vocabulary_size};
@@ -181,7 +179,7 @@ ExitLogits ExitScorer::Score(size_t exit, std::span<const float* const> hidden) 
   return {logits_.data, logits_.stride, frequent_count + round_.matrix.outputs};
 }
 
-// The rows' h' into state_.
+// The rows' norm(h') into normed_.
 void ExitScorer::Adapt(const PackedAdapter& adapter, std::span<const float* const> hidden) {
   const uint32_t width = spec_.embedding_length;
   const uint32_t rank = adapter.rank();
@@ -198,9 +196,9 @@ void ExitScorer::Adapt(const PackedAdapter& adapter, std::span<const float* cons
   }
   math_->Multiply(inner_, row_count, rank, {{adapter.up, normed_}});
   math_->ForEachRow(row_count, [&](size_t i) {
-    const float* const change = normed_.row(i);
-    float* const state = state_.row(i);
-    for (uint32_t k = 0; k < width; ++k) state[k] = hidden[i][k] + sizes_[i] * change[k];
+    const std::array<WeightedRow, 2> terms = {{{hidden[i], 1.0f}, {normed_.row(i), sizes_[i]}}};
+    kernels.weighted_sum(terms.data(), terms.size(), width, normed_.row(i));
+    math_->Normalize(head_.norm, normed_.row(i), normed_.row(i));
   });
 }
 

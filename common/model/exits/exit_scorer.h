@@ -118,8 +118,7 @@ class ExitScorer {
 
   PageBuffer memory_;  // what follows is pieces of it
   RowBlock ones_;      // one row
-  RowBlock state_;     // [rows, embedding]: h'
-  RowBlock normed_;    // [rows, embedding]: what enters a product, or leaves one
+  RowBlock normed_;    // [rows, embedding]: what enters a product or leaves one, and norm(h')
   RowBlock inner_;     // [rows, rank]
   RowBlock logits_;
   std::vector<float> sizes_;  // r, by row
