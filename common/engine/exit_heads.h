@@ -26,7 +26,7 @@
 // not earn its time is switched off, and guesses nothing then (pruning is switched walk by walk).
 //
 // All of it is done inline, on the threads that run the layers, and the pass waits for it: 1.3 to
-// 2.5 % of its time (bench/README.md). On a processor that is what it costs anywhere: the scores are
+// 3 % of its time (bench/README.md). On a processor that is what it costs anywhere: the scores are
 // work for the same cores and the same memory, and a thread beside the pass would take its share of
 // both while its guess comes later. What must not delay a pass is the way out, so the sink only
 // leaves a guess in a queue (VerifierDriver::Tell), and the machine's thread sends it. A GPU scores
