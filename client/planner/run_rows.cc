@@ -10,6 +10,8 @@ constexpr uint32_t kPromptLeast = 16;  // of which halves are tried
 constexpr uint32_t kStep = 64;
 // What a pass may read more. A layer of fifty, or a few experts; of fewer layers none.
 constexpr double kRiseMax = 0.02;
+// A run packs what it reads, which of the computing of so many tokens is a few per cent.
+constexpr uint32_t kPackedPrompt = 1024;
 
 }  // namespace
 
@@ -33,7 +35,7 @@ uint32_t RowsThatFit(const RunLimits& limits, const PlanOfRows& plan_of) {
 uint32_t RowsThatHide(const RunLimits& limits, const FlashSetting& machine,
                       const PlanOfRows& plan_of) {
   uint32_t best = limits.usual;
-  double bytes_max = 0;
+  double bytes_max = 0;  // that a run may read
   for (uint32_t rows = limits.usual;; rows = std::min(rows + kStep, limits.most)) {
     const absl::StatusOr<MemoryPlan> plan = plan_of(rows);
     if (!plan.ok()) return best;
@@ -41,9 +43,12 @@ uint32_t RowsThatHide(const RunLimits& limits, const FlashSetting& machine,
     if (rows == limits.usual) bytes_max = (1 + kRiseMax) * bytes;
     if (bytes > bytes_max) return best;
     best = rows;
+    if (rows == limits.most) return best;
     FlashSetting setting = machine;
     setting.reads = plan->reads();
-    if (rows == limits.most || HidesReads(setting, rows)) return best;
+    if (!HidesReads(setting, rows)) continue;
+    if (rows >= kPackedPrompt + limits.pass) return best;
+    bytes_max = bytes;
   }
 }
 

@@ -6,8 +6,9 @@
 //
 // Of the prompt 256 tokens, or more: the least with which computing is as long as what it reads, but no
 // more than a context has, and than what hardly keeps a layer from staying: every pass of a text
-// would read that layer, and a prompt is read once. Where a budget has no room for 256 there are half
-// of them, or half of those.
+// would read that layer, and a prompt is read once. A run packs what it reads besides; so there are
+// up to 1024 where nothing more is read for that, in memory that is left over. Where a budget has no
+// room for 256 there are half of them, or half of those.
 //
 //   const RunLimits limits = RowsFor(context_length, node_count_max);
 //   uint32_t rows = RowsThatFit(limits, plan_of);
@@ -42,7 +43,8 @@ using PlanOfRows = std::function<absl::StatusOr<MemoryPlan>(uint32_t row_count)>
 // The usual number, or the most below it for which there is a plan; the least where there is none.
 uint32_t RowsThatFit(const RunLimits& limits, const PlanOfRows& plan_of);
 // From the usual number on, for which there is a plan: the least whose computing hides its reads, as far
-// as passes read hardly more for it. Of `machine` all but what is read counts.
+// as passes read hardly more for it, and then up to 1024, as far as they read no more. Of `machine`
+// all but what is read counts.
 uint32_t RowsThatHide(const RunLimits& limits, const FlashSetting& machine,
                       const PlanOfRows& plan_of);
 

@@ -52,13 +52,18 @@ TEST(RunRows, AreForTokensOfAPromptAndAPassBesides) {
   EXPECT_EQ(RowsFor(100, 0).most, RowsFor(100, 0).usual);
 }
 
-TEST(RunRows, AreTheLeastWhoseComputingHidesWhatTheyRead) {
-  // All is read whatever the rows, in as much time as a thousand of them are computed in, or as fifty.
-  const auto plan_of = [](uint32_t rows) {
+// All is read, and with every so many rows a little more, in as much time as a thousand rows are
+// computed in, or as fifty.
+PlanOfRows Reading(uint32_t rows_per_byte) {
+  return [=](uint32_t rows) {
     absl::StatusOr<MemoryPlan> plan = PlanOf(rows, 4096 * kMiB);
-    plan->bytes_per_pass = 1000 * kMiB;
+    plan->bytes_per_pass = 1000 * kMiB + rows / rows_per_byte;
     return plan;
   };
+}
+
+TEST(RunRows, AreTheLeastWhoseComputingHidesWhatTheyRead) {
+  const PlanOfRows plan_of = Reading(/*rows_per_byte=*/1);
   const FlashSetting slow = Machine(1e9), fast = Machine(20e9);
   const uint32_t rows = RowsThatHide(kLimits, slow, plan_of);
   FlashSetting setting = slow;
@@ -69,6 +74,16 @@ TEST(RunRows, AreTheLeastWhoseComputingHidesWhatTheyRead) {
   EXPECT_LT(rows, 1200u);
   EXPECT_EQ(RowsThatHide(kLimits, fast, plan_of), kLimits.usual);
   EXPECT_EQ(RowsThatHide(kLimits, Machine(1e6), plan_of), kLimits.most);
+}
+
+TEST(RunRows, GoOnWhereNothingMoreIsReadForThem) {
+  const FlashSetting fast = Machine(20e9);
+  const uint32_t rows = RowsThatHide(kLimits, fast, Reading(/*rows_per_byte=*/100'000));
+  EXPECT_GE(rows, 1024u + kLimits.pass);
+  EXPECT_LT(rows, 1024u + kLimits.pass + 64);
+  EXPECT_EQ(RowsThatHide(kLimits, fast, Reading(/*rows_per_byte=*/400)), 273u + 64);
+  const RunLimits few = {.pass = 17, .usual = 273, .most = 500};
+  EXPECT_EQ(RowsThatHide(few, fast, Reading(/*rows_per_byte=*/100'000)), 500u);
 }
 
 // What is left over holds more rows, but hardly more is read for them.
