@@ -135,26 +135,25 @@ void WriteWhateverHappens(const Bustle& bustle, uint64_t seed, Seen& seen) {
   seen.shared_tokens += world.machine().stats().shared_tokens;
 }
 
-TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
+Seen WriteInTwentyWorlds(const Bustle& bustle) {
   Seen seen;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
-    WriteWhateverHappens({.device_count = 5, .alike_count = 3, .run_chance = 1}, seed, seen);
+    WriteWhateverHappens(bustle, seed, seen);
   }
-  EXPECT_GT(seen.drafted_here, 150u);
   EXPECT_GT(seen.evictions, 0u);
   EXPECT_GT(seen.shared_tokens, 0u);
+  return seen;
+}
+
+TEST(VerifierMachine, TheTextIsTheTargetsWhateverHappens) {
+  const Seen seen = WriteInTwentyWorlds({.device_count = 5, .alike_count = 3, .run_chance = 1});
+  EXPECT_GT(seen.drafted_here, 150u);
 }
 
 // Many begin alike, and much happens between two runs.
 TEST(VerifierMachine, TheTextIsTheTargetsHoweverLongRunsTake) {
-  Seen seen;
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    SCOPED_TRACE(seed);
-    WriteWhateverHappens({.device_count = 10, .alike_count = 10, .run_chance = 16}, seed, seen);
-  }
-  EXPECT_GT(seen.evictions, 0u);
-  EXPECT_GT(seen.shared_tokens, 0u);
+  WriteInTwentyWorlds({.device_count = 10, .alike_count = 10, .run_chance = 16});
 }
 
 }  // namespace
