@@ -41,6 +41,11 @@ class Failed(Exception):
     pass
 
 
+def cell(value, width, digits=2):
+    """Of a table: a figure, or a dash where there is none."""
+    return f"{'-' if math.isnan(value) else format(value, f'.{digits}f'):>{width}}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Setting:
     target: str

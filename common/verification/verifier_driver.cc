@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/prompt_thread.h"
 
 namespace outrider {
 
@@ -122,6 +123,7 @@ bool VerifierDriver::WaitUntilDrained(MonotonicTime deadline) {
 // --- the machine's thread ---
 
 void VerifierDriver::RunMachine() {
+  BePrompt();
   for (;;) {
     std::optional<Told> told = NextTold();
     if (told) {
@@ -254,6 +256,7 @@ void VerifierDriver::End(Connection& connection, const absl::Status& status) {
 // --- the target's thread ---
 
 void VerifierDriver::RunTarget() {
+  BePrompt();
   for (;;) {
     TargetRun* run = nullptr;
     {
