@@ -54,9 +54,9 @@ class ConnectionBook {
     bool was_let_in() const { return was_let_in_.load(std::memory_order_relaxed); }
     int64_t explained() const { return explained_.load(std::memory_order_relaxed); }
     uint32_t refused() const { return refused_.load(std::memory_order_relaxed); }
-    // What one stands for, in bytes: so sixteen a second, with what connections may send besides
+    // What one stands for, in bytes: so eight a second, with what connections may send besides
     // messages by default.
-    static constexpr int64_t kRefused = 4096;
+    static constexpr int64_t kRefused = 8192;
 
    private:
     // A message's own frame, TLS record and length, and the window for it.

@@ -32,6 +32,9 @@ constexpr rlim_t kDescriptorsPerConnection = 2;
 // listens where there is room for nobody.
 constexpr std::chrono::milliseconds kTick(20);
 constexpr std::chrono::seconds kBetweenSweeps(1);  // of origins that nothing is remembered of
+// Of what an address may begin in a second it begins this part at once, and the rest evenly: what
+// comes with connections, and what is to be done when all of them break at once, is many calls.
+constexpr double kConnectsAtOnce = 1.0 / 16;
 // Of what a connection may send a second besides messages (--overhead-bytes, which is the flag of all
 // of these), so many times that at once, and messages that nobody has read yet: of a stranger one,
 // which may come before his call is looked at.
@@ -42,7 +45,7 @@ constexpr int kMessages = 4;
 // Calls of an origin that are refused at once: hundreds of devices behind one address may all ask for
 // sessions that a server does not know any more, or for more of them than an address may have. As many
 // come back in a second as a connection has.
-constexpr uint32_t kRefusedAtOnce = 1024;
+constexpr uint32_t kRefusedAtOnce = 256;
 
 // What an event is of: sockets that listen have the lowest numbers, connections those above.
 constexpr uint64_t kStop = 0;
@@ -225,7 +228,11 @@ bool FrontDoor::HasRoomFor(const std::string& origin) {
 
 bool FrontDoor::MayEnter(const Connection& connection) const {
   const Budget& connects = origins_.at(connection.origin).connects;
-  return connects.used(limits_.connects_per_second, now_) + 1 <= limits_.connects_per_second;
+  return connects.used(limits_.connects_per_second, now_) + 1 <= ConnectsAtOnce();
+}
+
+double FrontDoor::ConnectsAtOnce() const {
+  return std::max(1.0, kConnectsAtOnce * limits_.connects_per_second);
 }
 
 // What is watched is watched before it is handed over: nothing that happens is missed.
@@ -304,7 +311,8 @@ void FrontDoor::HangUpOn(Connection& connection) {
   const double per_second = limits_.connects_per_second;
   const double seconds = std::chrono::duration<double>(limits_.shut_out).count();
   Budget& connects = origins_.at(connection.origin).connects;
-  connects.Use(per_second * (1 + seconds) - connects.used(per_second, now_), per_second, now_);
+  connects.Use(ConnectsAtOnce() + per_second * seconds - connects.used(per_second, now_),
+               per_second, now_);
   shutdown(connection.socket.get(), SHUT_RDWR);
 }
 

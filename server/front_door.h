@@ -50,7 +50,7 @@ class FrontDoor {
   struct Limits {
     uint32_t connection_count_max;
     uint32_t connection_count_of_origin_max;  // origin.h
-    uint32_t connects_per_second;             // of an origin, and as many at once
+    uint32_t connects_per_second;             // of an origin, evenly
     // Of a connection, besides messages that are read: four times as many at once and a message,
     // sixteen times and four messages where a call was let in.
     uint64_t overhead_bytes_per_second;
@@ -99,6 +99,7 @@ class FrontDoor {
   bool HasRoom(const std::string& origin);  // who comes from there is told of if not
   bool HasRoomFor(const std::string& origin);
   bool MayEnter(const Connection& connection) const;
+  double ConnectsAtOnce() const;
   void Enter(Connection connection);
   bool IsTooMuch(Connection& connection);
   bool SendsTooMuch(Connection& connection) const;

@@ -8,8 +8,10 @@
 // So a small model, which this machine computes in a moment, has the text and the acceptance of its
 // own and the price of a large one on a processor that is not here. Rows are those of passes and of
 // what is read, as in the simulator. Until a run's time is over its thread sleeps: it computes
-// nothing, as this machine's processor does not while another one computes. What exits guess is
-// told when as much of that time is over as of the layers is before them.
+// nothing, as this machine's processor does not while another one computes. What has to be computed
+// here is computed on a thread whose turns come like others' (prompt_thread.h): those that wait for a
+// verdict are not to wait for that. What exits guess is told when as much of that time is over as of
+// the layers is before them.
 //
 // Threads: as the target's.
 #pragma once
@@ -43,6 +45,8 @@ class PacedTarget final : public OtherTarget, private ExitSink {
   void HearExits(ExitSink* sink) override;
 
  private:
+  void Compute(std::span<Reading> readings, std::span<const Pass> passes,
+               std::span<PassResult> results);
   void OnGuess(const ExitGuess& guess) override { guesses_.push_back(guess); }
   void OnExitTime(uint32_t exit, Duration time) override { sink_->OnExitTime(exit, time); }
   void TellGuesses(MonotonicTime begin, Duration time);

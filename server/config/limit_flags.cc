@@ -85,7 +85,7 @@ void AddLimitFlags(CLI::App& app, LimitFlags& flags) {
   add.Count("--connections-per-address", flags.connection_count_of_origin_max, 1,
             "Of those, one address's (of IPv6, one network's of 64 bits)");
   add.Count("--connects-per-second", flags.connects_per_second, 1,
-            "Connections that one address may begin a second, and as many at once; others wait");
+            "Connections that one address may begin a second, evenly; others wait");
   add.Bytes("--overhead-bytes", flags.overhead_bytes_per_second, 4 << 10, 1 << 30,
             "What a connection may send a second besides messages (headers, pings, what is no "
             "call), and several times that at once; whoever sends more is hung up on");
