@@ -13,7 +13,7 @@ namespace {
 constexpr std::chrono::nanoseconds kTurn = std::chrono::microseconds(100);  // the least there is
 constexpr uint64_t kResetOnFork = 1;
 
-// The kernel's struct sched_attr, which its header and glibc's cannot both declare the half of.
+// The kernel's struct sched_attr, whose header declares what glibc's <sched.h> declares too.
 struct Attributes {
   uint32_t size = sizeof(Attributes);
   uint32_t policy = 0;
