@@ -12,7 +12,7 @@ constexpr uint32_t kInFlight = 4;
 
 absl::StatusOr<std::unique_ptr<PlainReader>> PlainReader::Open(const std::string& path) {
   std::unique_ptr<PlainReader> reader(new PlainReader);
-  OUTRIDER_ASSIGN_OR_RETURN(reader->memory_, AlignedBuffer::Create(kReadBytes * kInFlight, 4096));
+  OUTRIDER_ASSIGN_OR_RETURN(reader->memory_, PageBuffer::CreateLarge(kReadBytes * kInFlight));
   OUTRIDER_ASSIGN_OR_RETURN(reader->file_, DirectFile::Open(path, {.queue_depth = kInFlight}));
   if (reader->file_->size() < kReadBytes) {
     return InvalidArgument(path, ": has ", reader->file_->size(),

@@ -22,7 +22,7 @@ class PlainReader {
  private:
   PlainReader() = default;
 
-  AlignedBuffer memory_;  // before the file that reads into it
+  PageBuffer memory_;  // before the file that reads into it
   std::unique_ptr<DirectFile> file_;
 };
 

@@ -21,8 +21,6 @@
 namespace outrider {
 namespace {
 
-constexpr uint64_t kReadBytes = uint64_t{1} << 20;
-
 double SecondsSince(MonotonicTime begin) {
   return std::chrono::duration<double>(RealClock().Now() - begin).count();
 }
@@ -94,17 +92,16 @@ absl::StatusOr<FlashSpeed> ProbeFlash(const ModelFile& model, Duration time_max,
   OUTRIDER_ASSIGN_OR_RETURN(
       const std::unique_ptr<DirectFile> file,
       DirectFile::Open(model.file_path(0), {.queue_depth = as_a_store.reads_in_flight}));
-  OUTRIDER_ASSIGN_OR_RETURN(
-      AlignedBuffer memory,
-      AlignedBuffer::Create(kReadBytes * as_a_store.reads_in_flight, file->alignment()));
+  OUTRIDER_ASSIGN_OR_RETURN(PageBuffer memory,
+                            PageBuffer::CreateLarge(kReadBytesMax * as_a_store.reads_in_flight));
   const MonotonicTime begin = RealClock().Now();
   uint64_t asked = 0, done = 0;
   const auto ask = [&](uint64_t place) -> absl::Status {
-    const uint64_t length = std::min(kReadBytes, file->size() - asked);
+    const uint64_t length = std::min(kReadBytesMax, file->size() - asked);
     const DirectFile::Extent extent = file->ExtentOf(asked, length);
     asked += length;
     return file->SubmitRead(extent.offset,
-                            memory.bytes().subspan(place * kReadBytes, extent.length), place);
+                            memory.bytes().subspan(place * kReadBytesMax, extent.length), place);
   };
   for (uint64_t place = 0; place < as_a_store.reads_in_flight && asked < file->size(); ++place) {
     OUTRIDER_RETURN_IF_ERROR(ask(place));
@@ -112,7 +109,7 @@ absl::StatusOr<FlashSpeed> ProbeFlash(const ModelFile& model, Duration time_max,
   while (file->in_flight() > 0) {
     const DirectFile::Completion landed = file->WaitCompletion();
     OUTRIDER_RETURN_IF_ERROR(landed.status);
-    done += std::min(kReadBytes, file->size() - done);
+    done += std::min(kReadBytesMax, file->size() - done);
     if (progress) progress(done);
     if (asked < file->size() && RealClock().Now() - begin < time_max) {
       OUTRIDER_RETURN_IF_ERROR(ask(landed.tag));

@@ -60,7 +60,7 @@ absl::StatusOr<PageBuffer> PageBuffer::Create(size_t bytes) {
 }
 
 absl::StatusOr<PageBuffer> PageBuffer::CreateLarge(size_t bytes) {
-  if (bytes < kLargePage) return Create(bytes);
+  if (bytes == 0) return PageBuffer();
   if (bytes > SIZE_MAX - 2 * kLargePage) return NoMemory(bytes);
   const size_t size = RoundUp(bytes, PageSize());
   std::byte* const mapped = Map(size + kLargePage);

@@ -97,8 +97,10 @@ class PageBuffer : public buffer_internal::Owned<buffer_internal::Unmap> {
   // Rounded up to whole pages: the size is a multiple of PageSize(). Zero bytes are a valid, empty
   // buffer.
   static absl::StatusOr<PageBuffer> Create(size_t bytes);
-  // Of pages of kLargePage where the kernel has some, for what is read from end to end over and over:
-  // fewer addresses have to be looked up. What is touched makes as much around it resident.
+  // Of pages of kLargePage where the kernel has some, and aligned to one whatever its size. For what is
+  // read from end to end over and over: fewer addresses have to be looked up. And for what devices read
+  // into: a request has so many pieces at the most, and memory of small pages is a piece a page. What is
+  // touched makes as much around it resident.
   static absl::StatusOr<PageBuffer> CreateLarge(size_t bytes);
   static constexpr size_t kLargePage = size_t{2} << 20;
   static size_t PageSize();

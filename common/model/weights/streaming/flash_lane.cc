@@ -4,31 +4,37 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/prompt_thread.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
+uint64_t FlashLane::StagingBytes(uint64_t extent_bytes_max, uint32_t reads_in_flight) {
+  const uint64_t bytes = extent_bytes_max * reads_in_flight;
+  return bytes < PageBuffer::kLargePage ? bytes : RoundUp(bytes, PageBuffer::kLargePage);
+}
+
 absl::StatusOr<std::unique_ptr<FlashLane>> FlashLane::Create(
     std::vector<std::unique_ptr<DirectFile>> files, uint32_t reads_in_flight,
     uint64_t extent_bytes_max, Filled filled) {
-  size_t alignment = kVectorAlignment;
+  size_t alignment = 1;
   for (const std::unique_ptr<DirectFile>& file : files) {
     alignment = std::max(alignment, file->alignment());
   }
-  const uint64_t staging_bytes = (extent_bytes_max + alignment - 1) / alignment * alignment;
-  OUTRIDER_ASSIGN_OR_RETURN(AlignedBuffer staging,
-                            AlignedBuffer::Create(staging_bytes * reads_in_flight, alignment));
-  return std::unique_ptr<FlashLane>(
-      new FlashLane(std::move(files), std::move(staging), staging_bytes, std::move(filled)));
+  const uint64_t staging_bytes = RoundUp(extent_bytes_max, alignment);
+  OUTRIDER_ASSIGN_OR_RETURN(PageBuffer staging,
+                            PageBuffer::CreateLarge(StagingBytes(staging_bytes, reads_in_flight)));
+  return std::unique_ptr<FlashLane>(new FlashLane(
+      std::move(files), std::move(staging), staging_bytes, reads_in_flight, std::move(filled)));
 }
 
-FlashLane::FlashLane(std::vector<std::unique_ptr<DirectFile>> files, AlignedBuffer staging,
-                     uint64_t staging_bytes, Filled filled)
+FlashLane::FlashLane(std::vector<std::unique_ptr<DirectFile>> files, PageBuffer staging,
+                     uint64_t staging_bytes, uint32_t reads_in_flight, Filled filled)
     : files_(std::move(files)),
       staging_(std::move(staging)),
       staging_bytes_(staging_bytes),
       filled_(std::move(filled)),
-      in_flight_(staging_bytes == 0 ? 0 : staging_.bytes().size() / staging_bytes) {
+      in_flight_(staging_bytes == 0 ? 0 : reads_in_flight) {
   for (uint32_t buffer = 0; buffer < in_flight_.size(); ++buffer) free_buffers_.push_back(buffer);
   thread_ = std::thread([this] { Run(); });
 }
@@ -59,6 +65,7 @@ void FlashLane::Hurry(uint64_t id) {
 }
 
 void FlashLane::Run() {
+  BePrompt();
   while (TakeIn(/*may_wait=*/fillings_.empty())) {
     BeginReads();
     if (!begun_order_.empty()) LandOne();

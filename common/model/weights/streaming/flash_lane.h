@@ -10,12 +10,13 @@
 // to be waited for finds one free, and is behind a few megabytes in the device's own queue at worst.
 //
 // What lands is packed into panels here, while the next reads are under way. Packing takes a core
-// about 5 GB/s (Q4_0, Q8_0) or 2.5 to 3.5 (K types), so beside flash of 2 GB/s the lane is a core's
-// third to a half, and whoever computes meanwhile multiplies panels. Multiplying raw rows instead would
-// take two to three times as long as multiplying panels, for every pass; panels on flash would be a second copy of the model in a
-// format that nobody else reads.
+// about 5 GB/s (Q4_0, Q8_0; 3.5 of what a device has just written), so beside flash of 2 GB/s the lane
+// is half a core, and whoever computes meanwhile multiplies panels. The lane goes before them
+// (prompt_thread.h), or no read would begin while all cores compute. Multiplying raw rows instead would
+// take two to three times as long as multiplying panels, for every pass; panels on flash would be a
+// second copy of the model in a format that nobody else reads.
 //
-// Memory:  of each read in flight one staging buffer, taken by Create().
+// Memory:  of each read in flight one staging buffer (StagingBytes()), taken by Create().
 // Queues:  as many fills as its caller has slots.
 // Order:   by urgency, then as they were begun.
 // Errors:  of a read go to its fill, which goes on to its end all the same: nothing of it is in
@@ -63,6 +64,9 @@ class FlashLane {
   using Filled = std::function<void(uint64_t id, const absl::Status& status)>;
 
   // `files` are read by nobody else; extents are `extent_bytes_max` long at the most.
+  // What staging takes. Whole large pages, or less than one: a device reads into one of those in one
+  // piece, and into small ones page by page, of which its requests have so many at the most.
+  static uint64_t StagingBytes(uint64_t extent_bytes_max, uint32_t reads_in_flight);
   static absl::StatusOr<std::unique_ptr<FlashLane>> Create(
       std::vector<std::unique_ptr<DirectFile>> files, uint32_t reads_in_flight,
       uint64_t extent_bytes_max, Filled filled);
@@ -75,6 +79,7 @@ class FlashLane {
   void Hurry(uint64_t id);
 
   const DirectFile& file(uint32_t index) const { return *files_[index]; }
+  uint64_t memory_bytes() const { return staging_.bytes().size(); }
   uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
 
  private:
@@ -86,8 +91,8 @@ class FlashLane {
     absl::Status status = {};
   };
 
-  FlashLane(std::vector<std::unique_ptr<DirectFile>> files, AlignedBuffer staging,
-            uint64_t staging_bytes, Filled filled);
+  FlashLane(std::vector<std::unique_ptr<DirectFile>> files, PageBuffer staging,
+            uint64_t staging_bytes, uint32_t reads_in_flight, Filled filled);
 
   void Run();
   bool TakeIn(bool may_wait);
@@ -103,7 +108,7 @@ class FlashLane {
 
   // The lane's thread.
   const std::vector<std::unique_ptr<DirectFile>> files_;
-  AlignedBuffer staging_;
+  PageBuffer staging_;
   const uint64_t staging_bytes_;  // of a buffer
   const Filled filled_;
   // What a buffer is being read into for.

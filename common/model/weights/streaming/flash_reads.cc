@@ -7,15 +7,9 @@
 #include "common/kernels/weight_matrix.h"
 
 namespace outrider {
-namespace {
-
-constexpr uint64_t kReadBytes = 1 << 20;
-
-}  // namespace
-
 uint64_t RowsPerRead(const MatrixPart& part) {
   const uint64_t panel_bytes = RowBytesOf(part) * kPanelOutputs;
-  return std::max<uint64_t>(1, kReadBytes / panel_bytes) * kPanelOutputs;
+  return std::max<uint64_t>(1, (kReadBytesMax - kBlockBytesMax) / panel_bytes) * kPanelOutputs;
 }
 
 absl::StatusOr<std::vector<FlashRead>> PlanReads(std::span<const MatrixPart> parts,

@@ -1,7 +1,7 @@
 // What has to be read for one key: which bytes of which file become which rows of a slot.
 //
 // A read covers a whole number of panels, so that it can be packed as soon as it has landed, in
-// whatever order reads land; and as many as fit into about a megabyte, since flash has its full
+// whatever order reads land; and as many as fit into half a megabyte, since flash has its full
 // rate from 256 KiB up and what is in flight takes memory. It begins and ends on the file's blocks: two
 // reads that follow one another share a block at the most.
 #pragma once
@@ -18,6 +18,11 @@
 #include "common/model/weights/load_plan.h"
 
 namespace outrider {
+
+// No read is longer, but where a panel is.
+inline constexpr uint64_t kReadBytesMax = uint64_t{512} << 10;
+// No file system here has larger blocks.
+inline constexpr uint64_t kBlockBytesMax = 4096;
 
 // Rows [first_row, first_row + row_count) of a part, which begin extent.skip bytes into the extent.
 struct FlashRead {

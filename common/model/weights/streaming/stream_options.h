@@ -17,7 +17,8 @@ struct StreamOptions {
   uint32_t slot_count = 3;  // 2 at least, or what is read waits for what is computed
   uint32_t pinned_layer_count = 0;
   bool pins_head = true;
-  uint32_t reads_in_flight = 4;
+  // What has landed and is not packed yet is no longer in flight: of 16, 8 or so are.
+  uint32_t reads_in_flight = 16;
   bool direct = true;    // past the page cache,
   bool io_uring = true;  // and by io_uring: where the kernel lets us
   // Where a model has experts: how many of all of them are in memory, PlaceBytesOfExpert() each. Twice

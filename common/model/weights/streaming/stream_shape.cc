@@ -8,14 +8,12 @@
 #include "common/kernels/weight_matrix.h"
 #include "common/model/weights/load_plan.h"
 #include "common/model/weights/streaming/expert_places.h"
+#include "common/model/weights/streaming/flash_lane.h"
 #include "common/model/weights/streaming/flash_reads.h"
 #include "common/model/weights/streaming/flash_tables.h"
 
 namespace outrider {
 namespace {
-
-// No file system here has larger blocks; what is read of one begins and ends with them.
-constexpr uint64_t kBlockBytesMax = 4096;
 
 template <typename Weights>
 uint64_t FileBytes(const LoadPlan<Weights>& plan) {
@@ -96,7 +94,8 @@ bool IsPinnedLayer(uint64_t n, uint64_t pinned, uint64_t count) {
 }
 
 uint64_t MemoryBytes(const StreamShape& shape, const StreamOptions& options) {
-  uint64_t bytes = shape.kept_bytes + options.reads_in_flight * shape.staging_bytes;
+  uint64_t bytes =
+      shape.kept_bytes + FlashLane::StagingBytes(shape.staging_bytes, options.reads_in_flight);
   uint64_t slot_bytes = 0;
   uint64_t streamed_count = 0;
   const auto add = [&](uint64_t unit_bytes, bool is_pinned, bool may_be_streamed) {

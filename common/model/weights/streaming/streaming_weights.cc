@@ -197,7 +197,7 @@ absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOpt
       lane_,
       FlashLane::Create(std::move(files), options.reads_in_flight, extent_bytes_max,
                         [this](uint64_t id, const absl::Status& status) { OnFilled(id, status); }));
-  memory_bytes_ += extent_bytes_max * options.reads_in_flight;
+  memory_bytes_ += lane_->memory_bytes();
   ring_->ReadBy(*lane_);
   if (experts_ != nullptr) experts_->ReadBy(*lane_, kExpert);
   return absl::OkStatus();
