@@ -29,7 +29,7 @@ MemoryNeeds Needs(uint64_t head_bytes) {
                    .layer_file_bytes = std::vector<uint64_t>(22, 50 * kMiB),
                    .head_file_bytes = head_bytes,
                    .kept_bytes = kMiB,
-                   .staging_bytes = kMiB};
+                   .staging_bytes = kMiB / 4};
   return needs;
 }
 
