@@ -2,8 +2,8 @@
 //
 //   flash_reader FILE SECONDS
 //
-// Prints bytes a second, of reads for so long: past the page cache, a mebibyte at a time and four in
-// flight, as passes on flash have them.
+// Prints bytes a second, of reads for so long: past the page cache into large pages, a mebibyte at a time
+// and four in flight.
 #include <charconv>
 #include <chrono>
 #include <cstdint>

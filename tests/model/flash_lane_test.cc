@@ -112,6 +112,13 @@ class FlashLaneTest : public ::testing::Test {
   std::unique_ptr<FlashLane> lane_;
 };
 
+TEST(FlashLane, StagingIsWholeLargePagesOrLessThanOne) {
+  constexpr uint64_t kKiB = 1024;
+  EXPECT_EQ(FlashLane::StagingBytes(100 * kKiB, 4), 400 * kKiB);
+  EXPECT_EQ(FlashLane::StagingBytes(500 * kKiB, 16), 8192 * kKiB);
+  EXPECT_EQ(FlashLane::StagingBytes(512 * kKiB, 16), 8192 * kKiB);
+}
+
 TEST_F(FlashLaneTest, GuessesLeaveHalfOfTheBuffersAndGoLast) {
   lane_->Begin({.id = 1, .urgency = Urgency::kGuess, .reads = guess_, .slot = slot_.data()});
   EXPECT_THAT(flash_.AwaitBegun(2), ElementsAre(0, 1));
