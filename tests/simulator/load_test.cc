@@ -56,15 +56,22 @@ TEST(Load, WhoPromisesWhatNeverComesGetsNoRowsForIt) {
 
 // --- by a second of the target's time ---
 
+// Devices with a processor each, and a small draft.
+Scenario OfTheirOwn() {
+  Scenario devices;
+  devices.draft_time = *TimeProfile::Parse("draft:0.6");
+  return devices;
+}
+
 // Text that devices at a round trip have of it, of what plain continuous batching of the target
 // alone writes.
 double OfTargetAlone(uint32_t session_count, std::string_view pass_time, int round_trip_ms,
-                     PolicyKind policy, std::string_view skill, uint64_t seed = 1) {
+                     PolicyKind policy, std::string_view skill, uint64_t seed = 1,
+                     const Scenario& devices = OfTheirOwn()) {
   const std::unique_ptr<World> world = *World::Create({.vocabulary_size = 1000, .seed = seed});
-  Scenario scenario;
+  Scenario scenario = devices;
   scenario.link.delay = Milliseconds(round_trip_ms / 2.0);
   scenario.pass_time = *TimeProfile::Parse(pass_time);
-  scenario.draft_time = *TimeProfile::Parse("draft:0.6");
   scenario.policy.kind = policy;
   scenario.skill = *DraftSkill::Parse(skill);
   scenario.session_count = session_count;
@@ -107,6 +114,30 @@ TEST(Load, WhoWaitsForWrongDraftsLeavesNoRunHalfEmpty) {
         << round_trip_ms;
   }
   EXPECT_GT(OfTargetAlone(16, "1:20,64:28", 10, PolicyKind::kOurs, kWrong), 0.98);
+}
+
+// Sixteen devices on one processor, which stands still for half of the time.
+TEST(Load, DevicesThatAreLateCostTheOthersNoTimeOfTheTarget) {
+  Scenario devices;
+  devices.draft_time = *TimeProfile::Parse("draft:3.5");
+  devices.one_draft_processor = Stalls{.length = Milliseconds(300), .every = Milliseconds(600)};
+  for (const PolicyKind policy : {PolicyKind::kOurs, PolicyKind::kAuto}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      EXPECT_GT(OfTargetAlone(16, "1:80,64:112", 0, policy, "good", seed, devices), 0.98)
+          << PolicyName(policy) << " " << seed;
+    }
+  }
+}
+
+// Runs as a processor has them: one that begins without a session that is nearly there costs it a
+// token, and the next one has two groups.
+TEST(Load, WhoIsNearIsInEveryRun) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    EXPECT_GT(OfTargetAlone(16, "1:110,5:135,8:168,16:234,32:441,64:990", 0, PolicyKind::kOurs,
+                            "good", seed),
+              0.97)
+        << seed;
+  }
 }
 
 }  // namespace

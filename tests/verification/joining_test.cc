@@ -15,7 +15,8 @@ constexpr Joining::Run kRun = {.seconds = 0.025, .row_price = 0.2};
 
 class Session {
  public:
-  explicit Session(double delay) : delay_(delay) { Root(); }
+  explicit Session(double delay) : Session(delay, delay) {}
+  Session(double delay, double lost) : delay_(delay), lost_(lost) { Root(); }
 
   // A dry root is waited for, and the pass that begins with growth commits so many tokens.
   void Waits(uint32_t tokens, uint32_t rows) {
@@ -23,7 +24,14 @@ class Session {
     joining_.Passed(/*grown=*/true, rows, tokens);
     Root();
   }
+  // Others' runs are let pass, and no growth comes.
+  void WaitsInVain() {
+    joining_.LetPass();
+    now_ += 2 * Delay();
+    GoesAlone();
+  }
   void GoesAlone() {
+    joining_.GoesAlone(now_);
     now_ += kRunTime;
     joining_.Passed(/*grown=*/false, 1, 1);
     Root();
@@ -38,9 +46,10 @@ class Session {
   Duration Delay() const {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(delay_));
   }
-  void Root() { joining_.RootKnown(/*is_dry=*/true, delay_, now_); }
+  void Root() { joining_.RootKnown(/*is_dry=*/true, lost_, now_); }
 
   const double delay_;
+  const double lost_;
   MonotonicTime now_{milliseconds(1000)};
   Joining joining_;
 };
@@ -70,6 +79,34 @@ TEST(Joining, WhatWasWaitedForAndNotWorthARowIsKnownToBeNoGain) {
   EXPECT_TRUE(session.Joins());
 }
 
+// As a device has it that stands still every now and then.
+TEST(Joining, WhatIsOftenWaitedForInVainIsWaitedForNoMore) {
+  Session session(0.06);
+  for (int i = 0; i < 20; ++i) session.Waits(4, 6);
+  EXPECT_FALSE(session.Joins());
+  for (int i = 0; i < 10; ++i) {
+    session.WaitsInVain();
+    session.Waits(4, 6);
+  }
+  EXPECT_TRUE(session.Joins());
+}
+
+TEST(Joining, WhoGoesAloneWhereNobodyElseRunsHasWaitedForNothingElse) {
+  Session session(0.06);
+  for (int i = 0; i < 40; ++i) {
+    session.Waits(4, 6);
+    session.GoesAlone();
+  }
+  EXPECT_FALSE(session.Joins());
+}
+
+// What is so far away takes spans that are long, and not because it was away.
+TEST(Joining, ASlowTargetsWaitsAreLearnedToo) {
+  Session session(2);
+  for (int i = 0; i < 16; ++i) session.Waits(1, 1);
+  EXPECT_TRUE(session.Joins());
+}
+
 TEST(Joining, WhoIsNearMissesNoRun) {
   Session session(0.002);
   for (int i = 0; i < 20; ++i) session.Waits(3, 8);
@@ -89,6 +126,19 @@ TEST(Joining, WhoHasWaitedForLongWaitsOn) {
   for (int i = 0; i < 20; ++i) session.Waits(2, 4);
   EXPECT_TRUE(session.Joins());
   EXPECT_FALSE(session.JoinsWhenDueIn(0.005));
+}
+
+// Who is near loses no more by its way than by the run that begins without it.
+TEST(Joining, ATryThatMissesARunIsAsSeldomAsARunIsLong) {
+  Session session(/*delay=*/0.002, /*lost=*/0.025);
+  int tries = 0;
+  constexpr int kPasses = 2000;
+  for (int i = 0; i < kPasses; ++i) {
+    if (!session.Joins()) ++tries;
+    session.GoesAlone();
+  }
+  EXPECT_GE(tries, 10);
+  EXPECT_LE(tries, kPasses / 90);
 }
 
 // Waits that are tried take a small share of the time, of which a try is never far away.

@@ -91,6 +91,9 @@ void AddCrowdCommand(CLI::App& app, CommandBody& chosen) {
   add("--target", flags->scenario.target_time, "What a run takes, as of simulate run");
   add("--draft", flags->scenario.draft, "How good the drafts are, as of simulate run");
   add("--draft-time", flags->scenario.draft_time, "What a batch takes, as of simulate run");
+  command->add_flag("--one-draft-processor", flags->scenario.one_draft_processor,
+                    "As of simulate run");
+  add("--draft-stalls", flags->scenario.draft_stalls, "As of simulate run");
   add("--stagger", flags->scenario.stagger_ms, "Milliseconds from one session's start to the next");
   add("--tokens", flags->scenario.tokens, "Of a reply");
   add("--seed", flags->scenario.seed, "The same does the same");

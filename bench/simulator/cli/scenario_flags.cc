@@ -65,6 +65,17 @@ absl::StatusOr<std::vector<uint32_t>> ParseKeys(const std::string& text, uint32_
   return counts;
 }
 
+// Empty: none.
+absl::StatusOr<Stalls> ParseStalls(std::string_view text) {
+  if (text.empty()) return Stalls{};
+  const std::vector<std::string_view> parts = SplitAt(text, ':');
+  const auto number = [&](size_t i) { return ParseNumber(parts[i]).value_or(-1); };
+  if (parts.size() != 2 || number(0) < 0 || !(number(1) > number(0))) {
+    return InvalidArgument("--draft-stalls: '", text, "' is no LENGTH:EVERY, as in 100:1500");
+  }
+  return Stalls{.length = Milliseconds(number(0)), .every = Milliseconds(number(1))};
+}
+
 }  // namespace
 
 void ScenarioFlags::AddTo(CLI::App& command) {
@@ -122,6 +133,12 @@ void ScenarioFlags::AddTo(CLI::App& command) {
       "for "
       "one another")
       ->check(CLI::Range(1, 10));
+  command
+      .add_flag("--one-draft-processor", one_draft_processor,
+                "All devices draft on one processor, a batch after the other")
+      ->group(kDraft);
+  add(kDraft, "--draft-stalls", draft_stalls,
+      "LENGTH:EVERY, ms: that processor stands still for so long of every so long");
   command.add_flag("--clairvoyant", clairvoyant, "The draft knows where it is right: the bound")
       ->group(kDraft);
   constexpr const char* kPolicy = "Policy";
@@ -187,6 +204,11 @@ absl::StatusOr<Scenario> ScenarioFlags::ToScenario() const {
   if (batches == 0) return InvalidArgument("--in-flight 0: the draft would be asked for nothing");
   scenario.sketch.batch_count_max = std::max(batches, draft_workers);
   scenario.draft_workers = draft_workers;
+  OUTRIDER_ASSIGN_OR_RETURN(const Stalls stalls, ParseStalls(draft_stalls));
+  if (one_draft_processor) scenario.one_draft_processor = stalls;
+  if (stalls.length > Duration::zero() && !one_draft_processor) {
+    return InvalidArgument("--draft-stalls goes with --one-draft-processor, which stands still");
+  }
   scenario.exit_share = exit_cost / 100;
   scenario.hints = !blind;
   OUTRIDER_ASSIGN_OR_RETURN(scenario.hint_order, ParseExitOrder(exit_order));

@@ -47,6 +47,8 @@ struct ScenarioFlags {
   uint32_t batch_nodes = 8;
   uint32_t batches = 1;
   uint32_t draft_workers = 1;
+  bool one_draft_processor = false;
+  std::string draft_stalls;
   std::string dry = "adaptive";
   std::string objective = "time";
   uint32_t sessions = 1;

@@ -90,9 +90,10 @@ class SimulatedDevice {
     const Chooser& chooser;
     // A connection whose device end is to be `listener`.
     std::function<Connection&(Connection::Listener& listener)> dial;
-    Journal* journal = nullptr;   // none: nothing is written down
-    size_t number = 0;            // in the journal
-    Processor* shared = nullptr;  // with the target; none: the drafter has its own
+    Journal* journal = nullptr;  // none: nothing is written down
+    size_t number = 0;           // in the journal
+    Processor* shared =
+        nullptr;  // with the target, or other drafters; none: the drafter has its own
   };
 
   // Tokens that were shown together.

@@ -15,6 +15,7 @@
 #include "bench/simulator/sources/trace.h"
 #include "bench/simulator/world/device.h"
 #include "bench/simulator/world/link.h"
+#include "bench/simulator/world/processor.h"
 #include "bench/simulator/world/time_profile.h"
 #include "common/speculation/control/controller.h"
 #include "common/speculation/policies/policies.h"
@@ -84,6 +85,8 @@ struct Scenario {
   DraftSkill skill = *DraftSkill::Parse("good");
   TimeProfile draft_time = TimeProfile::Constant(Milliseconds(8));
   uint32_t draft_workers = 1;  // SimulatedDevice::Options
+  // All devices draft on one processor, which may stand still at times. Nothing: each has its own.
+  std::optional<Stalls> one_draft_processor;
   PolicyOptions policy;
   std::optional<Baseline> baseline;  // in place of the policy
   Sketcher::Options sketch;

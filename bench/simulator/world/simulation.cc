@@ -26,7 +26,11 @@ StopOptions StopsOf(const Scenario& scenario) {
 }  // namespace
 
 Simulation::Simulation(const World& world, const Scenario& scenario, Journal* journal)
-    : world_(world), scenario_(scenario), journal_(journal), begin_(events_.now()) {
+    : world_(world),
+      scenario_(scenario),
+      journal_(journal),
+      draft_processor_(events_, scenario.one_draft_processor.value_or(Stalls{})),
+      begin_(events_.now()) {
   AddHost();
   for (size_t i = 0; i < scenario.session_count; ++i) AddDevice(i);
 }
@@ -224,7 +228,7 @@ void Simulation::AddDevice(size_t i) {
                              [this, i](Connection::Listener& listener) -> Connection& {
                                return Dial(i, listener, KeyOf(i));
                              },
-                             journal_, i, shared_processor()}));
+                             journal_, i, draft_processor()}));
 }
 
 }  // namespace outrider

@@ -75,6 +75,9 @@ class Simulation {
 
   const LinkShape& link() const;
   Processor* shared_processor() { return scenario_.one_processor ? &processor_ : nullptr; }
+  Processor* draft_processor() {
+    return scenario_.one_draft_processor ? &draft_processor_ : shared_processor();
+  }
   std::vector<TokenId> PromptOf(size_t i) const;
   uint32_t length_max() const;
   SamplingOptions SamplingOf(size_t i) const;
@@ -87,6 +90,7 @@ class Simulation {
   Journal* const journal_;
   EventQueue events_;
   Processor processor_{events_};  // where there is one for all
+  Processor draft_processor_;     // where there is one for all drafts
   const MonotonicTime begin_;
   CutPlan cut_plan_;
   ShapePlan shape_plan_;

@@ -6,20 +6,30 @@
 namespace outrider {
 namespace {
 
-// A device that was away for longer says nothing of how fast it is.
+// A device that was away for longer, and for longer than so many waits, says no more of how fast it is.
 constexpr double kSecondsMax = 1;
+constexpr double kWaitsMax = 8;
 
 }  // namespace
 
-void Joining::RootKnown(bool is_dry, std::optional<double> delay, MonotonicTime now) {
+void Joining::RootKnown(bool is_dry, std::optional<double> lost, MonotonicTime now) {
   if (!is_dry) return;
+  lost_ = lost.value_or(0);
   const bool was_waited_for = dry_at_ && tokens_since_ > 0;
   if (was_waited_for) Learn(std::chrono::duration<double>(now - *dry_at_).count());
   if (was_waited_for || tries_ || waited_at_ == MonotonicTime{}) waited_at_ = now;
   const double since = std::chrono::duration<double>(now - waited_at_).count();
-  tries_ = delay && since > kTryEvery * *delay;
+  tries_ = lost && since > kTryEvery * *lost;
   dry_at_ = now;
   tokens_since_ = rows_since_ = 0;
+  let_pass_ = false;
+}
+
+void Joining::GoesAlone(MonotonicTime now) {
+  if (!dry_at_ || !let_pass_) return;
+  tokens_since_ = rows_since_ = 0;
+  Learn(std::chrono::duration<double>(now - *dry_at_).count());
+  let_pass_ = false;
 }
 
 // What began without growth was no wait.
@@ -33,7 +43,7 @@ void Joining::Passed(bool grown, uint32_t rows, uint32_t tokens) {
 }
 
 void Joining::Learn(double seconds) {
-  if (seconds > kSecondsMax) return;
+  seconds = std::min(seconds, std::max(kSecondsMax, kWaitsMax * lost_));
   count_ = std::min(count_ + 1, kCountMax);
   tokens_ += (tokens_since_ - tokens_) / count_;
   rows_ += (rows_since_ - rows_) / count_;

@@ -18,8 +18,12 @@
 // all of it. Where it is long, a draft that is mostly right is waited for and one that is mostly
 // wrong is not, for its target would stand by while others have the weights read for a few.
 //
+// A wait in which growth did not come, since its device stood still, counts like any other: it brought
+// nothing, and others' runs were let pass.
+//
 // A draft is taken to be good until it is seen. One that has not been waited for is waited for again
-// after kTryEvery times as long as that takes: it costs its session a percent, and nobody else as much.
+// after kTryEvery times as long as that may take, growth that just misses a run waiting for all of it:
+// it costs its session a percent, and nobody else as much.
 //
 // Threads: as a vector.
 #pragma once
@@ -42,8 +46,12 @@ class Joining {
   };
 
   // After a verdict, or when a device has attached. `is_dry`: it has no child.
-  // `delay`: what growth takes from a verdict, in seconds; none: not known yet.
-  void RootKnown(bool is_dry, std::optional<double> delay, MonotonicTime now);
+  // `lost`: what a wait may cost it, in seconds; none: not known yet.
+  void RootKnown(bool is_dry, std::optional<double> lost, MonotonicTime now);
+  // Another's run begins without it.
+  void LetPass() { let_pass_ = true; }
+  // A pass begins with its root alone. If others' runs were let pass before, that was for nothing.
+  void GoesAlone(MonotonicTime now);
   // A pass of so many rows has committed so many tokens. `grown`: it began with growth, whether or not
   // that was worth its rows.
   void Passed(bool grown, uint32_t rows, uint32_t tokens);
@@ -65,11 +73,13 @@ class Joining {
   double rows_ = kSupposedTokens;
   std::optional<double> seconds_;
 
+  double lost_ = 0;                      // by a wait, in seconds
   std::optional<MonotonicTime> dry_at_;  // since when that has been going on
   double tokens_since_ = 0;
   double rows_since_ = 0;
   MonotonicTime waited_at_{};
-  bool tries_ = false;  // it is waited for whatever is known
+  bool tries_ = false;     // it is waited for whatever is known
+  bool let_pass_ = false;  // others' runs, since then
 };
 
 }  // namespace outrider

@@ -1,5 +1,6 @@
 #include "common/verification/machine/session_pace.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace outrider {
@@ -9,7 +10,10 @@ void SessionPace::RootKnown(const VerifiedSequence& sequence, std::optional<DryW
   dry_.RootKnown(sequence.verdict_count(), !sequence.has_growth(), pass, now);
   due_.RootKnown(sequence.verdict_count(), sequence.Promise(),
                  pass ? std::optional(pass->seconds) : std::nullopt, now);
-  joining_.RootKnown(!sequence.has_growth(), dry_.delay(), now);
+  // Growth that comes a moment after others' run has begun waits for all of that.
+  std::optional<double> lost = dry_.delay();
+  if (lost && pass) lost = std::max(*lost, pass->seconds);
+  joining_.RootKnown(!sequence.has_growth(), lost, now);
 }
 
 void SessionPace::Grown(const v1::Grow& grow, const VerifiedSequence& sequence, MonotonicTime now) {
@@ -17,6 +21,11 @@ void SessionPace::Grown(const v1::Grow& grow, const VerifiedSequence& sequence, 
   last_growth_ = now;
   dry_.Grown(sequence.seen(), now);
   due_.Grown(sequence.seen(), sequence.Promise(), now);
+}
+
+void SessionPace::Begins(const VerifiedSequence& sequence, MonotonicTime now) {
+  began_grown_ = sequence.has_growth();
+  if (!began_grown_) joining_.GoesAlone(now);
 }
 
 void SessionPace::Yielded(uint32_t nodes, uint32_t tokens) {

@@ -45,7 +45,9 @@ class SessionPace {
   // `grow` has been taken in.
   void Grown(const v1::Grow& grow, const VerifiedSequence& sequence, MonotonicTime now);
   // A pass begins, whether or not the target finds nodes that are worth their rows.
-  void Begins(const VerifiedSequence& sequence) { began_grown_ = sequence.has_growth(); }
+  void Begins(const VerifiedSequence& sequence, MonotonicTime now);
+  // Others' run begins, which it does not join.
+  void LetPass() { joining_.LetPass(); }
   // It was over so many drafted nodes, and has committed so many tokens.
   void Yielded(uint32_t nodes, uint32_t tokens);
 

@@ -111,7 +111,7 @@ void SessionRuns::Consider(VerifierSession& session) {
   const std::optional<Turn> turn = TurnOf(session);
   if (!turn) return;
   state_.sessions.Touch(session);  // until it has had its turn
-  if (turn->claim == Scheduler::Claim::kBeside && !Joins(session)) return;
+  if (turn->claim == Scheduler::Claim::kBeside && !Joins(session)) return session.pace.LetPass();
   Scheduler::Candidate candidate = {.session = session.number,
                                     .prompt_tokens = turn->prompt_tokens,
                                     .wants_pass = turn->starts,
@@ -182,7 +182,7 @@ void SessionRuns::BeginWork(const Scheduler::Share& share) {
   work.has_pass = true;
   work.is_guessed = WantsHints(session);
   session.guesses.clear();
-  session.pace.Begins(sequence);
+  session.pace.Begins(sequence, state_.moment.now);
   if (const auto runs = session.kept_here.RunsLetPass(state_.run.stats().runs)) {
     state_.draft_worth.LetPass(*runs);
   }
