@@ -25,16 +25,18 @@ DraftWorker::~DraftWorker() {
 }
 
 void DraftWorker::Begin(const Session::Draft& draft) {
-  MutexLock lock(mu_);
-  if (unused_.empty()) unused_.push_back(NewBatch());
-  Batch& batch = *unused_.front();
-  batch.number = draft.batch;
-  batch.committed.assign(draft.committed.begin(), draft.committed.end());
-  batch.reply_begin = draft.reply_begin;
-  batch.nodes.assign(draft.nodes.begin(), draft.nodes.end());
-  batch.contexts.assign(draft.contexts.begin(), draft.contexts.end());
-  batch.cancellation.Renew();
-  MoveTo(waiting_, unused_, unused_.begin());
+  {
+    MutexLock lock(mu_);
+    if (unused_.empty()) unused_.push_back(NewBatch());
+    Batch& batch = *unused_.front();
+    batch.number = draft.batch;
+    batch.committed.assign(draft.committed.begin(), draft.committed.end());
+    batch.reply_begin = draft.reply_begin;
+    batch.nodes.assign(draft.nodes.begin(), draft.nodes.end());
+    batch.contexts.assign(draft.contexts.begin(), draft.contexts.end());
+    batch.cancellation.Renew();
+    MoveTo(waiting_, unused_, unused_.begin());
+  }
   changed_.NotifyAll();
 }
 

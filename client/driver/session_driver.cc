@@ -76,9 +76,12 @@ void SessionDriver::OnDown(uint64_t stream, const absl::Status& status) {
   mailed_.NotifyAll();
 }
 
+// Who hears is woken when it can have the mutex (prompt_thread.h).
 void SessionDriver::Post(Mail mail) {
-  MutexLock lock(mu_);
-  mail_.push_back(std::move(mail));
+  {
+    MutexLock lock(mu_);
+    mail_.push_back(std::move(mail));
+  }
   mailed_.NotifyAll();
 }
 

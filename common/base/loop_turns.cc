@@ -30,9 +30,13 @@ bool LoopTurns::IsAwaited() {
 }
 
 void LoopTurns::End() {
-  MutexLock lock(mu_);
-  is_taken_ = false;
-  if (waiting_ > 0) ended_.NotifyAll();
+  bool is_awaited;
+  {
+    MutexLock lock(mu_);
+    is_taken_ = false;
+    is_awaited = waiting_ > 0;
+  }
+  if (is_awaited) ended_.NotifyAll();
 }
 
 }  // namespace outrider

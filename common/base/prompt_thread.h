@@ -8,6 +8,10 @@
 //
 // Best effort: Linux before 6.12 has one length for all. A thread that somebody has taken out of the
 // usual policy (chrt) stays as it is.
+//
+// Prompt or not, who sleeps most goes first when woken, on the core of whoever has woken it. So that is done
+// when the mutex has been given up that it wants: else it waits for that at once, until its holder has
+// a turn again, and so does everybody else who wants it. On a full core that is after all others.
 #pragma once
 
 namespace outrider {

@@ -23,17 +23,21 @@ DraftThread::~DraftThread() {
 }
 
 void DraftThread::Do(DraftJob job) {
-  MutexLock lock(mu_);
-  const uint64_t session = job.session;
-  asked_.push_back({session, std::make_unique<DraftJob>(std::move(job))});
+  {
+    MutexLock lock(mu_);
+    const uint64_t session = job.session;
+    asked_.push_back({session, std::make_unique<DraftJob>(std::move(job))});
+  }
   asked_something_.NotifyAll();
 }
 
 void DraftThread::Forget(uint64_t session) {
-  MutexLock lock(mu_);
-  std::erase_if(asked_, [&](const Asked& asked) { return asked.session == session; });
-  if (working_for_ == session) moot_.Cancel();
-  asked_.push_back({session, nullptr});
+  {
+    MutexLock lock(mu_);
+    std::erase_if(asked_, [&](const Asked& asked) { return asked.session == session; });
+    if (working_for_ == session) moot_.Cancel();
+    asked_.push_back({session, nullptr});
+  }
   asked_something_.NotifyAll();
 }
 

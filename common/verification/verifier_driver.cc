@@ -46,12 +46,17 @@ VerifierDriver::~VerifierDriver() {
 
 // --- what others tell ---
 
+// When its last stream has ended, this may be gone as soon as nobody holds the mutex.
 void VerifierDriver::Tell(Told told) {
-  MutexLock lock(mu_);
   const bool goes_first = told.what == Told::What::kGuessed ||
                           told.what == Told::What::kTargetDone ||  //
                           told.what == Told::What::kWritten;
-  (goes_first ? told_first_ : told_).push_back(std::move(told));
+  const bool may_be_last = told.what == Told::What::kEnded;
+  {
+    MutexLock lock(mu_);
+    (goes_first ? told_first_ : told_).push_back(std::move(told));
+    if (may_be_last) return told_something_.NotifyAll();
+  }
   told_something_.NotifyAll();
 }
 
@@ -200,8 +205,10 @@ void VerifierDriver::HandOver(const VerifierMachine::Event& event) {
 }
 
 void VerifierDriver::Ask(TargetRun& run) {
-  MutexLock lock(mu_);
-  run_ = &run;
+  {
+    MutexLock lock(mu_);
+    run_ = &run;
+  }
   asked_target_.NotifyAll();
 }
 
