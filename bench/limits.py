@@ -1,10 +1,13 @@
-"""Memory and flash as small and slow as a device's: limits that the kernel keeps, for one program at a time.
+"""Memory, flash and cores as small and slow as a device's: limits that the kernel keeps, for one program at a time.
 
     with limits.Limits(memory_bytes, rate, path) as held:
         subprocess.run(held.prefix + command)
     held.peak_bytes, held.read_bytes
 
-Both are cgroups', made for the program and gone after it: version 1, where a controller is mounted by itself, or version 2, of
+    with limits.SlowCore(0.5) as core:
+        core.add(process)
+
+All are cgroups', made for the program and gone after it: version 1, where a controller is mounted by itself, or version 2, of
 whichever keeps such a limit here (a machine may have memory in one and block I/O in the other). That is tried out before
 anything is measured, and what is read and what is taken at most are the kernel's own counts. Making them takes root.
 
@@ -28,6 +31,8 @@ MOUNTS = pathlib.Path("/proc/self/mounts")
 DROP_SECONDS_MAX = 5
 # What is read to see whether a rate is held: for so long, if it is. What comes in less than half of that is not held.
 TRIAL_SECONDS = 0.5
+# A core that is slower runs and stands still by turns that are short beside what a device waits for.
+CORE_PERIOD_US = 10000
 MEBIBYTE = 1 << 20
 
 
@@ -89,7 +94,7 @@ class Version1:
     """A group in a controller's own tree."""
 
     name = "cgroup version 1"
-    TREES = {"memory": "memory", "io": "blkio"}
+    TREES = {"memory": "memory", "io": "blkio", "cpu": "cpu"}
 
     def __init__(self, controller, leaf):
         tree = trees().get(self.TREES[controller])
@@ -106,6 +111,10 @@ class Version1:
         together = self.path / "memory.memsw.limit_in_bytes"
         if together.exists():
             put(together, str(count))
+
+    def limit_core(self, share):
+        put(self.path / "cpu.cfs_period_us", str(CORE_PERIOD_US))
+        put(self.path / "cpu.cfs_quota_us", str(int(share * CORE_PERIOD_US)))
 
     def limit_rate(self, device, rate):
         put(self.path / "blkio.throttle.read_bps_device", f"{device} {rate}")
@@ -145,6 +154,9 @@ class Version2:
         swap = self.path / "memory.swap.max"
         if swap.exists():
             put(swap, "0")
+
+    def limit_core(self, share):
+        put(self.path / "cpu.max", f"{int(share * CORE_PERIOD_US)} {CORE_PERIOD_US}")
 
     def limit_rate(self, device, rate):
         put(self.path / "io.max", f"{device} rbps={rate}")
@@ -280,6 +292,27 @@ class Limits:
         for path in self.paths():
             if path.exists():
                 remove(path)
+
+
+class SlowCore:
+    """So much of a core, for the processes that are added."""
+
+    def __init__(self, share):
+        version, why = first_that("cpu", lambda group: group.limit_core(share))
+        if version is None:
+            sys.exit(f"a core cannot be slowed down here: {why}")
+        self.share, self.group = share, version("cpu", f"outrider-bench-{os.getpid()}")
+
+    def __enter__(self):
+        self.group.make()
+        self.group.limit_core(self.share)
+        return self
+
+    def add(self, process):
+        put(self.group.path / "cgroup.procs", str(process))
+
+    def __exit__(self, *_):
+        remove(self.group.path)
 
 
 def remove(group):

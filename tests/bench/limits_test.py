@@ -119,6 +119,27 @@ class LimitsTest(unittest.TestCase):
         self.assertEqual((held.peak_bytes, held.read_bytes), (456, 40))
         self.assertFalse(group.exists())
 
+    def test_a_slow_core_of_version_1(self):
+        self.mount_version1("cpu")
+        with limits.SlowCore(0.25) as core:
+            core.add(4711)
+            path = core.group.path
+            self.assertEqual((path / "cpu.cfs_period_us").read_text(), "10000")
+            self.assertEqual((path / "cpu.cfs_quota_us").read_text(), "2500")
+            self.assertEqual((path / "cgroup.procs").read_text(), "4711")
+        self.assertFalse(path.exists())
+
+    def test_a_slow_core_of_version_2(self):
+        tree = self.mount_version2("cpu")
+        with limits.SlowCore(0.5) as core:
+            self.assertEqual((core.group.path / "cpu.max").read_text(), "5000 10000")
+            self.assertEqual((tree / "cgroup.subtree_control").read_text(), "+cpu")
+
+    def test_where_no_core_can_be_slowed_it_says_why(self):
+        with self.assertRaises(SystemExit) as refused:
+            limits.SlowCore(0.5)
+        self.assertIn("no cpu controller of version 1 is mounted, and version 2 is not mounted", str(refused.exception))
+
     def test_kernels_that_keep_no_peak_say_none(self):
         self.mount_version2("memory")
         with self.limits(rate=None) as held:
