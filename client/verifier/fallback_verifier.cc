@@ -236,8 +236,8 @@ void FallbackVerifier::Heard(Place place, uint64_t stream, v1::ServerMessage&& m
     } else {
       HeardDevice(line, message);
     }
-    changed_.NotifyAll();
   }
+  changed_.NotifyAll();
   listener->OnMessage(stream, std::move(message));
 }
 
