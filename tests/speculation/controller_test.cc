@@ -387,6 +387,21 @@ TEST(Controller, AsksNothingMoreOfAServerWhosePassesFollowOneAnother) {
   for (int i = 0; i < 1000; ++i) EXPECT_NE(session.Decide(times), Way::kAtServer);
 }
 
+TEST(Controller, APolicyThatSomebodyPickedLeavesOutHintsThatNameNothingNew) {
+  CostModel costs;
+  RestingPolicy resting;
+  const Sketcher sketcher({}, resting, costs);
+  const auto controller = MakeController({.kind = PolicyKind::kOurs}, {});
+  for (uint32_t i = 0; i < HintValue::kTrial; ++i) {
+    EXPECT_TRUE(controller->course().hints) << i;
+    controller->Hinted(HintWorth::kIdle);
+    controller->Decided(sketcher.View({}));
+  }
+  EXPECT_FALSE(controller->course().hints);
+  const ControlSetup next = {.before = controller->findings()};
+  EXPECT_FALSE(MakeController({.kind = PolicyKind::kOurs}, next)->course().hints);
+}
+
 TEST(Controller, LeavesOutHintsThatNameNothingNew) {
   Session session;
   const auto verdicts = [&](HintWorth worth, uint32_t count) {
