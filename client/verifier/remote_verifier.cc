@@ -155,17 +155,15 @@ class RemoteVerifier::Stream final
   }
 
   void ReadOn() {
-    if (!Hold()) return;
-    if (MayRead()) StartRead(&down_);
+    {
+      MutexLock lock(mu_);
+      if (ended_ || is_reading_ || reads_left_ == 0) return;
+      --reads_left_;
+      is_reading_ = true;
+      AddHold();
+    }
+    StartRead(&down_);
     RemoveHold();
-  }
-
-  // Then a read begins.
-  bool MayRead() {
-    MutexLock lock(mu_);
-    if (is_reading_ || reads_left_ == 0) return false;
-    --reads_left_;
-    return is_reading_ = true;
   }
 
   // False: it has none of its own any more, and may be gone.

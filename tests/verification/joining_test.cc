@@ -103,8 +103,9 @@ TEST(Joining, WhoGoesAloneWhereNobodyElseRunsHasWaitedForNothingElse) {
 // What is so far away takes spans that are long, and not because it was away.
 TEST(Joining, ASlowTargetsWaitsAreLearnedToo) {
   Session session(2);
-  for (int i = 0; i < 16; ++i) session.Waits(1, 1);
-  EXPECT_TRUE(session.Joins());
+  EXPECT_FALSE(session.JoinsWhenDueIn(0.5));
+  for (int i = 0; i < 40; ++i) session.Waits(1, 1);
+  EXPECT_TRUE(session.JoinsWhenDueIn(0.5));
 }
 
 TEST(Joining, WhoIsNearMissesNoRun) {

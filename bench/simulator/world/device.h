@@ -92,8 +92,8 @@ class SimulatedDevice {
     std::function<Connection&(Connection::Listener& listener)> dial;
     Journal* journal = nullptr;  // none: nothing is written down
     size_t number = 0;           // in the journal
-    Processor* shared =
-        nullptr;  // with the target, or other drafters; none: the drafter has its own
+    // With the target, or with other drafters; none: the drafter has its own.
+    Processor* shared = nullptr;
   };
 
   // Tokens that were shown together.
