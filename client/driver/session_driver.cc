@@ -94,13 +94,16 @@ std::optional<SessionDriver::Mail> SessionDriver::AwaitMail(MonotonicTime until)
   if (mail_.empty()) return std::nullopt;
   Mail mail = std::move(mail_.front());
   mail_.pop_front();
+  more_follow_ = !mail_.empty();
   return mail;
 }
 
 // Handles what comes next, or what the timer says, or waits until `until`. Growth answers a verdict
-// when it goes in the verdict's own event, or, where a message was being written then, when that is
-// done: what other events bring was not there before the verdict.
+// when it goes in the verdict's own event, or in that of messages that waited behind it, or, where a
+// message was being written then, when that is done: what other events bring was not there before the
+// verdict.
 void SessionDriver::Pump(MonotonicTime until) {
+  const bool waited = std::exchange(more_follow_, false);
   std::optional<Mail> mail = AwaitMail(timer_ ? std::min(until, *timer_) : until);
   if (!mail) {
     if (!timer_ || RealClock().Now() < *timer_) return;
@@ -108,7 +111,9 @@ void SessionDriver::Pump(MonotonicTime until) {
     verdict_arrived_.reset();
     return Handle(Session::TimerFired{});
   }
-  if (!std::holds_alternative<Session::Written>(*mail)) verdict_arrived_.reset();
+  const bool is_answer = std::holds_alternative<Session::Written>(*mail) ||
+                         (waited && std::holds_alternative<Message>(*mail));
+  if (!is_answer) verdict_arrived_.reset();
   if (auto* const message = std::get_if<Message>(&*mail)) return Receive(*message);
   if (auto* const written = std::get_if<Session::Written>(&*mail)) return Handle(*written);
   if (auto* const down = std::get_if<Session::StreamDown>(&*mail)) return Handle(*down);
@@ -131,7 +136,7 @@ void SessionDriver::Receive(const Message& message) {
 
 void SessionDriver::Handle(const Session::Event& event) {
   actions_.clear();
-  session_.Handle(event, RealClock().Now(), actions_);
+  session_.Handle(event, RealClock().Now(), actions_, more_follow_);
   // What starts the drafter comes last: on a core that both are on it may run at once, and growth would
   // wait for it.
   for (const bool starts_drafter : {false, true}) {

@@ -96,6 +96,7 @@ class SessionDriver final : private Verifier::Listener {
   SessionTrace* const trace_;  // may be null
   TimeCounts answer_times_;
   std::optional<MonotonicTime> verdict_arrived_;  // and awaits its answer
+  bool more_follow_ = false;                      // mail, the event at hand
   bool is_observed_ = false;                      // while a reply is running
   bool has_told_ = false;                         // of the event at hand
   std::vector<Session::Action> actions_;

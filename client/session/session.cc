@@ -69,12 +69,13 @@ Session::Session(SessionOptions options, Parts parts, std::unique_ptr<Transcript
                 parts.costs),
       told_(AsOpened()) {}
 
-void Session::Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions) {
+void Session::Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions,
+                     bool more_follow) {
   if (ended_) return;
   now_ = now;
   actions_ = &actions;
   std::visit([this](const auto& which) { On(which); }, event);
-  if (!ended_) Advance();
+  if (!ended_) Advance(more_follow);
   CheckInvariants();
 }
 
@@ -467,12 +468,15 @@ void Session::ShowRest(std::string text) {
 
 // --- after every event ---
 
-void Session::Advance() {
+void Session::Advance(bool more_follow) {
   FollowEpoch();
   Tune();
-  DriveDrafter();
-  SendGrowth();
-  TellPassNodes();
+  CancelMoot();
+  if (!more_follow) {
+    DriveDrafter();
+    SendGrowth();
+    TellPassNodes();
+  }
   Flush();
   ArmTimer();
 }
@@ -521,8 +525,11 @@ void Session::SendTune(const Told& wanted) {
   has_tuned_ = true;
 }
 
-void Session::DriveDrafter() {
+void Session::CancelMoot() {
   while (const std::optional<uint64_t> moot = drafting_.CancelMoot()) Act(CancelDraft{*moot});
+}
+
+void Session::DriveDrafter() {
   if (!replying()) return;
   while (const std::optional<Drafting::Batch> batch = drafting_.NextBatch(now_)) {
     tally_.stats().nodes_expanded += batch->contexts.size();

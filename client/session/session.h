@@ -181,8 +181,10 @@ class Session {
   // vocabulary's, or options are refused (SamplingOptions, StopConditions).
   static absl::StatusOr<std::unique_ptr<Session>> Create(SessionOptions options, Parts parts);
 
-  // Appends to `actions`.
-  void Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions);
+  // Appends to `actions`. When `more_follow`, events that are at hand already, nothing is drafted and nothing
+  // grown before the last of them: what they tell would have come too late.
+  void Handle(const Event& event, MonotonicTime now, std::vector<Action>& actions,
+              bool more_follow = false);
 
   // Whether these tokens can be a turn (Transcript).
   absl::Status CheckTurn(std::span<const TokenId> tokens) const {
@@ -261,9 +263,10 @@ class Session {
   };
 
   // After every event.
-  void Advance();
+  void Advance(bool more_follow);
   void FollowEpoch();
   void Tune();
+  void CancelMoot();
   void DriveDrafter();
   void SendGrowth();
   void SayPassNodes(v1::Grow& grow);

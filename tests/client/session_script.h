@@ -70,9 +70,9 @@ class ScriptTest : public ::testing::Test {
     Opened(drafts);
   }
 
-  void Handle(const Session::Event& event) {
+  void Handle(const Session::Event& event, bool more_follow = false) {
     std::vector<Session::Action> actions;
-    session_->Handle(event, now_, actions);
+    session_->Handle(event, now_, actions, more_follow);
     for (Session::Action& action : actions) {
       if (auto* const open = std::get_if<Session::OpenStream>(&action)) stream_ = open->stream;
       if (auto* const send = std::get_if<Session::Send>(&action)) up_.push_back(*send->message);

@@ -266,6 +266,24 @@ bool SendsGrowth(std::span<const Session::Action> actions) {
 }
 
 // Nothing of it is copied, looked for or taken anew as the text gets longer.
+TEST_F(ScriptTest, WhileMoreIsAtHandNothingIsDraftedOrGrown) {
+  BeginAttached();
+  SendChain("xyz");
+  asked_.clear();
+  const v1::ServerMessage first = VerdictMessage(1, "x", 'q');
+  Handle(Session::Received{stream_, first}, /*more_follow=*/true);
+  EXPECT_EQ(Committed(), Tokens("abcxq"));
+  EXPECT_TRUE(asked_.empty());
+  EXPECT_TRUE(up_.empty());
+  Down(VerdictMessage(0, "", 'r'));
+  EXPECT_EQ(Committed(), Tokens("abcxqr"));
+  EXPECT_EQ(asked_.size(), 1u);
+  Drafted('s');
+  Drafted('t');
+  Drafted('u');
+  EXPECT_EQ(TakeUp().grow().seen(), 2u);
+}
+
 TEST_F(ScriptTest, AVerdictIsAnsweredWithTheSameFewAllocationsHoweverLongTheText) {
   constexpr int kRounds = 40;  // until every message of the queue has been sent before
   policy_ = &eager_;
