@@ -9,7 +9,7 @@
 // own and the price of a large one on a processor that is not here. Rows are those of passes and of
 // what is read, as in the simulator. Until a run's time is over its thread sleeps: it computes
 // nothing, as this machine's processor does not while another one computes. What has to be computed
-// here is computed on a thread whose turns come like others' (prompt_thread.h): those that wait for a
+// here is computed on a thread whose turns come like others' (thread_turn.h): those that wait for a
 // verdict are not to wait for that. What exits guess is told when as much of that time is over as of
 // the layers is before them.
 //

@@ -4,12 +4,15 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/thread_turn.h"
 
 namespace outrider {
 
-DraftWorker::DraftWorker(Drafter& drafter, const TokenHistory::Options& history, Done done)
+DraftWorker::DraftWorker(Drafter& drafter, const TokenHistory::Options& history, bool is_patient,
+                         Done done)
     : drafter_(drafter),
       done_(std::move(done)),
+      is_patient_(is_patient),
       token_count_max_(history.capacity),
       history_(history),
       thread_([this] { Run(); }) {}
@@ -77,6 +80,7 @@ void DraftWorker::MoveTo(Batches& to, Batches& from, Batches::iterator batch) {
 // --- the worker's thread ---
 
 void DraftWorker::Run() {
+  if (is_patient_) BePatient();
   for (;;) {
     Batch* batch = nullptr;
     {

@@ -38,8 +38,9 @@ class DraftWorker {
       std::function<void(uint64_t batch, std::span<const std::span<const Proposal>> children,
                          const absl::Status& status)>;
 
-  // `drafter` must outlive it; `history` says what its TokenHistory has to hold.
-  DraftWorker(Drafter& drafter, const TokenHistory::Options& history, Done done);
+  // `drafter` must outlive it; `history` says what its TokenHistory has to hold. Who reads and writes
+  // messages on a full core goes before a worker that is patient (thread_turn.h).
+  DraftWorker(Drafter& drafter, const TokenHistory::Options& history, bool is_patient, Done done);
   ~DraftWorker();  // waits for the batch under way
   DraftWorker(const DraftWorker&) = delete;
   DraftWorker& operator=(const DraftWorker&) = delete;
@@ -70,6 +71,7 @@ class DraftWorker {
 
   Drafter& drafter_;
   const Done done_;
+  const bool is_patient_;
   const size_t token_count_max_;
   TokenHistory history_;  // the worker's thread only
 

@@ -13,6 +13,11 @@ namespace {
 // How often Interrupted() is asked, when nothing else happens.
 constexpr Duration kLookAround = std::chrono::milliseconds(50);
 
+// Whether the target waits while something is drafted: one processor does both.
+bool StandsStill(const Verifier& verifier) {
+  return verifier.Forecast({}).shares_processor;
+}
+
 }  // namespace
 
 SessionDriver::SessionDriver(Session& session, Drafter& drafter,
@@ -21,7 +26,7 @@ SessionDriver::SessionDriver(Session& session, Drafter& drafter,
     : session_(session),
       verifier_(verifier),
       trace_(trace),
-      worker_(drafter, history,
+      worker_(drafter, history, /*is_patient=*/!StandsStill(verifier),
               [this](uint64_t batch, std::span<const std::span<const Proposal>> children,
                      const absl::Status& status) {
                 Post(Session::Drafted{batch, children, status});
@@ -76,7 +81,7 @@ void SessionDriver::OnDown(uint64_t stream, const absl::Status& status) {
   mailed_.NotifyAll();
 }
 
-// Who hears is woken when it can have the mutex (prompt_thread.h).
+// Who hears is woken when it can have the mutex (thread_turn.h).
 void SessionDriver::Post(Mail mail) {
   {
     MutexLock lock(mu_);

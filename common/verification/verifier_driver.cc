@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
-#include "common/base/prompt_thread.h"
+#include "common/base/thread_turn.h"
 
 namespace outrider {
 

@@ -19,7 +19,7 @@
 //          that it is done, and before that a guess of every exit for every pass; of every session
 //          a chain that was drafted.
 // Threads: any may call anything; ~VerifierDriver() waits for its own, and no stream may be left
-//          then. Those of the machine and the target are prompt (prompt_thread.h): a transport that is
+//          then. Those of the machine and the target are prompt (thread_turn.h): a transport that is
 //          flooded has a core's time, and they have it when they need it.
 #pragma once
 

@@ -92,6 +92,7 @@ class DraftWorkerTest : public ::testing::Test {
   DraftWorker worker_{
       drafter_,
       {.vocabulary_size = 100, .capacity = kCapacity},
+      /*is_patient=*/false,
       [this](uint64_t batch, std::span<const std::span<const Proposal>> children,
              const absl::Status& status) {
         MutexLock lock(mu_);

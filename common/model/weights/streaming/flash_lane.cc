@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/prompt_thread.h"
 #include "common/base/status.h"
+#include "common/base/thread_turn.h"
 
 namespace outrider {
 

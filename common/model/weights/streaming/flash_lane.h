@@ -12,7 +12,7 @@
 // What lands is packed into panels here, while the next reads are under way. Packing takes a core
 // about 5 GB/s (Q4_0, Q8_0; 3.5 of what a device has just written), so beside flash of 2 GB/s the lane
 // is half a core, and whoever computes meanwhile multiplies panels. The lane goes before them
-// (prompt_thread.h), or no read would begin while all cores compute. Multiplying raw rows instead would
+// (thread_turn.h), or no read would begin while all cores compute. Multiplying raw rows instead would
 // take two to three times as long as multiplying panels, for every pass; panels on flash would be a
 // second copy of the model in a format that nobody else reads.
 //

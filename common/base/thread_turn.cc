@@ -1,4 +1,4 @@
-#include "common/base/prompt_thread.h"
+#include "common/base/thread_turn.h"
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -10,7 +10,8 @@
 namespace outrider {
 namespace {
 
-constexpr std::chrono::nanoseconds kTurn = std::chrono::microseconds(100);  // the least there is
+constexpr std::chrono::nanoseconds kPromptTurn = std::chrono::microseconds(100);  // the least
+constexpr std::chrono::nanoseconds kPatientTurn = std::chrono::milliseconds(30);
 constexpr uint64_t kResetOnFork = 1;
 
 // The kernel's struct sched_attr, whose header declares what glibc's <sched.h> declares too.
@@ -25,16 +26,24 @@ struct Attributes {
   uint64_t period_ns = 0;
 };
 
-}  // namespace
-
-void BePrompt() {
+void SetTurn(std::chrono::nanoseconds turn) {
   constexpr pid_t kThisThread = 0;
   Attributes attributes;
   if (syscall(SYS_sched_getattr, kThisThread, &attributes, sizeof(attributes), 0) != 0) return;
   if (attributes.policy != SCHED_OTHER) return;
   attributes.flags |= kResetOnFork;
-  attributes.turn_ns = kTurn.count();
+  attributes.turn_ns = static_cast<uint64_t>(turn.count());
   syscall(SYS_sched_setattr, kThisThread, &attributes, 0);
+}
+
+}  // namespace
+
+void BePrompt() {
+  SetTurn(kPromptTurn);
+}
+
+void BePatient() {
+  SetTurn(kPatientTurn);
 }
 
 }  // namespace outrider

@@ -1,10 +1,10 @@
-// A thread that runs soon after it has something to do, though others are busy.
+// How long a thread's turns are while others want its core too. Who wakes goes before those whose turn is longer than
+// its own, so a short one is had soon and a long one late; nobody has more of the processor than before.
 //
-//   BePrompt();   // first thing on a thread that mostly waits, and that many wait for
+//   BePrompt();    // first thing on a thread that mostly waits, and that many wait for: 0.1 ms
+//   BePatient();   // on one that computes what nobody stands still for: 30 ms, where others have one to three
 //
-// The kernel lets a thread that wakes go before those whose turn is longer than its own. So this asks for
-// turns of a tenth of a millisecond, where others have three: no more of the processor than they have,
-// but the sooner. It takes no privilege, and threads that the caller starts have turns like others.
+// It takes no privilege, and threads that the caller starts have turns like others.
 //
 // Best effort: Linux before 6.12 has one length for all. A thread that somebody has taken out of the
 // usual policy (chrt) stays as it is.
@@ -17,5 +17,6 @@
 namespace outrider {
 
 void BePrompt();
+void BePatient();
 
 }  // namespace outrider
