@@ -265,7 +265,6 @@ bool SendsGrowth(std::span<const Session::Action> actions) {
   });
 }
 
-// Nothing of it is copied, looked for or taken anew as the text gets longer.
 TEST_F(ScriptTest, WhileMoreIsAtHandNothingIsDraftedOrGrown) {
   BeginAttached();
   SendChain("xyz");
@@ -284,6 +283,7 @@ TEST_F(ScriptTest, WhileMoreIsAtHandNothingIsDraftedOrGrown) {
   EXPECT_EQ(TakeUp().grow().seen(), 2u);
 }
 
+// Nothing of it is copied, looked for or taken anew as the text gets longer.
 TEST_F(ScriptTest, AVerdictIsAnsweredWithTheSameFewAllocationsHoweverLongTheText) {
   constexpr int kRounds = 40;  // until every message of the queue has been sent before
   policy_ = &eager_;
