@@ -1,11 +1,11 @@
 // Any sequence of events against a device's session: a verifier that says anything, streams that
 // come and go, a user who changes his mind.
 //
-// The first two bytes choose settings and policy; then each event is a byte for its kind and some
-// for what it says. A verifier that only lies is soon left, so many of its messages are what an
-// honest one could say, but for what the bytes spoil. Laws, besides what the machine checks of
-// itself: one stream at a time, one write, no more batches than allowed; nothing after the end; what is committed
-// stays, unless the user takes it back.
+// The first two bytes choose settings and policy; then each event is a byte for its kind (and whether more wait
+// behind it) and some for what it says. A verifier that only lies is soon left, so many of its messages are what an
+// honest one could say, but for what the bytes spoil. Laws, besides what the machine checks of itself: one stream at a
+// time, one write, no more batches than allowed, none while more wait; nothing after the end; what is committed stays,
+// unless the user takes it back.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -100,7 +100,9 @@ class World {
  private:
   void Event() {
     now_ += std::chrono::milliseconds(bytes_.Next());
-    switch (bytes_.Next() % 16) {
+    const uint8_t kind = bytes_.Next();
+    more_follow_ = kind >= 192;
+    switch (kind % 16) {
       case 0:
         return Handle(Session::Start{});
       case 1:
@@ -328,7 +330,7 @@ class World {
   void Handle(const Session::Event& event) {
     const std::vector<TokenId> before(session_->committed().begin(), session_->committed().end());
     actions_.clear();
-    session_->Handle(event, now_, actions_);
+    session_->Handle(event, now_, actions_, more_follow_);
     const auto after = session_->committed();
     OUTRIDER_CHECK(std::exchange(may_shrink_, false) ||
                        (after.size() >= before.size() &&
@@ -379,6 +381,7 @@ class World {
     stream_.reset();
   }
   void Do(const Session::Draft& action) {
+    OUTRIDER_CHECK(!more_follow_, "nothing is drafted while more events wait");
     const auto in_flight = std::ranges::count(batches_, false, &Batch::is_cancelled);
     OUTRIDER_CHECK(in_flight < batch_count_max_ && !action.contexts.empty(),
                    "no more batches than were allowed");
@@ -418,6 +421,7 @@ class World {
   bool written_ = false;
   bool ended_ = false;
   bool may_shrink_ = false;
+  bool more_follow_ = false;  // the event at hand
   struct Batch {
     uint64_t number;
     std::vector<Drafter::Context> contexts;
