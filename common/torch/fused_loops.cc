@@ -5,8 +5,8 @@
 #include <cmath>
 
 // The compiler makes one version of each loop for every width of vectors and chooses when the
-// program starts.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// program starts; under ThreadSanitizer one, whose checks would run in what chooses, before there is anything to call.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define OUTRIDER_EVERY_WIDTH \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
