@@ -449,8 +449,9 @@ Device::Start Device::StartAt(const LocalTarget& target, const Draft& draft,
   Start start = {.setup = {.target_is_here = true,
                            .shares_cores = target.needs_all_cores() && draft.on_host_processor()},
                  .assumed = AssumedOf(verifier),
-                 .expert_meter = target.expert_meter(),
-                 .target_content_hash = target.content_hash()};
+                 .flash_meter = target.flash_meter(),
+                 .target_content_hash = target.content_hash(),
+                 .drafts_in_waits = target.lends_waits()};
   if (!target.reads_flash()) return start;
   const PassReads reads = target.plan()->reads();
   ControlSetup& setup = start.setup;
@@ -505,7 +506,7 @@ DraftedConversation::Control Device::ControlFor(const Draft& draft, Start start,
       .controller = MakeController(options_.draft.policy, setup),
       .assumed = assumed,
       .keep = [prices, key](const Prices& paid) { prices.Keep(key, paid); },
-      .expert_meter = start.expert_meter};
+      .flash_meter = start.flash_meter};
   if (draft.content_hash() != 0 && start.target_content_hash != 0) {
     control.keep_accepted = [prices, target = start.target_content_hash,
                              drafts = draft.content_hash()](const Accepted& accepted) {
@@ -520,6 +521,7 @@ absl::StatusOr<std::unique_ptr<Conversation>> Device::Drafted(const Conversation
                                                               std::unique_ptr<Verifier> verifier,
                                                               const Start& start) const {
   OUTRIDER_ASSIGN_OR_RETURN(SessionOptions session, SessionFor(asked, draft, context, *verifier));
+  session.sketch.drafts_in_waits = start.drafts_in_waits;
   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter, draft.NewDrafter(asked.sampling));
   DraftedConversation::Control control = ControlFor(draft, start, info_.numerics_id);
   return std::make_unique<DraftedConversation>(

@@ -205,8 +205,9 @@ class Device {
   struct Start {
     ControlSetup setup;  // what can be chosen there
     CostModel::Assumed assumed;
-    const ExpertMeter* expert_meter = nullptr;  // null: nobody counts experts
-    uint64_t target_content_hash = 0;           // 0: not known, of a server's
+    const FlashMeter* flash_meter = nullptr;  // null: nobody waits for flash
+    uint64_t target_content_hash = 0;         // 0: not known, of a server's
+    bool drafts_in_waits = false;             // of the target's, for flash
   };
   // With a target here, which `verifier` leads to, and this draft.
   static Start StartAt(const LocalTarget& target, const Draft& draft, const Verifier& verifier);

@@ -62,9 +62,9 @@ class DraftedConversation::Relay final : public SessionDriver::Observer {
 
 DraftedConversation::Parts DraftedConversation::Metered(Parts parts, CostModel& costs) {
   const auto meter = [&costs](Control& control) {
-    if (control.expert_meter == nullptr) return;
+    if (control.flash_meter == nullptr) return;
     control.controller = std::make_unique<MeteredController>(std::move(control.controller),
-                                                             *control.expert_meter, costs);
+                                                             *control.flash_meter, costs);
   };
   meter(parts.control);
   if (parts.fallback) meter(parts.fallback->control);

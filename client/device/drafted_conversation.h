@@ -8,7 +8,7 @@
 #include <span>
 
 #include "client/device/conversation.h"
-#include "client/device/expert_meter.h"
+#include "client/device/flash_meter.h"
 #include "client/device/place_controller.h"
 #include "client/device/price_file.h"
 #include "client/driver/session_driver.h"
@@ -35,7 +35,7 @@ class DraftedConversation final : public Conversation {
     // And what of the draft was accepted; null: nobody asks.
     std::function<void(const Accepted&)> keep_accepted = nullptr;
     // What passes there use of experts that come from flash; null: nobody counts.
-    const ExpertMeter* expert_meter = nullptr;
+    const FlashMeter* flash_meter = nullptr;
   };
   struct Fallback {
     FallbackVerifier& verifier;  // is that of the parts

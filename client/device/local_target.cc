@@ -237,9 +237,9 @@ absl::Status LocalTarget::Load(ChromeTrace* trace, const LoadProgress& progress)
   model_.reset();  // what is still to be read of it is the engine's
   Forecast(RealClock().Now() - begin);
   OUTRIDER_RETURN_IF_ERROR(AttachExits());
-  if (plan_ && plan_->reads().expert_bytes > 0) {
+  if (reads_flash()) {
     const auto stats = [this] { return streamed_->stats(); };
-    metered_.emplace(*target_, stats, expert_meter_.emplace());
+    metered_.emplace(*target_, stats, flash_meter_.emplace());
   }
   if (turns_) turn_taking_.emplace(target(), *turns_);
   if (trace != nullptr) traced_.emplace(target(), *trace);

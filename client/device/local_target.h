@@ -30,7 +30,7 @@
 #include "absl/status/statusor.h"
 #include "client/device/budget_watch.h"
 #include "client/device/device.h"
-#include "client/device/expert_meter.h"
+#include "client/device/flash_meter.h"
 #include "client/device/flash_turns.h"
 #include "client/planner/flash_forecast.h"
 #include "client/planner/memory_needs.h"
@@ -86,10 +86,11 @@ class LocalTarget {
   const std::shared_ptr<ThreadPool>& pool() const { return pool_; }
   // In its waits; null: there are none.
   FlashTurns* turns() { return turns_ ? &*turns_ : nullptr; }
+  bool lends_waits() const { return turns_.has_value(); }
   const MemoryPlan* plan() const { return plan_ ? &*plan_ : nullptr; }
   bool reads_flash() const { return plan_ && plan_->bytes_per_pass > 0; }
-  // Of what passes use of its experts, after Load(); null: those are all in memory, or there are none.
-  const ExpertMeter* expert_meter() const { return expert_meter_ ? &*expert_meter_ : nullptr; }
+  // Of what passes wait for flash, after Load(); null: for nothing.
+  const FlashMeter* flash_meter() const { return flash_meter_ ? &*flash_meter_ : nullptr; }
   std::optional<FlashUse> flash_use() const;
   const std::optional<ExitsLeftOut>& exits_left_out() const { return exits_left_out_; }
   // Nothing: there are no exits, or nothing is served.
@@ -138,7 +139,7 @@ class LocalTarget {
   std::optional<BudgetWatch> budget_;
   std::optional<FlashTurns> turns_;
   std::unique_ptr<EngineTarget> target_;
-  std::optional<ExpertMeter> expert_meter_;
+  std::optional<FlashMeter> flash_meter_;
   std::optional<MeteredTarget> metered_;
   std::optional<TurnTakingTarget> turn_taking_;
   std::optional<TracedTarget> traced_;

@@ -96,7 +96,8 @@ std::optional<Drafting::Batch> Drafting::NextBatch(MonotonicTime now) {
     const auto index = static_cast<uint32_t>(at - drafted.begin());
     contexts.push_back({index == 0 ? DraftedNode::kRoot : index - 1, asked.child_count});
   }
-  flights_.push_back({batches_before_ + sketcher_->newest_batch(), contexts.size(), now});
+  flights_.push_back(
+      {batches_before_ + sketcher_->newest_batch(), contexts.size(), now, IsBesidePass(now)});
   return Batch{flights_.back().batch, nodes, contexts};
 }
 
@@ -109,7 +110,8 @@ absl::Status Drafting::Drafted(uint64_t batch, std::span<const std::span<const P
   const Flight answered = *flight;
   flights_.erase(flight);
   if (status.ok()) {
-    times_.Drafted(answered.node_count, std::max(answered.asked_at, free_at), now);
+    const bool has_waited = options_.drafts_in_waits && (answered.beside_pass || IsBesidePass(now));
+    times_.Drafted(answered.node_count, std::max(answered.asked_at, free_at), now, has_waited);
   }
   no_children_.assign(answered.node_count, {});
   sketcher_->Drafted(batch - batches_before_, status.ok() ? children : no_children_, now);

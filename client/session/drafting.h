@@ -107,6 +107,7 @@ class Drafting {
   void MakeSketcher(const Sketcher::Options& options);
   void Consult(MonotonicTime now);
   void Move(NodeId leaf, TokenId next, MonotonicTime now);
+  bool IsBesidePass(MonotonicTime now) const { return sketcher_->View(now).pass_running; }
 
   const Sketcher::Options options_;
   Controller& controller_;
@@ -122,6 +123,7 @@ class Drafting {
     uint64_t batch;
     size_t node_count;
     MonotonicTime asked_at;
+    bool beside_pass;  // when it was asked for
   };
   std::vector<Flight> flights_;      // oldest first: batches are answered in order
   std::vector<uint64_t> abandoned_;  // that a sketcher before this one has asked for

@@ -28,9 +28,10 @@ void Measurements::Sent(NodeId last, MonotonicTime now) {
   sent_[sent_count_++ % sent_.size()] = {last, now};
 }
 
-void Measurements::Drafted(size_t node_count, MonotonicTime began, MonotonicTime now) {
+void Measurements::Drafted(size_t node_count, MonotonicTime began, MonotonicTime now,
+                           bool has_waited) {
   const double ms = Milliseconds(now - began);
-  costs_.MeasuredDraft(static_cast<uint32_t>(node_count), ms);
+  if (!has_waited) costs_.MeasuredDraft(static_cast<uint32_t>(node_count), ms);
   totals_.draft_ms += ms;
 }
 

@@ -44,7 +44,8 @@ class Measurements {
   // A verdict that commits so many tokens.
   void Decided(const v1::Verdict& verdict, size_t token_count, MonotonicTime now);
 
-  void Drafted(size_t node_count, MonotonicTime began, MonotonicTime now);
+  // One that has waited for its target tells no price.
+  void Drafted(size_t node_count, MonotonicTime began, MonotonicTime now, bool has_waited);
 
   const Totals& totals() const { return totals_; }
 

@@ -30,10 +30,11 @@ struct SessionOptions {
 
   LinkOptions link = {};
 
-  // What a verifier is told where its target is to wait, or to go on, as `dry` says: one that has turns waits for
-  // its own.
+  // What a verifier is told where its target is to wait, or to go on, as `dry` says: one that has turns, or lends its
+  // waits, begins when it is told.
   v1::DryPolicy TurnsOr(v1::DryPolicy dry) const {
-    return sketch.takes_turns && dry != v1::DRY_POLICY_ALONE ? v1::DRY_POLICY_TURNS : dry;
+    const bool begins_when_told = sketch.takes_turns || sketch.drafts_in_waits;
+    return begins_when_told && dry != v1::DRY_POLICY_ALONE ? v1::DRY_POLICY_TURNS : dry;
   }
   // From a target that waits for growth at a root without any, or writes on alone. Where draft and
   // one that waits take turns, nothing is drafted while a pass runs, and a hint of it comes when

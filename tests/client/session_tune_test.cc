@@ -102,6 +102,16 @@ TEST_F(ScriptTest, HintsAreWantedWhereSomethingIsDraftedBesideAPass) {
   EXPECT_TRUE(told.tune().hints());
 }
 
+TEST_F(ScriptTest, ATargetInWhoseWaitsThingsAreDraftedBeginsWhenTold) {
+  for (const bool in_waits : {false, true}) {
+    SessionOptions options;
+    options.dry_policy = v1::DRY_POLICY_WAIT;
+    options.sketch.drafts_in_waits = in_waits;
+    Begin(options);
+    EXPECT_EQ(TakeUp().open().dry_policy(), in_waits ? v1::DRY_POLICY_TURNS : v1::DRY_POLICY_WAIT);
+  }
+}
+
 // Another size of passes after every verdict.
 class RestlessController final : public Controller {
  public:

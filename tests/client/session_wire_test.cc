@@ -364,6 +364,25 @@ TEST_F(ScriptTest, TheRoundTripIsWhatIsLeftOfTheTimeSinceTheNodeWasSent) {
   EXPECT_NEAR(costs_.queue_ms(), 10, 1e-6);
 }
 
+// A draft that computes in the waits of its target is slow beside a pass, and is no dearer for that.
+TEST_F(ScriptTest, WhatADraftTakesIsNotToldByBatchesThatWaitForAPass) {
+  for (const bool in_waits : {true, false}) {
+    costs_ = CostModel();
+    SessionOptions options;
+    options.sketch.drafts_in_waits = in_waits;
+    policy_ = &eager_;
+    BeginAttached(options);
+    now_ += std::chrono::milliseconds(2);
+    Drafted('d');  // goes up, and begins a pass
+    for (const char letter : {'e', 'f', 'g'}) {
+      now_ += std::chrono::milliseconds(50);
+      Drafted(letter);
+    }
+    EXPECT_NEAR(costs_.DraftMs(1), in_waits ? 2 : 50, 1e-9);
+    up_.clear();
+  }
+}
+
 TEST_F(ScriptTest, OptionsThatCannotBeAreRefused) {
   FixedController controller(chain_);
   const auto error_of = [&](SessionOptions options) {

@@ -19,9 +19,13 @@ using PassMs = std::function<double(double rows)>;
 double OnProcessor(double rows) {
   return rows <= 5 ? 24 + (rows - 1) : 28 + (rows - 5) * 17 / 11;
 }
-// And of weights on flash, which hide forty rows.
+// And of weights on flash, which hide forty rows: the longer of reading and computing, from 60 ms.
+constexpr double kReadMs = 400;
 double OnFlash(double rows) {
-  return std::max(400.0, 60 + 8.5 * rows);
+  return std::max(kReadMs, 60 + 8.5 * rows);
+}
+double WaitOnFlash(double rows) {
+  return OnFlash(rows) - (60 + 8.5 * rows);
 }
 double OnGpu(double rows) {
   return 20 + (rows - 1) * 8 / 63;
@@ -55,6 +59,9 @@ class ChainSession {
     draft_.takes_turns = true;
   }
 
+  // From now on passes say how long they have waited for flash.
+  void Wait(PassMs waited_ms) { waited_ms_ = std::move(waited_ms); }
+
   // So many nodes, about as probable as each other, come when a pass has begun.
   void DraftTooLate(uint32_t count) { too_late_ = count; }
 
@@ -63,6 +70,8 @@ class ChainSession {
       const double tokens = TokensOf(size_.nodes());
       const double ms = pass_ms_(1 + size_.nodes());
       draft_.costs.MeasuredPass({size_.nodes(), 1}, ms);
+      const uint32_t rows = 1 + size_.nodes();
+      if (waited_ms_) draft_.costs.MeasuredFlashWait(rows, waited_ms_(rows));
       // Counts are whole, and these come out right on average.
       owed_ += tokens;
       const auto committed = static_cast<uint32_t>(owed_);
@@ -113,6 +122,7 @@ class ChainSession {
 
   double right_;
   PassMs pass_ms_;
+  PassMs waited_ms_;
   std::optional<double> draft_ms_;
   uint32_t too_late_ = 0;
   PassSize size_{ControlSetup{}};
@@ -207,18 +217,60 @@ TEST(PassSize, IsFoundAgainWhenRowsBecomeCheapAfterLong) {
   EXPECT_GE(session.nodes(), 12u);
 }
 
-// What nobody knows yet is asked by passes that cost no more, and bring more.
-TEST(PassSize, AsksWhatRowsCostByLargerPassesWhereFlashHidesThem) {
+// What rows cost is told by how long passes wait, and hardly any is too large to find it out.
+TEST(PassSize, GoesAsFarAsFlashHidesRows) {
   ChainSession session(
       0.95, OnFlash,
       ControlSetup{.shares_cores = true, .target_streams = true, .before = Findings{23}});
+  session.Wait(WaitOnFlash);
   for (int i = 0; i < 30; ++i) {
     session.Run(1);
     EXPECT_GE(session.nodes(), 23u) << i;
+    EXPECT_LE(session.nodes(), 31u) << i;
   }
   session.Run(200);
-  EXPECT_GE(session.nodes(), 31u);
-  EXPECT_LE(session.nodes(), 48u);
+  EXPECT_EQ(session.nodes(), 31u);
+}
+
+// Rows that reads hide by far cost nothing, and none is left out.
+TEST(PassSize, TakesAllNodesWhereFlashIsSlow) {
+  const auto computed_ms = [](double rows) { return 60 + 8.5 * rows; };
+  ChainSession session(
+      0.99, [](double) { return 4000; },
+      ControlSetup{.shares_cores = true, .target_streams = true, .before = Findings{23}});
+  session.Wait([&](double rows) { return 4000 - computed_ms(rows); });
+  session.Run(6);
+  EXPECT_EQ(session.nodes(), 63u);
+}
+
+// And where a few are all that they hide, passes never have more by far.
+TEST(PassSize, MakesNoPassTooLargeToAskWhatFlashHides) {
+  const auto computed_ms = [](double rows) { return 60 + 18 * rows; };
+  const auto pass_ms = [&](double rows) { return std::max(600.0, computed_ms(rows)); };
+  ChainSession session(
+      0.8, pass_ms,
+      ControlSetup{.shares_cores = true, .target_streams = true, .before = Findings{23}});
+  session.Wait([&](double rows) { return pass_ms(rows) - computed_ms(rows); });
+  for (int i = 0; i < 30; ++i) {
+    session.Run(1);
+    EXPECT_LE(session.nodes(), 31u) << i;
+  }
+  EXPECT_LE(session.TokenMs(), 1.05 * session.BestTokenMs());
+}
+
+// A slow processor: computing is what passes take, from the second row on.
+TEST(PassSize, ComesBackFromWhatFlashDoesNotHide) {
+  const auto computed_ms = [](double rows) { return 100 + 60 * rows; };
+  const auto pass_ms = [&](double rows) { return std::max(kReadMs, computed_ms(rows)); };
+  ChainSession session(
+      0.7, pass_ms,
+      ControlSetup{.shares_cores = true, .target_streams = true, .before = Findings{23}});
+  session.Wait([&](double rows) { return pass_ms(rows) - computed_ms(rows); });
+  session.Run(40);
+  EXPECT_LE(session.nodes(), 7u);
+  session.Forget();
+  session.Run(200);
+  EXPECT_LE(session.TokenMs(), 1.1 * session.BestTokenMs());
 }
 
 TEST(PassSize, FollowsADraftAndATargetThatChange) {

@@ -511,6 +511,32 @@ TEST_P(EveryPolicy, DraftAndTargetTakeTurns) {
   }
 }
 
+// Beside a target that lends its waits: things are drafted during a pass, too, and none begins with what a verdict has
+// left over before it is told to.
+TEST_P(EveryPolicy, APassInWhoseWaitsThingsAreDraftedBeginsWhenTold) {
+  const auto policy = MakePolicy({GetParam()});
+  const CostModel costs({.round_trip_ms = 0, .pass_ms = 500, .draft_ms = 1});
+  Sketcher sketcher({.drafts_in_waits = true}, *policy, costs);
+  const std::vector<Proposal> proposals = {{10, 0.6}, {20, 0.3}};
+  std::vector<TokenId> committed;
+  for (int verdict = 0; verdict < 5; ++verdict) {
+    int ms = 1000 * verdict;
+    bool went = false;
+    for (; !went; ++ms) {
+      ASSERT_LT(ms, 1000 * verdict + 300) << "a pass is begun some time";
+      EXPECT_FALSE(sketcher.View(At(ms)).pass_running);
+      const size_t asked = sketcher.NextBatch(At(ms)).size();
+      while (const auto growth = sketcher.NextGrowth(At(ms))) went = went || growth->go;
+      if (asked == 0) continue;
+      sketcher.Drafted(sketcher.newest_batch(),
+                       std::vector<std::span<const Proposal>>(asked, proposals), At(ms));
+    }
+    EXPECT_TRUE(sketcher.View(At(ms)).pass_running);
+    EXPECT_GT(sketcher.nodes().size(), 1u) << "not with a root alone";
+    sketcher.Decided(Sketch::kRoot, 10, At(1000 * verdict + 900), committed);
+  }
+}
+
 // As most texts leave an n-gram drafter: the target is told in the event that says so, and once.
 TEST(SketcherSilence, ADrafterWithNothingToSaySaysSoInTheSameEvent) {
   for (const bool target_waits : {true, false}) {

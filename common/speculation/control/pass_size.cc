@@ -60,7 +60,6 @@ double PassSize::TokensIn(double ms, const DraftView& draft) {
 // nodes than they could take: one that could take a few less would be none the smaller.
 uint32_t PassSize::Probed(const DraftView& draft) const {
   const size_t next = std::min(size_ + 1, kSizes.size() - 1);
-  if (rows_are_hidden_) return kSizes[std::min(next + 1, kSizes.size() - 1)];
   if (Worth(next) > LeastWorth(next, kRowShareMost / 2, draft)) return kSizes[next];
   const uint32_t usual = std::min(nodes_, taken_);
   if (usual < kSmall) return kLargerThanSmall;
@@ -69,7 +68,7 @@ uint32_t PassSize::Probed(const DraftView& draft) const {
 }
 
 bool PassSize::IsToProbe(const CostModel& costs) {
-  if (costs.row_ms_is_fresh()) {
+  if (costs.row_ms_is_fresh() || costs.foresees_rows()) {
     unpriced_ = 0;
     return false;
   }

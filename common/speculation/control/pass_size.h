@@ -29,7 +29,7 @@
 //
 // Where all passes have been of one size nothing tells what a row costs, and what is known of it may be of
 // a busier hour: then some are smaller than those were, by half, or a quarter where they are large, or larger where they
-// are small; and larger where weights come from flash, which hides rows until computing takes longer than reading.
+// are small. Of a target that waits for flash every pass tells by itself (hidden_rows.h).
 //
 // A function of what it was told: no clock, no randomness, no allocation once its vector has grown.
 #pragma once

@@ -21,6 +21,7 @@ CostModel::CostModel(const Assumed& assumed)
 void CostModel::MeasuredPass(const PassShape& shape, double ms) {
   passes_.Add(shape, ms);
   row_count_ = 1 + shape.nodes;
+  last_pass_ms_ = ms;
   row_price_.Add(row_count_, ms);
   const std::optional<double> row_ms = row_price_.ms();
   row_ms_is_fresh_ = row_ms.has_value();
@@ -32,6 +33,12 @@ void CostModel::MeasuredPass(const PassShape& shape, double ms) {
   if (shape.nodes == 0) root_pass_.Add(ms);
   // Rows share a pass, so none costs more than the first.
   first_row_.Add(std::max(ms - shape.nodes * this->row_ms().value_or(0), ms / row_count_));
+}
+
+void CostModel::MeasuredFlashWait(uint32_t row_count, double waited_ms) {
+  if (last_pass_ms_ > 0 && row_count == row_count_) {
+    hidden_rows_.Add(row_count, last_pass_ms_, waited_ms);
+  }
 }
 
 void CostModel::MeasuredVerdict(uint32_t token_count, double ms) {
@@ -87,6 +94,8 @@ std::optional<double> CostModel::row_ms() const {
 
 std::optional<double> CostModel::row_ms(uint32_t rows) const {
   if (const std::optional<double> of_step = row_price_.MsOfStep(rows)) return of_step;
+  // A line has no bend where reads end.
+  if (const auto foreseen = hidden_rows_.RowMs(RowPrice::StepBelow(rows), rows)) return foreseen;
   if (!row_ms_is_fresh_) {
     if (const std::optional<double> foreseen = ForeseenRowMs(rows)) return foreseen;
   }

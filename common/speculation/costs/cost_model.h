@@ -13,6 +13,7 @@
 
 #include "common/base/recent_median.h"
 #include "common/speculation/costs/expert_price.h"
+#include "common/speculation/costs/hidden_rows.h"
 #include "common/speculation/costs/latency_profile.h"
 #include "common/speculation/costs/row_price.h"
 
@@ -45,6 +46,8 @@ class CostModel {
   void MeasuredExperts(uint32_t row_count, uint32_t used_count, double waited_ms) {
     experts_.Add(row_count, used_count, waited_ms);
   }
+  // What the last pass, if it was of so many rows, has waited for weights that come from flash whatever its rows.
+  void MeasuredFlashWait(uint32_t row_count, double waited_ms);
   // What a pass waited for others, once its root was known and it had growth.
   void MeasuredQueue(double ms) { queue_.Add(ms); }
   // Of a batch; one has a node.
@@ -74,8 +77,10 @@ class CostModel {
   // What another row makes a pass longer, as it was when passes last told, or as it is foreseen where they
   // have not of late; none: neither is known.
   std::optional<double> row_ms() const;
-  // The same of the rows that a pass of so many has more than one of the next size below.
+  // The same of the rows that a pass of so many, two at the least, has more than one of the next size below.
   std::optional<double> row_ms(uint32_t rows) const;
+  // Whether it is told by what passes wait for flash, without any of another size.
+  bool foresees_rows() const { return hidden_rows_.RowMs(1, 2).has_value(); }
   // Whether passes of late tell. They do not where all are of one size.
   bool row_ms_is_fresh() const { return row_ms_is_fresh_; }
   double DraftMs(uint32_t node_count) const { return drafts_.Estimate({node_count - 1, 0}); }
@@ -102,8 +107,10 @@ class CostModel {
   LatencyProfile passes_;
   RowPrice row_price_;
   ExpertPrice experts_;
-  uint32_t row_count_ = 1;  // of the last pass
-  LatencyProfile drafts_;   // by the nodes besides the first
+  HiddenRows hidden_rows_;
+  uint32_t row_count_ = 1;   // of the last pass
+  double last_pass_ms_ = 0;  // 0: there was none
+  LatencyProfile drafts_;    // by the nodes besides the first
   RowPrice draft_price_;
 };
 

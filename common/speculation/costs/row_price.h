@@ -22,6 +22,9 @@ namespace outrider {
 
 class RowPrice {
  public:
+  // The last rows of the step below that of so many, which are two at the least.
+  static uint32_t StepBelow(uint32_t rows) { return kSteps[StepOf(rows) - 1]; }
+
   void Add(uint32_t rows, double ms);
 
   // Not below 0. None: too few passes have differed.

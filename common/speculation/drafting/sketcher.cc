@@ -321,8 +321,7 @@ void Sketcher::Reroot(NodeId leaf, TokenId next, std::vector<TokenId>& committed
 void Sketcher::GuessPass(MonotonicTime now) {
   const Duration round_trip = Milliseconds(costs_.round_trip_ms());
   MonotonicTime first = MonotonicTime::max();
-  // One that takes turns begins nothing with what has been sent, before it is told to.
-  for (size_t i = 1; i < nodes_.size() && !takes_turns(); ++i) {
+  for (size_t i = 1; i < nodes_.size() && !begins_when_told(); ++i) {
     if (nodes_[i].sent) first = std::min(first, nodes_[i].sent_at);
   }
   if (first == MonotonicTime::max()) {
@@ -431,7 +430,10 @@ std::optional<bool> Sketcher::GoesNow(MonotonicTime now) {
   if (sending == Sending::kHold && !stuck) return std::nullopt;
   if (takes_turns() && drafting()) return std::nullopt;
   const bool is_silent = IsSilent(sending);
-  const bool is_my_turn = takes_turns() && !pass_running_;
+  // Of whom it begins no pass with what was sent before. A root alone waits for something, but where the draft has
+  // had its turn.
+  const bool is_my_turn =
+      begins_when_told() && !pass_running_ && (takes_turns() || nodes_.size() > 1);
   const bool go = sending == Sending::kGo || stuck || is_silent || is_my_turn;
   const bool holds_nothing = nodes_.size() == 1 || nodes_.back().sent;
   if (holds_nothing && (pass_running_ || !go) && !is_silent) return std::nullopt;

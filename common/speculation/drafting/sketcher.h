@@ -54,6 +54,10 @@ class Sketcher {
     // Draft and target share a processor, and one that waits for growth takes turns with it: nothing
     // is drafted while a pass runs, and no pass is begun while something is drafted.
     bool takes_turns = false;
+    // The draft computes while the target does not: a batch that is under way during a pass waits for most of it, and
+    // how long it took is no price of one. A pass begins when that is said, as with turns: it takes so long that what
+    // a verdict has left over is no growth to begin one with.
+    bool drafts_in_waits = false;
     HintBelief hint_belief = HintBelief::kNewest;
   };
 
@@ -142,6 +146,9 @@ class Sketcher {
 
   bool drafting() const;
   bool takes_turns() const { return options_.takes_turns && target_waits_; }
+  bool begins_when_told() const {
+    return takes_turns() || (options_.drafts_in_waits && target_waits_);
+  }
   bool IsMoot(const Batch& batch) const;
   uint32_t IndexOf(NodeId id) const;
   double PriorOf(uint32_t leaf, TokenId next) const;

@@ -1,6 +1,6 @@
 // What a store counts of experts while a target runs is what a session's costs are told, before its controller
 // decides: of runs that say something of rows, and each once.
-#include "client/device/expert_meter.h"
+#include "client/device/flash_meter.h"
 
 #include <chrono>
 #include <cstdint>
@@ -43,7 +43,7 @@ class Nothing final : public Target {
   const TargetInfo info_ = {};
 };
 
-class ExpertMeterTest : public testing::Test {
+class FlashMeterTest : public testing::Test {
  protected:
   // A run of passes with so many nodes each, for which the store has counted so much.
   void Run(const std::vector<uint32_t>& node_counts, uint64_t used, uint64_t expert_bytes,
@@ -65,30 +65,35 @@ class ExpertMeterTest : public testing::Test {
     std::vector<Reading> readings(reads_prompt ? 1 : 0);
     metered_.Run(readings, passes, results);
   }
-  std::vector<ExpertUse> Told() {
-    ExpertMeter::Uses uses;
-    const size_t count = meter_.Tell(known_, uses);
-    return {uses.begin(), uses.begin() + static_cast<ptrdiff_t>(count)};
+  std::vector<FlashWait> Told() {
+    FlashMeter::Waits waits;
+    const size_t count = meter_.Tell(known_, waits);
+    return {waits.begin(), waits.begin() + static_cast<ptrdiff_t>(count)};
   }
 
   StreamStats stats_;
   Nothing nothing_;
-  ExpertMeter meter_;
+  FlashMeter meter_;
   MeteredTarget metered_{nothing_, [this] { return stats_; }, meter_};
   uint64_t known_ = 0;
 };
 
-TEST_F(ExpertMeterTest, TellsEachPassOnceWithItsShareOfTheWait) {
+TEST_F(FlashMeterTest, TellsEachPassOnceWithItsShareOfTheWait) {
   EXPECT_THAT(Told(), ElementsAre());
   Run({3}, 746, 600, 800, 400);
   Run({0}, 288, 0, 200, 100);
-  EXPECT_THAT(Told(), ElementsAre(ExpertUse{4, 746, 300}, ExpertUse{1, 288, 0}));
+  EXPECT_THAT(Told(), ElementsAre(FlashWait{4, 746, 300}, FlashWait{1, 288, 0}));
   EXPECT_THAT(Told(), ElementsAre());
   Run({1}, 460, 100, 100, 50);
-  EXPECT_THAT(Told(), ElementsAre(ExpertUse{2, 460, 50}));
+  EXPECT_THAT(Told(), ElementsAre(FlashWait{2, 460, 50}));
 }
 
-TEST_F(ExpertMeterTest, LeavesOutWhatSaysNothingOfTheRowsOfAPass) {
+TEST_F(FlashMeterTest, TellsTheWholeWaitOfWhatHasNoExperts) {
+  Run({23}, 0, 0, 800, 150);
+  EXPECT_THAT(Told(), ElementsAre(FlashWait{24, 0, 150}));
+}
+
+TEST_F(FlashMeterTest, LeavesOutWhatSaysNothingOfTheRowsOfAPass) {
   Run({}, 5000, 4000, 4000, 3000, /*reads_prompt=*/true);
   Run({3}, 5000, 4000, 4000, 3000, /*reads_prompt=*/true);
   Run({3, 3}, 1200, 900, 900, 500);
@@ -97,15 +102,15 @@ TEST_F(ExpertMeterTest, LeavesOutWhatSaysNothingOfTheRowsOfAPass) {
   nothing_.status = absl::OkStatus();
   EXPECT_THAT(Told(), ElementsAre());
   Run({3}, 746, 600, 600, 400);  // and nothing of what those before it took
-  EXPECT_THAT(Told(), ElementsAre(ExpertUse{4, 746, 400}));
+  EXPECT_THAT(Told(), ElementsAre(FlashWait{4, 746, 400}));
 }
 
-TEST_F(ExpertMeterTest, KeepsTheNewest) {
-  for (uint64_t used = 1; used <= ExpertMeter::kKept + 2; ++used) Run({0}, used, 1, 1, 1);
-  const std::vector<ExpertUse> told = Told();
-  ASSERT_EQ(told.size(), ExpertMeter::kKept);
-  EXPECT_EQ(told.front().used_count, 3u);
-  EXPECT_EQ(told.back().used_count, ExpertMeter::kKept + 2);
+TEST_F(FlashMeterTest, KeepsTheNewest) {
+  for (uint64_t used = 1; used <= FlashMeter::kKept + 2; ++used) Run({0}, used, 1, 1, 1);
+  const std::vector<FlashWait> told = Told();
+  ASSERT_EQ(told.size(), FlashMeter::kKept);
+  EXPECT_EQ(told.front().expert_count, 3u);
+  EXPECT_EQ(told.back().expert_count, FlashMeter::kKept + 2);
 }
 
 // Sees what a row costs when it decides.
@@ -121,7 +126,7 @@ class Looking final : public Controller {
   const Course course_ = {.growth = &policy_};
 };
 
-TEST_F(ExpertMeterTest, CostsAreToldBeforeTheControllerDecides) {
+TEST_F(FlashMeterTest, CostsAreToldBeforeTheControllerDecides) {
   HandDraft draft({.experts = kExperts});
   auto owned = std::make_unique<Looking>();
   const Looking& looking = *owned;
@@ -134,6 +139,16 @@ TEST_F(ExpertMeterTest, CostsAreToldBeforeTheControllerDecides) {
   controller.Decided(draft.View());
   // Four rows have used 2.59 times what one does, and waited 2300 ms for that: the last of them a sixth, about.
   EXPECT_NEAR(looking.row_ms.value(), 2300.0 / 6, 60);
+}
+
+TEST_F(FlashMeterTest, CostsAreToldWhatFlashHides) {
+  HandDraft draft;
+  MeteredController controller(std::make_unique<Looking>(), meter_, draft.costs);
+  draft.costs.MeasuredPass({23, 1}, 600);
+  Run({23}, 0, 0, 800, 600 - 306);
+  controller.Decided(draft.View());
+  EXPECT_EQ(draft.costs.row_ms(32), 0);
+  EXPECT_NEAR(draft.costs.row_ms(64).value(), 306.0 / 24 / 0.85, 1e-9);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// What passes of a target on flash use of its experts, and wait for them: counted where the target runs,
-// for the costs of whatever session goes by them.
+// What passes of a target on flash wait for it, and use of its experts: counted where the target runs, for the
+// costs of whatever session goes by them.
 //
-//   ExpertMeter meter;
+//   FlashMeter meter;
 //   MeteredTarget target(engine_target, [&] { return weights->stats(); }, meter);
 //   MeteredController controller(std::move(of_the_session), meter, costs);
 //
@@ -9,7 +9,8 @@
 // itself, when a verdict is there and before the controller decides by them.
 //
 // A run counts that is one pass and nothing else: with a prompt in it, or passes of several sessions, it
-// says nothing of the rows of one. Of what it waits for reads its experts have their share by bytes.
+// says nothing of the rows of one. Of what it waits for reads its experts have their share by bytes. Where there are
+// none, all passes read the same, and wait the less the more they compute.
 //
 // Queue:   the last kKept passes; who comes late misses what was before them.
 // Threads: the target's on its own, controllers each on its session's.
@@ -33,27 +34,27 @@
 namespace outrider {
 
 // By one pass.
-struct ExpertUse {
+struct FlashWait {
   uint32_t row_count = 0;
-  uint32_t used_count = 0;  // experts, of all layers
-  double waited_ms = 0;     // for those that were read
+  uint32_t expert_count = 0;  // that it used, of all layers
+  double waited_ms = 0;  // for those of them that were read, or if there are none for all that was
 
-  bool operator==(const ExpertUse&) const = default;
+  bool operator==(const FlashWait&) const = default;
 };
 
-class ExpertMeter {
+class FlashMeter {
  public:
   static constexpr size_t kKept = 8;
-  using Uses = std::array<ExpertUse, kKept>;
+  using Waits = std::array<FlashWait, kKept>;
 
-  void Add(const ExpertUse& use);
-  // Those after the first `known`, the oldest first, as far as they are kept: how many `uses` begins
+  void Add(const FlashWait& wait);
+  // Those after the first `known`, the oldest first, as far as they are kept: how many `waits` begins
   // with. `known` is how many there are by now.
-  size_t Tell(uint64_t& known, Uses& uses) const;
+  size_t Tell(uint64_t& known, Waits& waits) const;
 
  private:
   mutable Mutex mu_;
-  Uses uses_ ABSL_GUARDED_BY(mu_) = {};      // the newest, in a ring
+  Waits waits_ ABSL_GUARDED_BY(mu_) = {};    // the newest, in a ring
   uint64_t count_ ABSL_GUARDED_BY(mu_) = 0;  // of all there were
 };
 
@@ -62,7 +63,7 @@ class MeteredTarget final : public OtherTarget {
   using Stats = std::function<StreamStats()>;
 
   // All outlive it.
-  MeteredTarget(Target& target, Stats stats, ExpertMeter& meter)
+  MeteredTarget(Target& target, Stats stats, FlashMeter& meter)
       : OtherTarget(target), stats_(std::move(stats)), meter_(meter), before_(stats_()) {}
 
   void Run(std::span<Reading> readings, std::span<const Pass> passes,
@@ -70,7 +71,7 @@ class MeteredTarget final : public OtherTarget {
 
  private:
   const Stats stats_;
-  ExpertMeter& meter_;
+  FlashMeter& meter_;
   StreamStats before_;  // when the last run had ended
 };
 
@@ -78,7 +79,7 @@ class MeteredTarget final : public OtherTarget {
 class MeteredController final : public Controller {
  public:
   // Meter and costs outlive it; those are the session's.
-  MeteredController(std::unique_ptr<Controller> controller, const ExpertMeter& meter,
+  MeteredController(std::unique_ptr<Controller> controller, const FlashMeter& meter,
                     CostModel& costs)
       : controller_(std::move(controller)), meter_(meter), costs_(costs) {}
 
@@ -89,7 +90,7 @@ class MeteredController final : public Controller {
 
  private:
   const std::unique_ptr<Controller> controller_;
-  const ExpertMeter& meter_;
+  const FlashMeter& meter_;
   CostModel& costs_;
   uint64_t known_ = 0;  // passes
 };
