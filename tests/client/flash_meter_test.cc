@@ -1,5 +1,5 @@
-// What a store counts of experts while a target runs is what a session's costs are told, before its controller
-// decides: of runs that say something of rows, and each once.
+// What a store counts while a target runs, of waits for flash and of experts, is what a session's costs are told, before
+// its controller decides: of runs that say something of rows, and each once.
 #include "client/device/flash_meter.h"
 
 #include <chrono>

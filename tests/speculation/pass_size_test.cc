@@ -217,7 +217,7 @@ TEST(PassSize, IsFoundAgainWhenRowsBecomeCheapAfterLong) {
   EXPECT_GE(session.nodes(), 12u);
 }
 
-// What rows cost is told by how long passes wait, and hardly any is too large to find it out.
+// What rows cost is told by how long passes wait, and none is made too large to find it out.
 TEST(PassSize, GoesAsFarAsFlashHidesRows) {
   ChainSession session(
       0.95, OnFlash,

@@ -430,8 +430,8 @@ std::optional<bool> Sketcher::GoesNow(MonotonicTime now) {
   if (sending == Sending::kHold && !stuck) return std::nullopt;
   if (takes_turns() && drafting()) return std::nullopt;
   const bool is_silent = IsSilent(sending);
-  // Of whom it begins no pass with what was sent before. A root alone waits for something, but where the draft has
-  // had its turn.
+  // The target begins nothing by itself with what was sent before. A root alone goes when the draft has had its
+  // turn; beside one that drafts in waits, when its policy says so.
   const bool is_my_turn =
       begins_when_told() && !pass_running_ && (takes_turns() || nodes_.size() > 1);
   const bool go = sending == Sending::kGo || stuck || is_silent || is_my_turn;
