@@ -15,7 +15,7 @@
 #include "common/cuda/cuda_status.h"
 #include "common/cuda/kernels/product_choice.h"
 #include "common/cuda/launch.h"
-#include "common/kernels/panel_layout.h"
+#include "common/formats/tensors/panel_layout.h"
 #include "common/kernels/weight_matrix.h"
 
 namespace outrider {

@@ -3,7 +3,7 @@
 //   OUTRIDER_ASSIGN_OR_RETURN(const DeviceWeights weights,
 //                             DeviceWeights::Upload(spec, *resident, queue));
 //
-// Matrices stay as they are packed for this machine (kernels/panel_layout.h), since sixteen outputs
+// Matrices stay as they are packed for this machine (formats/tensors/panel_layout.h), since sixteen outputs
 // side by side are what a tile of tensor cores takes too; embeddings and position tables, which
 // this machine keeps in rows, are packed on the way.
 //

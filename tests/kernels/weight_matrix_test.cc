@@ -62,15 +62,6 @@ TEST(WeightMatrix, PanelsDecodeToWhatTheirRowsDecodeTo) {
   }
 }
 
-TEST(WeightMatrix, APackedMatrixIsAsLargeAsItsRows) {
-  for (const TensorType type : kTypesWithPanels) {
-    const uint64_t exponents = type == TensorType::kMXFP4 ? 64 * 2048 / 32 : 0;
-    EXPECT_EQ(PackedBytes(type, 64, 2048), 64 * RowBytes(type, 2048) + exponents) << Name(type);
-  }
-  // Up to the padding of the last panel's outputs, and of a panel's last line.
-  EXPECT_EQ(PackedBytes(TensorType::kQ4_0, 17, 32), 2 * (4 * 64 + 64));
-}
-
 TEST(WeightMatrix, MissingOutputsOfAPanelAreZeroWeights) {
   for (const TensorType type : kTypesWithPanels) {
     const uint32_t inputs = 2 * Info(type).block_elements;

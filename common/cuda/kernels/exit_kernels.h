@@ -13,7 +13,7 @@
 
 namespace outrider::gpu {
 
-// How much a panel has of either stream (kernels/panel_layout.h): lines of a dword for each output,
+// How much a panel has of either stream (formats/tensors/panel_layout.h): lines of a dword for each output,
 // and then lines of a half. Panels of F16 and BF16 are nothing but the latter.
 struct PanelLines {
   uint32_t of_dwords;

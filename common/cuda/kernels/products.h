@@ -1,4 +1,4 @@
-// Products of activation rows with weights in panels (kernels/panel_layout.h), for any number of
+// Products of activation rows with weights in panels (formats/tensors/panel_layout.h), for any number of
 // rows, with the bits of kernels/NUMERICS.md, section 4: quantised weights are quant_products.h's,
 // F16 and BF16 (with bits of their own) split_products.h's, and F32 is here: segments of 32 inputs
 // are dealt to threads, and their sums meet in shared memory, where one thread for each output and

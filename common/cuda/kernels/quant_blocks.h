@@ -22,7 +22,7 @@
 #include <cstdint>
 
 #include "common/cuda/block/matrix_fragments.h"
-#include "common/kernels/panel_layout.h"
+#include "common/formats/tensors/panel_layout.h"
 
 namespace outrider::gpu {
 

@@ -83,7 +83,6 @@ uint64_t RowBytes(TensorType type, uint64_t elements) {
 }
 
 absl::StatusOr<uint64_t> TensorBytes(TensorType type, std::span<const uint64_t> dims) {
-  constexpr uint64_t kMaxBytes = uint64_t{1} << 63;
   const TensorTypeInfo& info = Info(type);
   if (dims.empty() || dims.size() > 4) {
     return InvalidArgument("has ", dims.size(), " dimensions, expected 1 to 4");
@@ -97,7 +96,8 @@ absl::StatusOr<uint64_t> TensorBytes(TensorType type, std::span<const uint64_t> 
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] == 0) return InvalidArgument("has dimension ", i, " of zero elements");
     if (i > 0) bytes *= dims[i];
-    if (bytes >= kMaxBytes) return InvalidArgument("is larger than any file: dimensions overflow");
+    if (bytes >= kTensorBytesMax)
+      return InvalidArgument("is larger than any file: dimensions overflow");
   }
   return static_cast<uint64_t>(bytes);
 }

@@ -73,8 +73,11 @@ inline std::string_view Name(TensorType type) {
 // Bytes of one row of `elements`, which must be a multiple of the type's block.
 uint64_t RowBytes(TensorType type, uint64_t elements);
 
+inline constexpr uint64_t kTensorBytesMax = uint64_t{1} << 63;
+
 // Bytes of a whole tensor. InvalidArgument when dims[0] is no whole number of blocks, a dimension
-// is zero, there are none or more than four, or the product does not fit in 63 bits.
+// is zero, there are none or more than four, or the product is
+// kTensorBytesMax or more.
 absl::StatusOr<uint64_t> TensorBytes(TensorType type, std::span<const uint64_t> dims);
 
 }  // namespace outrider

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/kernels/panel_layout.h"
+#include "common/formats/tensors/panel_layout.h"
 
 namespace outrider {
 

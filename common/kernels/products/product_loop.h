@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/formats/tensors/panel_layout.h"
 #include "common/kernels/activations.h"
-#include "common/kernels/panel_layout.h"
 
 namespace outrider {
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/kernels/panel_layout.h"
+#include "common/formats/tensors/panel_layout.h"
 #include "common/kernels/products/product_loop.h"
 #include "common/kernels/unroll.h"
 

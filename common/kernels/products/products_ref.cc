@@ -6,8 +6,8 @@
 
 #include "common/formats/tensors/half.h"
 #include "common/formats/tensors/nibble_values.h"
+#include "common/formats/tensors/panel_layout.h"
 #include "common/kernels/activations.h"
-#include "common/kernels/panel_layout.h"
 #include "common/kernels/products/product_tables.h"
 
 namespace outrider {

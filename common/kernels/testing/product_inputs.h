@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
+#include "common/formats/tensors/panel_layout.h"
 #include "common/kernels/activations.h"
 #include "common/kernels/kernels.h"
-#include "common/kernels/panel_layout.h"
 
 namespace outrider {
 
