@@ -492,7 +492,7 @@ absl::Status Inflate(const ModelFile& model, const std::string& path, const std:
                      const InflateOptions& options, const InflateProgress& progress) {
   Planner planner(model, path, options);
   OUTRIDER_RETURN_IF_ERROR(planner.Plan());
-  GgufWriter writer(options.flash ? kFlashAlignment : kGgufDefaultAlignment);
+  GgufWriter writer;
   OUTRIDER_RETURN_IF_ERROR(model.AddMetadata(writer));
   AddHyperparameterMetadata(planner.numbers(), writer);
   if (options.type) {

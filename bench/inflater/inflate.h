@@ -50,7 +50,6 @@ struct InflateOptions {
   uint32_t kv_head_count = 0;
   uint32_t feed_forward_length = 0;
   std::optional<TensorType> type = {};  // as ConvertOptions
-  bool flash = false;
 };
 
 // The shape of a well-known model, in this model's heads: "1b" (Llama 3.2 1B), "1.1b" (TinyLlama),

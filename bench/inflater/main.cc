@@ -39,7 +39,7 @@ constexpr const char* kFooter =
     "the width they gain; added layers write nothing; heads keep their length.\n\n"
     "  inflate demo-target.gguf --out target-1b.gguf --like 1b --type q4_0\n"
     "  inflate demo-draft.gguf --out draft-100m.gguf --width 768 --layers 12 --feed-forward 2048\n"
-    "  inflate demo-target.gguf --out flash-8b.gguf --like 8b --type q4_k --flash\n\n"
+    "  inflate demo-target.gguf --out target-8b.gguf --like 8b --type q4_k\n\n"
     "--like takes the shape of Llama 3.2 1B, TinyLlama (1.1b), Llama 3.2 3B or Llama 3 8B, with "
     "as\n"
     "many heads of the model's own length as fill the attention; the other flags change it "
@@ -60,7 +60,6 @@ InflateOptions Resolve(const Flags& flags, InflateOptions options) {
   take(flags.shape.kv_head_count, options.kv_head_count);
   take(flags.shape.feed_forward_length, options.feed_forward_length);
   if (!flags.type.empty()) options.type = TensorTypeFromName(flags.type);
-  options.flash = flags.shape.flash;
   return options;
 }
 
@@ -134,8 +133,6 @@ int main(int argc, char** argv) {
       ->check(
           CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0", "iq4_xs"},
                         CLI::ignore_case));
-  app.add_flag("--flash", flags.shape.flash,
-               "Lay tensors out on 4096-byte boundaries, for streaming from flash");
   app.add_option("--exits", flags.exits, "Exit heads of the model, to grow with it");
   app.add_option("--exits-out", flags.exits_out, "Where to write those");
   return outrider::RunProgram(app, argc, argv, [&] { return outrider::Run(flags); });

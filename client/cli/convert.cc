@@ -115,9 +115,10 @@ void AddConvertCommand(CLI::App& app, CommandBody& chosen) {
                         CLI::ignore_case))
       ->envname("OUTRIDER_TYPE");
   command
-      ->add_flag(
-          "--flash", flags->flash,
-          "Lay tensors out in execution order on 4096-byte boundaries, for streaming from flash")
+      ->add_flag("--flash", flags->flash,
+                 "Lay the weights out for streaming from flash, as the kernels read them and on "
+                 "pages; other "
+                 "programs refuse such a file, so keep the one it is made from for them")
       ->envname("OUTRIDER_FLASH");
   command->callback([flags, &chosen] { chosen = [flags] { return RunConvert(*flags); }; });
 }

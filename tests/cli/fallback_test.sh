@@ -2,7 +2,8 @@
 inflate=$(dirname "$OUTRIDER")/bench/inflate
 "$TOOLS/damaged_model" stories.gguf 0.1 draft.gguf
 # The same text at the price of sixteen layers of 3 MiB.
-"$inflate" stories.gguf --out target.gguf --width 512 --feed-forward 1536 --layers 16 --type q8_0 --flash >/dev/null
+"$inflate" stories.gguf --out grown.gguf --width 512 --feed-forward 1536 --layers 16 --type q8_0 >/dev/null
+outrider convert grown.gguf --out target.gguf --flash >/dev/null
 trap 'kill "$server_pid" 2>/dev/null || true' EXIT
 memory=$(outrider plan --target target.gguf --draft draft.gguf --memory 900MiB 2>/dev/null | sed -n 's/the least that works: \([0-9]*\)MiB/\1/p')
 memory=$((memory + 60))MiB  # gRPC's share, and some layers

@@ -2,7 +2,8 @@
 inflate=$(dirname "$OUTRIDER")/bench/inflate
 "$TOOLS/damaged_model" stories.gguf 0.1 draft.gguf
 # The same text at the price of sixteen layers of 3 MiB.
-"$inflate" stories.gguf --out target.gguf --width 512 --feed-forward 1536 --layers 16 --type q8_0 --flash >/dev/null
+"$inflate" stories.gguf --out grown.gguf --width 512 --feed-forward 1536 --layers 16 --type q8_0 >/dev/null
+outrider convert grown.gguf --out target.gguf --flash >/dev/null
 
 # The least that works is said; with that next to nothing is pinned, with more some of it is, with plenty all. The program
 # is not always as large: the largest of a few is asked for.
@@ -116,6 +117,11 @@ for part in 'the least that works' 'a pass reads' 'this flash' 'a prompt of 512 
   'tokens/s of the target alone'; do
   contains "$plan" "$part"
 done
+
+# Rows are packed for every pass; a file for flash is read as it is computed with.
+contains "$(outrider inspect target.gguf)" 'laid out for flash'
+[[ "$plan" != *'packing what is read'* ]] || fail "a file for flash is packed: $plan"
+contains "$(outrider plan --target grown.gguf --memory "${budgets[1]}MiB" 2>/dev/null)" 'packing what is read'
 
 # As often as this draft has been right at this target, once that is known; and assumed until then.
 contains "$(outrider plan --target target.gguf --draft draft.gguf --memory "${budgets[1]}MiB" --price-file prices 2>/dev/null)" ' of 100 are right (assumed)'

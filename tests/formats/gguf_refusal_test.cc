@@ -7,6 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/formats/containers/gguf_file.h"
+#include "common/formats/containers/gguf_format.h"
 #include "gtest/gtest.h"
 #include "tests/formats/gguf_bytes.h"
 
@@ -153,6 +154,21 @@ TEST(GgufRefuses, TensorTypesNobodyKnows) {
   EXPECT_EQ(ErrorOfTensors({PackedTensor("a", {32}, 1000, 0)}, 64),
             "m.gguf: tensor \"a\" is stored in type 1000, which GGUF does not define or no longer "
             "uses");
+}
+
+// The types from 2^16 on are ours: panels (tensors/panels.h).
+TEST(GgufRefuses, PanelsOfWhatHasNone) {
+  const auto error_of = [](uint32_t type, const std::vector<uint64_t>& dims) {
+    return ErrorOfTensors({PackedTensor("a", dims, kGgufPanelTypes + type, 0)}, 64);
+  };
+  EXPECT_EQ(error_of(kQ4_0, {32}), "m.gguf: tensor \"a\" is a vector, which has no panels");
+  EXPECT_EQ(error_of(24, {32, 16}), "m.gguf: tensor \"a\" is I8, which has no panels");
+  EXPECT_EQ(error_of(1000, {32, 16}),
+            "m.gguf: tensor \"a\" is stored in type 66536, which GGUF does not define or no longer "
+            "uses");
+  EXPECT_EQ(error_of(kQ4_0, {32, 1}),  // a panel has room for sixteen
+            "m.gguf: tensor \"a\" needs 320 bytes at offset 0 of the data section, 64 are there: "
+            "the file is cut short, fetch it again");
 }
 
 TEST(GgufRefuses, ShapesNoFileCanHold) {

@@ -190,6 +190,28 @@ TEST_F(GgufWriterTest, TensorsFollowEachOtherInOrderAndAligned) {
   }
 }
 
+TEST_F(GgufWriterTest, PanelsReadBackAsPanels) {
+  const Dims dims = {32, 17, 2};
+  GgufWriter writer;
+  ASSERT_TRUE(writer.AddTensor("p", TensorType::kQ8_0, dims, WeightLayout::kPanels).ok());
+  EXPECT_EQ(MessageOf(writer.AddTensor("v", TensorType::kF32, Dims{8}, WeightLayout::kPanels)),
+            "tensor \"v\" is a vector, which has no panels");
+  const uint64_t bytes = *PackedTensorBytes(TensorType::kQ8_0, dims);
+  ASSERT_TRUE(writer.Begin(path_).ok());
+  ASSERT_TRUE(writer.Write(std::vector<std::byte>(bytes)).ok());
+  ASSERT_TRUE(writer.Commit().ok());
+
+  const GgufFile file = Reopen();
+  const GgufTensor& tensor = *file.FindTensor("p");
+  EXPECT_EQ(tensor.type, TensorType::kQ8_0);
+  EXPECT_EQ(tensor.layout, WeightLayout::kPanels);
+  EXPECT_EQ(tensor.dims, dims);
+  EXPECT_EQ(tensor.bytes, bytes);
+  // Whoever wants rows does not get panels for them.
+  EXPECT_EQ(MessageOf(file.ReadBytes(tensor).status()),
+            "out.gguf: tensor \"p\" lies in panels, as only the weights of a model may");
+}
+
 TEST_F(GgufWriterTest, TensorsThatFitNoFileAreRefused) {
   GgufWriter writer;
   const Dims dims = {8};

@@ -130,12 +130,11 @@ TEST_F(InflateTest, GroupsOfHeadsMayChange) {
 
 TEST_F(InflateTest, HeadsWithNormsGrowInAllButWidth) {
   const std::string small = Small("qwen3", TensorType::kQ8_0);
-  ExpectSameBits(LogitsOf(Grow(small, {.block_count = 7,
-                                       .head_count = 8,
-                                       .kv_head_count = 2,
-                                       .feed_forward_length = 1024,
-                                       .flash = true})),
-                 LogitsOf(small));
+  ExpectSameBits(
+      LogitsOf(Grow(
+          small,
+          {.block_count = 7, .head_count = 8, .kv_head_count = 2, .feed_forward_length = 1024})),
+      LogitsOf(small));
 }
 
 // Layer l of 2 ends where its share of the depth ends.

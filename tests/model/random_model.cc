@@ -9,6 +9,7 @@
 
 #include "common/base/check.h"
 #include "common/formats/containers/gguf_writer.h"
+#include "common/formats/models/convert.h"
 #include "common/formats/models/hyperparameters_rules.h"
 #include "common/formats/models/tensor_layout.h"
 #include "common/formats/tensors/half.h"
@@ -339,6 +340,10 @@ void WriteRandomModel(const Hyperparameters& model,
     OUTRIDER_CHECK_OK(writer.Write(bytes));
   }
   OUTRIDER_CHECK_OK(writer.Commit());
+}
+
+void ConvertForFlash(const ModelFile& model, const std::string& path) {
+  OUTRIDER_CHECK_OK(Convert(model, path, {.flash = true}, [](uint64_t, std::string_view) {}));
 }
 
 }  // namespace outrider

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "common/formats/models/hyperparameters.h"
+#include "common/formats/models/model_file.h"
 #include "common/formats/tensors/tensor_type.h"
 
 namespace outrider {
@@ -29,5 +30,8 @@ void WriteRandomModel(const Hyperparameters& model, TensorType type, const std::
 void WriteRandomModel(const Hyperparameters& model,
                       const std::function<TensorType(std::string_view tensor)>& type_of,
                       const std::string& path);
+
+// The same model as `outrider convert --flash` writes it.
+void ConvertForFlash(const ModelFile& model, const std::string& path);
 
 }  // namespace outrider

@@ -165,6 +165,10 @@ const std::string& GgufFile::shard_path(uint32_t shard) const {
 }
 
 absl::StatusOr<std::vector<std::byte>> GgufFile::ReadBytes(const GgufTensor& tensor) const {
+  if (tensor.layout != WeightLayout::kRows) {
+    return InvalidArgument(shards_[tensor.shard].path, ": tensor ", Quote(tensor.name),
+                           " lies in panels, as only the weights of a model may");
+  }
   std::vector<std::byte> bytes(tensor.bytes);
   OUTRIDER_RETURN_IF_ERROR(
       ReadAt(tensor.shard, tensor.offset, bytes, Concat("tensor ", Quote(tensor.name))));

@@ -27,6 +27,7 @@
 #include "common/base/name_index.h"
 #include "common/base/plain_file.h"
 #include "common/formats/containers/gguf_value.h"
+#include "common/formats/tensors/panels.h"
 #include "common/formats/tensors/tensor_type.h"
 
 namespace outrider {
@@ -40,6 +41,7 @@ struct GgufTensor {
   uint32_t shard;              // for GgufFile::shard_path
   uint64_t offset;             // of its first byte in that shard's file
   uint64_t bytes;
+  WeightLayout layout = WeightLayout::kRows;
 };
 
 class GgufFile {
@@ -65,7 +67,8 @@ class GgufFile {
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
   const std::string& shard_path(uint32_t shard) const;
 
-  // The tensor's bytes; DataLoss, with file, tensor and offset, when they cannot be had any more.
+  // The tensor's rows; DataLoss, with file, tensor and offset, when they cannot be had any more.
+  // InvalidArgument for one in panels, which is for models' weights (models/model_file.h).
   absl::StatusOr<std::vector<std::byte>> ReadBytes(const GgufTensor& tensor) const;
   // The bytes from `offset` on of a shard into `out`, of a tensor's; `what` is for the error.
   absl::Status ReadAt(uint32_t shard, uint64_t offset, std::span<std::byte> out,

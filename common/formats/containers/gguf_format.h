@@ -18,6 +18,10 @@ constexpr uint64_t kGgufDefaultAlignment = 32;
 constexpr uint64_t kGgufSmallestAlignment = 8;
 constexpr uint64_t kGgufLargestAlignment = uint64_t{1} << 30;
 
+// Ours: a tensor of type t in panels (tensors/panels.h) has type kGgufPanelTypes + t. GGUF gives out
+// small numbers, so that others refuse what they would misread. Another layout takes other numbers.
+constexpr uint32_t kGgufPanelTypes = uint32_t{1} << 16;
+
 constexpr uint64_t kGgufLargestString = uint64_t{1} << 30;
 constexpr uint64_t kGgufLargestArray = uint64_t{1} << 30;  // elements
 constexpr uint64_t kGgufLargestKey = 65535;

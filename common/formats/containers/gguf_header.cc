@@ -287,12 +287,17 @@ absl::Status HeaderReader::ReadTensorInfo(GgufTensor& tensor) {
   OUTRIDER_RETURN_IF_ERROR(ReadNumber(type_id));
   OUTRIDER_RETURN_IF_ERROR(ReadNumber(tensor.offset));
 
-  const std::optional<TensorType> type = TensorTypeFromId(type_id);
+  const bool in_panels = type_id >= kGgufPanelTypes;
+  const std::optional<TensorType> type =
+      TensorTypeFromId(in_panels ? type_id - kGgufPanelTypes : type_id);
   if (!type) {
     return Refuse("is stored in type ", type_id, ", which GGUF does not define or no longer uses");
   }
   tensor.type = *type;
-  const absl::StatusOr<uint64_t> tensor_bytes = TensorBytes(tensor.type, tensor.dims);
+  tensor.layout = in_panels ? WeightLayout::kPanels : WeightLayout::kRows;
+  const absl::StatusOr<uint64_t> tensor_bytes = in_panels
+                                                    ? PackedTensorBytes(tensor.type, tensor.dims)
+                                                    : TensorBytes(tensor.type, tensor.dims);
   if (!tensor_bytes.ok()) return Refuse(Message(tensor_bytes.status()));
   tensor.bytes = *tensor_bytes;
   tensor.shard = 0;

@@ -77,7 +77,7 @@ struct GgufWriter::Pending {
   };
   struct Tensor {
     std::string name;
-    TensorType type;
+    uint32_t type_id;
     std::vector<uint64_t> dims;
     uint64_t offset;  // in the data section
     uint64_t bytes;
@@ -144,7 +144,7 @@ std::string GgufWriter::Pending::Encode() {
     AppendString(out, tensor.name);
     Append(out, static_cast<uint32_t>(tensor.dims.size()));
     for (const uint64_t dim : tensor.dims) Append(out, dim);
-    Append(out, static_cast<uint32_t>(tensor.type));
+    Append(out, tensor.type_id);
     Append(out, tensor.offset);
   }
   out.resize(AlignUp(out.size(), alignment), '\0');
@@ -253,13 +253,15 @@ void GgufWriter::AddCopy(std::string_view key, const GgufValue& value) {
 }
 
 absl::Status GgufWriter::AddTensor(std::string_view name, TensorType type,
-                                   std::span<const uint64_t> dims) {
+                                   std::span<const uint64_t> dims, WeightLayout layout) {
   Pending& header = pending();
   if (name.empty() || name.size() > kGgufLargestTensorName) {
     return InvalidArgument("tensor ", Quote(name), " has a name of ", name.size(),
                            " bytes, expected 1 to ", kGgufLargestTensorName);
   }
-  const absl::StatusOr<uint64_t> bytes = TensorBytes(type, dims);
+  const bool in_panels = layout == WeightLayout::kPanels;
+  const absl::StatusOr<uint64_t> bytes =
+      in_panels ? PackedTensorBytes(type, dims) : TensorBytes(type, dims);
   if (!bytes.ok()) {
     return InvalidArgument("tensor ", Quote(name), " ", Message(bytes.status()));
   }
@@ -273,8 +275,9 @@ absl::Status GgufWriter::AddTensor(std::string_view name, TensorType type,
   if (!header.tensor_names.insert(std::string(name)).second) {
     return InvalidArgument("tensor ", Quote(name), " is added twice");
   }
+  const uint32_t type_id = static_cast<uint32_t>(type) + (in_panels ? kGgufPanelTypes : 0);
   header.tensors.push_back(
-      {std::string(name), type, {dims.begin(), dims.end()}, header.data_bytes, *bytes});
+      {std::string(name), type_id, {dims.begin(), dims.end()}, header.data_bytes, *bytes});
   header.data_bytes += AlignUp(*bytes, header.alignment);
   return absl::OkStatus();
 }

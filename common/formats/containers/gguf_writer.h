@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "common/formats/containers/gguf_format.h"
 #include "common/formats/containers/gguf_value.h"
+#include "common/formats/tensors/panels.h"
 #include "common/formats/tensors/tensor_type.h"
 
 namespace outrider {
@@ -61,9 +62,10 @@ class GgufWriter {
   void AddLateUint64(std::string_view key) { AddUint64(key, 0); }
   absl::Status SetLate(std::string_view key, uint64_t value);
 
-  // InvalidArgument, naming the tensor, when the name is taken or 64 bytes or longer, or the type
-  // and dims do not fit.
-  absl::Status AddTensor(std::string_view name, TensorType type, std::span<const uint64_t> dims);
+  // InvalidArgument, naming the tensor, when the name is taken or 64 bytes or longer, or type, dims
+  // and layout do not fit.
+  absl::Status AddTensor(std::string_view name, TensorType type, std::span<const uint64_t> dims,
+                         WeightLayout layout = WeightLayout::kRows);
 
   // InvalidArgument when the metadata holds what no reader would take: an empty key or one of more
   // than 65535 bytes, a string or an array of more than 2^30.

@@ -4,16 +4,20 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "common/base/interrupt.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
 #include "common/formats/containers/gguf_writer.h"
+#include "common/formats/models/content_parts.h"
 #include "common/formats/models/content_record.h"
 #include "common/formats/models/execution_order.h"
 #include "common/formats/models/quantization_mix.h"
 #include "common/formats/tensors/dequantize.h"
+#include "common/formats/tensors/panels.h"
 #include "common/formats/tensors/quantize.h"
 
 namespace outrider {
@@ -23,15 +27,38 @@ namespace {
 // in the cache.
 constexpr uint64_t kElementsPerWorker = 256 * 1024;
 
+// How a tensor is to be in the output.
 struct Job {
   const ModelTensor* tensor;
-  TensorType type;  // in the output
+  TensorType type;
+  WeightLayout layout;
 };
 
 // Norms and biases are F32 in every GGUF file, whatever a Hugging Face directory keeps them in.
 TensorType KeptType(const ModelTensor& tensor) {
   const bool vector = tensor.dims.size() == 1;
   return vector && CanDequantize(tensor.type) ? TensorType::kF32 : tensor.type;
+}
+
+// Of which rows are looked up one by one, while products read whole matrices.
+bool IsTable(const ModelTensor& tensor, const Hyperparameters& numbers) {
+  const std::string_view name = tensor.name;
+  return name.find("position_embd") != name.npos || name.find("attn_rel_b") != name.npos ||
+         (name.ends_with("token_embd.weight") && !numbers.tied_embeddings);
+}
+
+// Engines take some matrices apart, each to be had as whole panels.
+absl::flat_hash_set<std::string_view> NamesOfPanels(const ModelFile& model) {
+  absl::flat_hash_set<std::string_view> names;
+  absl::flat_hash_set<std::string_view> others;
+  for (const ContentPart& part : ContentParts(model.hyperparameters(), model.tensors())) {
+    const ModelTensor& tensor = *part.tensor;
+    if (part.is_vector()) continue;
+    const bool has_own = part.first % tensor.dims[1] % kPanelOutputs == 0;
+    (has_own && !IsTable(tensor, model.hyperparameters()) ? names : others).insert(tensor.name);
+  }
+  for (const std::string_view name : others) names.erase(name);
+  return names;
 }
 
 std::vector<Job> PlanJobs(const ModelFile& model, const ConvertOptions& options) {
@@ -41,18 +68,18 @@ std::vector<Job> PlanJobs(const ModelFile& model, const ConvertOptions& options)
   } else {
     for (const ModelTensor& tensor : model.tensors()) order.push_back(&tensor);
   }
+  absl::flat_hash_set<std::string_view> names_of_panels;
+  if (options.flash) names_of_panels = NamesOfPanels(model);
   std::vector<Job> jobs;
   jobs.reserve(order.size());
   for (const ModelTensor* tensor : order) {
-    jobs.push_back({tensor, options.type
+    const TensorType type = options.type
                                 ? MixedType(*tensor, model.hyperparameters(), *options.type)
-                                : KeptType(*tensor)});
+                                : KeptType(*tensor);
+    const bool in_panels = names_of_panels.contains(tensor->name) && HasPanels(type);
+    jobs.push_back({tensor, type, in_panels ? WeightLayout::kPanels : WeightLayout::kRows});
   }
   return jobs;
-}
-
-uint64_t OutputBytes(const Job& job) {
-  return RowBytes(job.type, job.tensor->dims[0]) * job.tensor->row_count();
 }
 
 // As the file is to have them.
@@ -62,7 +89,7 @@ std::vector<ModelTensor> OutputTensors(const std::vector<Job>& jobs) {
     tensors.push_back({.name = job.tensor->name,
                        .type = job.type,
                        .dims = job.tensor->dims,
-                       .bytes = OutputBytes(job),
+                       .bytes = RowBytes(job.type, job.tensor->dims[0]) * job.tensor->row_count(),
                        .place = std::nullopt});
   }
   return tensors;
@@ -91,12 +118,14 @@ class RowConverter {
   std::vector<float> values_;
 };
 
-// Works a tensor off in bands: every worker converts its share of rows, then the band is written.
+// Works a tensor off in bands of groups: every worker converts its share, then the band is written. A
+// group is a row, or those of a panel.
 class TensorConverter {
  public:
   TensorConverter(const ModelFile& model, const Job& job, ThreadPool& pool)
       : job_(job),
         row_bytes_(RowBytes(job.type, job.tensor->dims[0])),
+        group_rows_(job.layout == WeightLayout::kPanels ? kPanelOutputs : 1),
         pool_(pool),
         workers_(pool.thread_count(), RowConverter(model, job)),
         results_(pool.thread_count()) {}
@@ -104,28 +133,45 @@ class TensorConverter {
   // `out` is the tensor as the file is to have it.
   absl::Status Run(const ModelTensor& out, GgufWriter& writer, ContentRecorder& recorder,
                    const ConvertProgress& progress) {
+    // Of stacked matrices each has panels of its own.
     const uint64_t row_count = job_.tensor->row_count();
-    const uint64_t rows_per_worker =
-        std::max<uint64_t>(1, kElementsPerWorker / job_.tensor->dims[0]);
-    const uint64_t band_rows = rows_per_worker * workers_.size();
-    for (uint64_t first = 0; first < row_count; first += band_rows) {
-      const uint64_t count = std::min(band_rows, row_count - first);
+    const uint64_t matrix_rows = group_rows_ == 1 ? row_count : job_.tensor->dims[1];
+    const uint64_t groups_per_worker =
+        std::max<uint64_t>(1, kElementsPerWorker / (job_.tensor->dims[0] * group_rows_));
+    const uint64_t band_rows = groups_per_worker * group_rows_ * workers_.size();
+    for (uint64_t first = 0; first < row_count;) {
+      const uint64_t count = std::min(band_rows, matrix_rows - first % matrix_rows);
       OUTRIDER_RETURN_IF_ERROR(Annotate(ConvertBand(first, count), job_.tensor->name));
-      OUTRIDER_RETURN_IF_ERROR(writer.Write(band_));
+      const std::span<const std::byte> written = group_rows_ == 1 ? band_ : panels_;
+      OUTRIDER_RETURN_IF_ERROR(writer.Write(written));
       OUTRIDER_RETURN_IF_ERROR(recorder.Add(out, band_));
-      progress(band_.size(), job_.tensor->name);
+      progress(written.size(), job_.tensor->name);
       if (Interrupted()) return absl::CancelledError("interrupted; nothing is written");
+      first += count;
     }
     return absl::OkStatus();
   }
 
  private:
-  // Rows [first, first + count) into band_.
+  // Rows [first, first + count) into band_, and what is made of them into panels_.
   absl::Status ConvertBand(uint64_t first, uint64_t count) {
+    const uint64_t group_count = (count + group_rows_ - 1) / group_rows_;
+    const auto inputs = static_cast<uint32_t>(job_.tensor->dims[0]);
+    const uint64_t panel_bytes = group_rows_ == 1 ? 0 : PanelBytes(job_.type, inputs);
     band_.resize(count * row_bytes_);
-    pool_.ParallelRanges(count, [&](size_t begin, size_t end, uint32_t worker) {
-      const auto out = std::span(band_).subspan(begin * row_bytes_, (end - begin) * row_bytes_);
-      results_[worker] = workers_[worker].Run(first + begin, end - begin, out);
+    panels_.resize(group_count * panel_bytes);
+    pool_.ParallelRanges(group_count, [&](size_t begin, size_t end, uint32_t worker) {
+      const uint64_t row = begin * group_rows_;
+      const uint64_t row_end = std::min(end * group_rows_, count);
+      const auto rows = std::span(band_).subspan(row * row_bytes_, (row_end - row) * row_bytes_);
+      results_[worker] = workers_[worker].Run(first + row, row_end - row, rows);
+      if (!results_[worker].ok() || group_rows_ == 1) return;
+      for (size_t group = begin; group < end; ++group) {
+        const uint64_t at = (group - begin) * group_rows_ * row_bytes_;
+        PackPanel(job_.type, inputs,
+                  rows.subspan(at, std::min(group_rows_ * row_bytes_, rows.size() - at)),
+                  std::span(panels_).subspan(group * panel_bytes, panel_bytes));
+      }
     });
     for (const absl::Status& result : results_) OUTRIDER_RETURN_IF_ERROR(result);
     return absl::OkStatus();
@@ -133,10 +179,12 @@ class TensorConverter {
 
   const Job job_;
   const uint64_t row_bytes_;
+  const uint64_t group_rows_;
   ThreadPool& pool_;
   std::vector<RowConverter> workers_;
   std::vector<absl::Status> results_;
   std::vector<std::byte> band_;
+  std::vector<std::byte> panels_;  // of the band's rows, where the tensor is to lie in such
 };
 
 absl::Status CheckReadable(const std::vector<Job>& jobs) {
@@ -152,7 +200,13 @@ absl::Status CheckReadable(const std::vector<Job>& jobs) {
 
 uint64_t ConvertedBytes(const ModelFile& model, const ConvertOptions& options) {
   uint64_t bytes = 0;
-  for (const Job& job : PlanJobs(model, options)) bytes += OutputBytes(job);
+  for (const Job& job : PlanJobs(model, options)) {
+    const std::vector<uint64_t>& dims = job.tensor->dims;
+    const absl::StatusOr<uint64_t> written = job.layout == WeightLayout::kPanels
+                                                 ? PackedTensorBytes(job.type, dims)
+                                                 : TensorBytes(job.type, dims);
+    if (written.ok()) bytes += *written;  // what is too large is said by Convert()
+  }
   return bytes;
 }
 
@@ -170,8 +224,9 @@ absl::Status Convert(const ModelFile& model, const std::string& out_path,
     writer.AddUint32("general.quantization_version", 2);
   }
   const std::vector<ModelTensor> tensors = OutputTensors(jobs);
-  for (const ModelTensor& tensor : tensors) {
-    OUTRIDER_RETURN_IF_ERROR(writer.AddTensor(tensor.name, tensor.type, tensor.dims));
+  for (const Job& job : jobs) {
+    OUTRIDER_RETURN_IF_ERROR(
+        writer.AddTensor(job.tensor->name, job.type, job.tensor->dims, job.layout));
   }
   ContentRecorder recorder(model.hyperparameters(), tensors, writer);
   OUTRIDER_RETURN_IF_ERROR(writer.Begin(out_path));

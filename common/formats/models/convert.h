@@ -18,9 +18,9 @@ namespace outrider {
 
 struct ConvertOptions {
   // F32, F16, BF16, Q8_0, Q4_0 or Q4_K; empty keeps every tensor as it is stored.
-  std::optional<TensorType> type;
-  // Tensors in execution order, each on a 4096-byte boundary: a layer is one extent that direct I/O
-  // can read.
+  std::optional<TensorType> type = {};
+  // Tensors in execution order, each on a 4096-byte boundary, and those that are multiplied with in
+  // panels: direct I/O reads a layer as one extent to where it is computed with.
   bool flash = false;
   uint32_t thread_count = 1;
 };

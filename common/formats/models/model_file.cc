@@ -88,7 +88,8 @@ class GgufModel : public StoredModel {
       : StoredModel(std::move(hyperparameters), std::move(stored)),
         path_(std::move(path)),
         file_(std::move(file)),
-        format_(Concat("GGUF v", file_.version())) {}
+        format_(Concat("GGUF v", file_.version(), HasPanels(file_) ? ", laid out for flash" : "")) {
+  }
 
   std::string_view format() const override { return format_; }
   uint32_t file_count() const override { return file_.shard_count(); }
@@ -126,6 +127,12 @@ class GgufModel : public StoredModel {
   }
 
  private:
+  static bool HasPanels(const GgufFile& file) {
+    return std::ranges::any_of(file.tensors(), [](const GgufTensor& tensor) {
+      return tensor.layout == WeightLayout::kPanels;
+    });
+  }
+
   std::string path_;
   GgufFile file_;
   std::string format_;
@@ -134,8 +141,10 @@ class GgufModel : public StoredModel {
 StoredTensor AsStored(const GgufTensor& tensor) {
   StoredTensor stored;
   stored.stored_name = tensor.name;
-  stored.tensor = {std::string(tensor.name), tensor.type, tensor.dims, tensor.bytes,
-                   ModelTensor::Place{tensor.shard, tensor.offset}};
+  stored.tensor = {std::string(tensor.name), tensor.type, tensor.dims, 0,
+                   ModelTensor::Place{tensor.shard, tensor.offset, tensor.layout}};
+  stored.tensor.bytes = stored.tensor.row_count() * RowBytes(tensor.type, tensor.dims[0]);
+  if (tensor.layout == WeightLayout::kPanels) stored.source.order = RowSource::Order::kPanels;
   stored.source.pieces = {{tensor.shard, tensor.offset, tensor.bytes}};
   return stored;
 }
@@ -161,8 +170,8 @@ std::vector<StoredTensor> StoredTensors(const GgufFile& file) {
   constexpr std::string_view kFused = "ffn_gate_up_exps.weight";
   std::vector<StoredTensor> tensors;
   for (const GgufTensor& tensor : file.tensors()) {
-    const bool halves =
-        tensor.name.ends_with(kFused) && tensor.dims.size() == 3 && tensor.dims[1] % 2 == 0;
+    const bool halves = tensor.name.ends_with(kFused) && tensor.dims.size() == 3 &&
+                        tensor.dims[1] % 2 == 0 && tensor.layout == WeightLayout::kRows;
     if (!halves) {
       tensors.push_back(AsStored(tensor));
       continue;

@@ -1,7 +1,7 @@
 // One view over every format a model comes in: a GGUF file (or its shards) and a Hugging Face
 // directory look the same from here on. Tensors carry GGUF names, GGUF dimension order and GGUF row
 // order; where the file stores them otherwise (Llama's q and k rows, GPT-2's transposed matrices,
-// experts in separate tensors or two matrices in one), ReadRows() does the rearranging.
+// experts in separate tensors or two matrices in one, panels), ReadRows() does the rearranging.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(std::unique_ptr<ModelFile> model, ModelFile::Open("qwen2.5.gguf"));
 //   const ModelTensor* q = model->Find("blk.3.attn_q.weight");
@@ -28,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/formats/models/hyperparameters.h"
+#include "common/formats/tensors/panels.h"
 #include "common/formats/tensors/tensor_type.h"
 #include "common/formats/tokenizers/tokenizer_spec.h"
 
@@ -39,13 +40,14 @@ struct ModelTensor {
   std::string name;  // "blk.3.attn_q.weight"
   TensorType type;
   std::vector<uint64_t> dims;  // dims[0] is contiguous
-  uint64_t bytes;
+  uint64_t bytes;              // of all rows
 
-  // Where the bytes lie when they lie in one piece and in this order; empty for what ReadRows() has
-  // to rearrange or make.
+  // Where the rows lie when they lie in one piece and in this order, or in panels
+  // (tensors/panels.h); empty for what ReadRows() has to rearrange otherwise, or make.
   struct Place {
     uint32_t file;  // index for ModelFile::file_path
     uint64_t offset;
+    WeightLayout layout = WeightLayout::kRows;
   };
   std::optional<Place> place;
 

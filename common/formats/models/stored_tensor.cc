@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/formats/tensors/panels.h"
 
 namespace outrider {
 namespace {
@@ -130,6 +131,32 @@ absl::Status CopyScalesApart(const StoredTensor& stored, uint64_t first, uint64_
   return absl::OkStatus();
 }
 
+// Panels are read whole, one by one; each matrix of a stack has its own.
+absl::Status CopyFromPanels(const StoredTensor& stored, uint64_t first, uint64_t count,
+                            FileReader read, std::byte* out) {
+  const FilePart& piece = stored.source.pieces[0];
+  const TensorType type = stored.tensor.type;
+  const auto inputs = static_cast<uint32_t>(stored.tensor.dims[0]);
+  const auto outputs = static_cast<uint32_t>(stored.tensor.dims[1]);
+  const uint64_t row_bytes = RowBytes(type, inputs);
+  std::vector<std::byte> panel(PanelBytes(type, inputs));
+  while (count > 0) {
+    const auto row = static_cast<uint32_t>(first % outputs);
+    const uint32_t begin = row % kPanelOutputs;
+    const uint32_t run = static_cast<uint32_t>(
+        std::min<uint64_t>(count, std::min(kPanelOutputs - begin, outputs - row)));
+    const uint64_t offset =
+        first / outputs * PackedBytes(type, outputs, inputs) + row / kPanelOutputs * panel.size();
+    OUTRIDER_RETURN_IF_ERROR(read(piece.file, piece.offset + offset, panel));
+    for (uint32_t n = begin; n < begin + run; ++n, out += row_bytes) {
+      UnpackRun(type, inputs, panel.data(), n, 0, inputs, out);
+    }
+    first += run;
+    count -= run;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<GatheredPiece::Bytes> GatheredPiece::Read(const FilePart& piece, uint64_t count,
@@ -167,6 +194,8 @@ absl::Status CopyRows(const StoredTensor& stored, uint64_t first, uint64_t count
       return CopyAllTransposed(stored, first, count, read, gathered, out.data());
     case RowSource::Order::kScalesApart:
       return CopyScalesApart(stored, first, count, read, out.data());
+    case RowSource::Order::kPanels:
+      return CopyFromPanels(stored, first, count, read, out.data());
   }
   OUTRIDER_CHECK(false, "an order is one of these");
 }

@@ -44,6 +44,8 @@ struct RowSource {
     // MXFP4 as gpt-oss has it: the scales of all blocks in a tensor of their own, and in each of a
     // block's sixteen bytes two neighbours, where GGUF has elements i and i + 16.
     kScalesApart,
+    // In panels (tensors/panels.h), as products read them.
+    kPanels,
   };
 
   // Matrices of equally many rows, one below the other: one, or one for each expert. None where no
