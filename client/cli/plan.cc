@@ -135,6 +135,13 @@ absl::StatusOr<FlashSetting> Probe(const PlanFlags& flags, const MemoryPlan& pla
   bar.Finish();
   std::printf("this flash: %s GB/s by %s\n", Fixed(flash.bytes_per_second / 1e9, 2).c_str(),
               flash.backend.c_str());
+  const double pack_seconds = setting.reads.Bytes(1) * setting.target.pack_seconds;
+  if (pack_seconds >= 1e-3) {
+    std::printf(
+        "packing what is read: %s ms of a core for a pass; a file that `outrider convert "
+        "--flash` writes needs none\n",
+        Fixed(1e3 * pack_seconds, 0).c_str());
+  }
   PrintPrompt(setting, plan.needs.run_rows,
               flags.device.ContextOf(target->hyperparameters().context_length));
   return setting;

@@ -69,15 +69,16 @@ absl::StatusOr<ProbedLayer> ReadLayer(const ModelFile& model, const ModelSpec& s
   }
   OUTRIDER_ASSIGN_OR_RETURN(const std::vector<FlashRead> reads,
                             PlanReads(layer.plan.matrices, views, path));
-  OUTRIDER_ASSIGN_OR_RETURN(AlignedBuffer blocks,
-                            AlignedBuffer::Create(LongestExtent(reads), files[0]->alignment()));
+  OUTRIDER_ASSIGN_OR_RETURN(AlignedBuffer staging,
+                            AlignedBuffer::Create(LongestStaged(reads), files[0]->alignment()));
   double seconds = 0;
   for (const FlashRead& read : reads) {
-    const std::span<std::byte> extent = blocks.bytes().first(read.extent.length);
-    OUTRIDER_RETURN_IF_ERROR(files[read.file]->SubmitRead(read.extent.offset, extent, 0));
+    std::byte* const slot = layer.slot.bytes().data();
+    OUTRIDER_RETURN_IF_ERROR(files[read.file]->SubmitRead(
+        read.extent.offset, LandingPlace(read, slot, staging.bytes()), 0));
     OUTRIDER_RETURN_IF_ERROR(files[read.file]->WaitCompletion().status);
     const MonotonicTime begin = RealClock().Now();
-    Unpack(read, extent, layer.slot.bytes().data());
+    Unload(read, staging.bytes(), slot);
     seconds += SecondsSince(begin);
   }
   layer.pack_seconds = seconds / static_cast<double>(ReadBytes(reads));

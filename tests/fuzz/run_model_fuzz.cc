@@ -1,8 +1,8 @@
 // A model of any family and any type whose file was spoilt somewhere is refused with a sentence, or
 // opens, and is then inspected as `outrider inspect` does and runs three tokens, or says why not.
 //
-// The first byte chooses the family, the second the type; then come edits of a small random model
-// of these (spoiling.h). tests/fuzz/campaign --runs 20000 run_model spoils so many files, of every
+// The first byte chooses the family, the second the type and whether it lies in panels, as `outrider
+// convert --flash` writes it; then come edits of a small random model of these (spoiling.h). tests/fuzz/campaign --runs 20000 run_model spoils so many files, of every
 // family and type alike.
 #include <array>
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include <iterator>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "tests/fuzz/model_trial.h"
 #include "tests/fuzz/spoiling.h"
@@ -51,12 +51,14 @@ Hyperparameters Shrunk(Hyperparameters model) {
   return model;
 }
 
-const WholeFile& WholeModel(const char* family, TensorType type, const std::string& folder) {
-  static auto& made = *new std::map<std::pair<std::string, TensorType>, WholeFile>;
-  WholeFile& whole = made[{family, type}];
+const WholeFile& WholeModel(const char* family, TensorType type, bool in_panels,
+                            const std::string& folder) {
+  static auto& made = *new std::map<std::tuple<std::string, TensorType, bool>, WholeFile>;
+  WholeFile& whole = made[{family, type, in_panels}];
   if (!whole.bytes.empty()) return whole;
   const std::string path = folder + "/whole.gguf";
   WriteRandomModel(Shrunk(SmallModel(family)), type, path);
+  if (in_panels) ConvertForFlash(**ModelFile::Open(path), path);
   whole = WholeGguf(ReadBytes(path));
   std::filesystem::remove(path);  // else a model inspected beside it has a draft
   return whole;
@@ -76,7 +78,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto& folder = *new std::string(TrialFolder("run_model_fuzz"));
   std::filesystem::create_directories(folder);
   const WholeFile& whole =
-      WholeModel(kFamilies[data[0] % kFamilies.size()], kTypes[data[1] % kTypes.size()], folder);
+      WholeModel(kFamilies[data[0] % kFamilies.size()], kTypes[data[1] % kTypes.size()],
+                 data[1] / kTypes.size() % 2 == 1, folder);
   const std::string bytes = Spoilt(whole, data, size, 2);
   const std::string path = folder + "/model.gguf";
   std::ofstream(path, std::ios::binary)

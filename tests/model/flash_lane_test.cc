@@ -95,8 +95,9 @@ class FlashLaneTest : public ::testing::Test {
           {.file = 0,
            .extent = {.offset = i * kReadBytes, .length = kReadBytes, .skip = 0},
            .part = {.tensor = &tensor_, .first_row = 0, .view = {}, .at = 0, .bytes = 0},
-           .first_row = 0,
-           .row_count = 1});
+           .landing = Landing::kCopied,
+           .bytes = kReadBytes,
+           .at = 0});
     }
     return reads;
   }

@@ -38,10 +38,18 @@ class StreamingExpertsTest : public ::testing::Test {
  protected:
   void Write(const std::string& family, TensorType type = TensorType::kQ8_0) {
     const Hyperparameters shape = SmallModel(family, kLayers);
+    path_ = dir_.File("model.gguf");
     WriteRandomModel(shape, type, path_);
     model_ = OrDie(ModelFile::Open(path_));
     spec_ = OrDie(ModelSpec::From(*model_, path_));
     expert_count_ = shape.experts.count * kLayers;
+  }
+
+  // The same model, as it is laid out for streaming.
+  void LayOutForFlash() {
+    path_ = dir_.File("flash.gguf");
+    ConvertForFlash(*model_, path_);
+    model_ = OrDie(ModelFile::Open(path_));
   }
 
   std::shared_ptr<StreamingWeights> Open(const StreamOptions& options) {
@@ -114,7 +122,7 @@ class StreamingExpertsTest : public ::testing::Test {
   }
 
   const ScratchDir dir_;
-  const std::string path_ = dir_.File("model.gguf");
+  std::string path_;
   const std::unique_ptr<ThreadPool> pool_ = OrDie(ThreadPool::Create(2));
   std::unique_ptr<ModelFile> model_;
   ModelSpec spec_;
@@ -128,6 +136,8 @@ TEST_F(StreamingExpertsTest, AreResidentOnesToTheBit) {
       Write(family, type);
       const std::vector<float> expected = LogitsOver(Resident());
       EXPECT_EQ(LogitsOver(Open({})), expected);
+      EXPECT_EQ(LogitsOver(Open({.pinned_layer_count = 2, .expert_place_count = 7})), expected);
+      LayOutForFlash();
       EXPECT_EQ(LogitsOver(Open({.pinned_layer_count = 2, .expert_place_count = 7})), expected);
     }
   }

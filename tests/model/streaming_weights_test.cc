@@ -15,6 +15,7 @@
 #include "common/base/status.h"
 #include "common/engine/cpu_engine.h"
 #include "common/formats/models/hyperparameters_rules.h"
+#include "common/model/weights/streaming/stream_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/base/page_cache.h"
@@ -32,9 +33,17 @@ constexpr uint32_t kRows = 24;
 class StreamingWeightsTest : public ::testing::Test {
  protected:
   void Write(const std::string& family, TensorType type = TensorType::kQ8_0, uint32_t layers = 6) {
+    path_ = dir_.File("model.gguf");
     WriteRandomModel(SmallModel(family, layers), type, path_);
     model_ = OrDie(ModelFile::Open(path_));
     spec_ = OrDie(ModelSpec::From(*model_, path_));
+  }
+
+  // The same model, as it is laid out for streaming.
+  void LayOutForFlash() {
+    path_ = dir_.File("flash.gguf");
+    ConvertForFlash(*model_, path_);
+    model_ = OrDie(ModelFile::Open(path_));
   }
 
   absl::StatusOr<std::unique_ptr<StreamingWeights>> TryOpen(const StreamOptions& options) {
@@ -69,7 +78,7 @@ class StreamingWeightsTest : public ::testing::Test {
   }
 
   const ScratchDir dir_;
-  const std::string path_ = dir_.File("model.gguf");
+  std::string path_;
   const std::unique_ptr<ThreadPool> pool_ = OrDie(ThreadPool::Create(2));
   std::unique_ptr<ModelFile> model_;
   ModelSpec spec_;
@@ -85,6 +94,27 @@ TEST_F(StreamingWeightsTest, AreResidentOnesToTheBit) {
       const std::vector<float> expected = LogitsOver(Resident());
       EXPECT_EQ(LogitsOver(Open({})), expected);
       EXPECT_EQ(LogitsOver(Open({.slot_count = 2, .pins_head = false})), expected);
+      LayOutForFlash();
+      EXPECT_EQ(LogitsOver(Resident()), expected);
+      EXPECT_EQ(LogitsOver(Open({})), expected);
+      EXPECT_EQ(LogitsOver(Open({.slot_count = 2, .pins_head = false})), expected);
+    }
+  }
+}
+
+// Nothing is between the device and what is computed with.
+TEST_F(StreamingWeightsTest, OfAFileForFlashLandInPlace) {
+  Write("llama");
+  const uint64_t staged = Open({.slot_count = 1, .pins_head = false})->memory_bytes();
+  LayOutForFlash();
+  const auto weights = Open({.slot_count = 1, .pins_head = false});
+  EXPECT_LT(weights->memory_bytes(), staged);
+  EXPECT_LE(weights->memory_bytes(),
+            MemoryBytes(ShapeOf(*model_, spec_), {.slot_count = 1, .pins_head = false}));
+  for (const bool direct : {true, false}) {
+    for (const bool io_uring : {true, false}) {
+      const auto read = Open({.reads_in_flight = 3, .direct = direct, .io_uring = io_uring});
+      EXPECT_EQ(LogitsOver(read), LogitsOver(Resident())) << read->backend();
     }
   }
 }

@@ -49,6 +49,28 @@ void Load(const ModelFile& model, const LoadPlan<Weights>& plan, std::byte* slot
   }
 }
 
+// What comes in whole blocks from flash may land there.
+TEST(LoadPlan, MatricesHaveWholeBlocksOfASlotToThemselves) {
+  const ScratchDir dir;
+  const std::string path = dir.File("model.gguf");
+  WriteRandomModel(SmallModel("qwen2moe"), TensorType::kQ4_K, path);
+  const auto model = OrDie(ModelFile::Open(path));
+  const ModelSpec spec = OrDie(ModelSpec::From(*model, path));
+  const LoadPlan<LayerWeights> plan = LoadPlanner(*model, spec).Layer(1);
+  ASSERT_GE(plan.matrices.size(), 5u);
+  for (const MatrixPart& part : plan.matrices) {
+    const size_t end = part.at + RoundUp(part.bytes, kSlotAlignment);
+    EXPECT_EQ(part.at % kSlotAlignment, 0u) << part.tensor->name;
+    EXPECT_LE(end, plan.slot_bytes) << part.tensor->name;
+    for (const MatrixPart& other : plan.matrices) {
+      EXPECT_TRUE(other.at <= part.at || other.at >= end) << other.tensor->name;
+    }
+    for (const VectorPart& other : plan.vectors) {
+      EXPECT_TRUE(other.at < part.at || other.at >= end) << other.tensor->name;
+    }
+  }
+}
+
 class SlotStore final : public WrappedStore {
  public:
   static constexpr size_t kSlots = 3;

@@ -130,7 +130,7 @@ class Planning {
     const uint64_t bytes = view.layout == WeightLayout::kPanels
                                ? PackedBytes(view.type, view.outputs, view.inputs)
                                : count * RowBytes(view.type, view.inputs);
-    const size_t at = Place(bytes);
+    const size_t at = Place(bytes, kSlotAlignment);
     plan_.matrices.push_back({&tensor, first, view, at, bytes});
     view.data = AsPointer<std::byte>(at);
   }
@@ -168,9 +168,9 @@ class Planning {
   }
 
  private:
-  size_t Place(size_t bytes) {
-    const size_t at = plan_.slot_bytes;
-    plan_.slot_bytes += (bytes + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
+  size_t Place(size_t bytes, size_t alignment = kVectorAlignment) {
+    const size_t at = RoundUp(plan_.slot_bytes, alignment);
+    plan_.slot_bytes = at + RoundUp(bytes, alignment);
     return at;
   }
 

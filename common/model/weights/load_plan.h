@@ -20,6 +20,10 @@
 
 namespace outrider {
 
+// Matrices lie in a slot on this boundary, and have whole multiples of it to themselves: what comes from
+// flash in whole blocks may land there.
+inline constexpr size_t kSlotAlignment = 4096;
+
 // Rows [first_row, first_row + view.outputs) of a matrix.
 struct MatrixPart {
   const ModelTensor* tensor;
@@ -44,7 +48,7 @@ struct LoadPlan {
   std::vector<VectorPart> vectors;
   size_t slot_bytes = 0;
 
-  // Views of what lies in a slot, which is aligned to kVectorAlignment.
+  // Views of what lies in a slot, which is aligned to kVectorAlignment at least.
   Weights In(const std::byte* slot) const;
 
   Weights offsets;  // the same views, but pointers are how far from the slot's beginning they point

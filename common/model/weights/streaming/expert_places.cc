@@ -65,7 +65,7 @@ uint64_t ExpertPlaces::PlaceBytes(const ModelFile& model, const ModelSpec& spec)
       bytes = std::max<uint64_t>(bytes, planner.Expert(n, e).slot_bytes);
     }
   }
-  return RoundUp(bytes, kVectorAlignment);
+  return RoundUp(bytes, kSlotAlignment);
 }
 
 // A row's of one layer, and of the next.
@@ -91,8 +91,8 @@ ExpertPlaces::ExpertPlaces(std::vector<std::vector<Expert>> experts,
   for (const std::vector<Expert>& layer : experts_) {
     most = std::max(most, layer.size());
     for (const Expert& expert : layer) {
-      place_bytes_ = std::max(place_bytes_, RoundUp(expert.plan.slot_bytes, kVectorAlignment));
-      extent_bytes_max_ = std::max(extent_bytes_max_, LongestExtent(expert.reads));
+      place_bytes_ = std::max(place_bytes_, RoundUp(expert.plan.slot_bytes, kSlotAlignment));
+      staging_bytes_ = std::max(staging_bytes_, LongestStaged(expert.reads));
     }
   }
   wanted_.reserve(most);
@@ -102,7 +102,7 @@ ExpertPlaces::ExpertPlaces(std::vector<std::vector<Expert>> experts,
 }
 
 absl::Status ExpertPlaces::TakeMemory() {
-  OUTRIDER_ASSIGN_OR_RETURN(memory_, PageBuffer::Create(place_bytes_ * places_.size()));
+  OUTRIDER_ASSIGN_OR_RETURN(memory_, PageBuffer::CreateLarge(place_bytes_ * places_.size()));
   for (size_t i = 0; i < places_.size(); ++i) {
     places_[i].memory = memory_.bytes().data() + i * place_bytes_;
   }

@@ -78,7 +78,7 @@ class ExpertPlaces {
 
   absl::Status TakeMemory();
   uint64_t memory_bytes() const { return memory_.bytes().size(); }
-  uint64_t extent_bytes_max() const { return extent_bytes_max_; }
+  uint64_t staging_bytes() const { return staging_bytes_; }
   // From now on it may be used. The lane tells of a place's fill by `first_id` + its number.
   void ReadBy(FlashLane& lane, uint64_t first_id);
 
@@ -146,7 +146,7 @@ class ExpertPlaces {
   // Constant after ReadBy().
   const std::vector<std::vector<Expert>> experts_;  // by layer
   uint64_t place_bytes_ = 0;
-  uint64_t extent_bytes_max_ = 0;
+  uint64_t staging_bytes_ = 0;
   const uint32_t places_least_;
   PageBuffer memory_;
   FlashLane* lane_ = nullptr;

@@ -9,19 +9,19 @@
 
 namespace outrider {
 
-uint64_t FlashLane::StagingBytes(uint64_t extent_bytes_max, uint32_t reads_in_flight) {
-  const uint64_t bytes = extent_bytes_max * reads_in_flight;
+uint64_t FlashLane::StagingBytes(uint64_t staged_bytes_max, uint32_t reads_in_flight) {
+  const uint64_t bytes = staged_bytes_max * reads_in_flight;
   return bytes < PageBuffer::kLargePage ? bytes : RoundUp(bytes, PageBuffer::kLargePage);
 }
 
 absl::StatusOr<std::unique_ptr<FlashLane>> FlashLane::Create(
     std::vector<std::unique_ptr<DirectFile>> files, uint32_t reads_in_flight,
-    uint64_t extent_bytes_max, Filled filled) {
+    uint64_t staged_bytes_max, Filled filled) {
   size_t alignment = 1;
   for (const std::unique_ptr<DirectFile>& file : files) {
     alignment = std::max(alignment, file->alignment());
   }
-  const uint64_t staging_bytes = RoundUp(extent_bytes_max, alignment);
+  const uint64_t staging_bytes = RoundUp(staged_bytes_max, alignment);
   OUTRIDER_ASSIGN_OR_RETURN(PageBuffer staging,
                             PageBuffer::CreateLarge(StagingBytes(staging_bytes, reads_in_flight)));
   return std::unique_ptr<FlashLane>(new FlashLane(
@@ -34,7 +34,7 @@ FlashLane::FlashLane(std::vector<std::unique_ptr<DirectFile>> files, PageBuffer 
       staging_(std::move(staging)),
       staging_bytes_(staging_bytes),
       filled_(std::move(filled)),
-      in_flight_(staging_bytes == 0 ? 0 : reads_in_flight) {
+      in_flight_(reads_in_flight) {
   for (uint32_t buffer = 0; buffer < in_flight_.size(); ++buffer) free_buffers_.push_back(buffer);
   thread_ = std::thread([this] { Run(); });
 }
@@ -110,7 +110,7 @@ void FlashLane::BeginReads() {
       const FlashRead& read = filling.fill.reads[filling.begun];
       free_buffers_.pop_back();
       absl::Status begun = files_[read.file]->SubmitRead(
-          read.extent.offset, Staging(buffer).first(read.extent.length), buffer);
+          read.extent.offset, LandingPlace(read, filling.fill.slot, Staging(buffer)), buffer);
       if (!begun.ok()) {
         Land(filling, read, buffer, std::move(begun));
         continue;
@@ -143,7 +143,7 @@ void FlashLane::LandOne() {
 void FlashLane::Land(Filling& filling, const FlashRead& read, uint32_t buffer,
                      absl::Status status) {
   if (status.ok()) {
-    Unpack(read, Staging(buffer), filling.fill.slot);
+    Unload(read, Staging(buffer), filling.fill.slot);
     bytes_read_.fetch_add(read.extent.length, std::memory_order_relaxed);
   } else {
     status = Annotate(status, Concat("tensor ", read.part.tensor->name));

@@ -9,14 +9,14 @@
 // that have begun cannot be taken back, so guesses have half of the buffers at the most: what comes
 // to be waited for finds one free, and is behind a few megabytes in the device's own queue at worst.
 //
-// What lands is packed into panels here, while the next reads are under way. Packing takes a core
-// about 5 GB/s (Q4_0, Q8_0; 3.5 of what a device has just written), so beside flash of 2 GB/s the lane
-// is half a core, and whoever computes meanwhile multiplies panels. The lane goes before them
-// (thread_turn.h), or no read would begin while all cores compute. Multiplying raw rows instead would
-// take two to three times as long as multiplying panels, for every pass; panels on flash would be a
-// second copy of the model in a format that nobody else reads.
+// What lies in the file as it is used lands in its slot (flash_reads.h), and all the lane does is begin
+// reads. Rows are packed into panels here, while the next reads are under way: that takes a core about
+// 5 GB/s (Q4_0, Q8_0; 3.5 of what a device has just written), half a core beside flash of 2 GB/s. Not to
+// pack but to multiply raw rows would take two to three times as long as multiplying panels, for every
+// pass. The lane goes before whoever computes (thread_turn.h), or no read would begin while all cores do.
 //
-// Memory:  of each read in flight one staging buffer (StagingBytes()), taken by Create().
+// Memory:  of each read in flight one staging buffer (StagingBytes()), where there are reads that do not
+//          land in place; taken by Create().
 // Queues:  as many fills as its caller has slots.
 // Order:   by urgency, then as they were begun.
 // Errors:  of a read go to its fill, which goes on to its end all the same: nothing of it is in
@@ -63,13 +63,14 @@ class FlashLane {
   };
   using Filled = std::function<void(uint64_t id, const absl::Status& status)>;
 
-  // `files` are read by nobody else; extents are `extent_bytes_max` long at the most.
+  // `files` are read by nobody else; extents that do not land in place are `staged_bytes_max` long at the
+  // most.
   // What staging takes. Whole large pages, or less than one: a device reads into one of those in one
   // piece, and into small ones page by page, of which its requests have so many at the most.
-  static uint64_t StagingBytes(uint64_t extent_bytes_max, uint32_t reads_in_flight);
+  static uint64_t StagingBytes(uint64_t staged_bytes_max, uint32_t reads_in_flight);
   static absl::StatusOr<std::unique_ptr<FlashLane>> Create(
       std::vector<std::unique_ptr<DirectFile>> files, uint32_t reads_in_flight,
-      uint64_t extent_bytes_max, Filled filled);
+      uint64_t staged_bytes_max, Filled filled);
   ~FlashLane();  // what is in flight lands first; fills that have not begun are not told
   FlashLane(const FlashLane&) = delete;
   FlashLane& operator=(const FlashLane&) = delete;

@@ -3,13 +3,69 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/buffer.h"
 #include "common/base/status.h"
-#include "common/kernels/weight_matrix.h"
+#include "common/formats/tensors/panels.h"
 
 namespace outrider {
-uint64_t RowsPerRead(const MatrixPart& part) {
-  const uint64_t panel_bytes = RowBytesOf(part) * kPanelOutputs;
-  return std::max<uint64_t>(1, (kReadBytesMax - kBlockBytesMax) / panel_bytes) * kPanelOutputs;
+namespace {
+
+uint64_t RowBytesOf(const MatrixPart& part) {
+  return RowBytes(part.tensor->type, part.tensor->dims[0]);
+}
+
+// Of a stack each matrix has panels of its own.
+uint64_t OffsetInPanels(const MatrixPart& part) {
+  const uint64_t outputs = part.tensor->dims[1];
+  const TensorType type = part.tensor->type;
+  return part.first_row / outputs *
+             PackedBytes(type, static_cast<uint32_t>(outputs), part.view.inputs) +
+         part.first_row % outputs / kPanelOutputs * PanelBytes(type, part.view.inputs);
+}
+
+// Whole panels as they are, or rows.
+bool CanBeStreamed(const MatrixPart& part) {
+  const ModelTensor& tensor = *part.tensor;
+  const bool in_rows = tensor.place && tensor.place->layout == WeightLayout::kRows;
+  const bool in_panels = tensor.place && tensor.place->layout == WeightLayout::kPanels &&
+                         part.view.layout == WeightLayout::kPanels &&
+                         part.first_row % tensor.dims[1] % kPanelOutputs == 0;
+  return in_rows || in_panels;
+}
+
+}  // namespace
+
+absl::Status CannotBeStreamed(const ModelTensor& tensor, const std::string& path) {
+  return InvalidArgument(path, ": tensor ", tensor.name,
+                         " does not lie in the file as it is used, so it cannot be streamed; "
+                         "write a file that can be with `outrider convert --flash`");
+}
+
+uint64_t PartReads::staging_bytes() const {
+  if (landing == Landing::kInPlace) return 0;
+  return RoundUp(std::min(step, bytes), kBlockBytesMax) + kBlockBytesMax;
+}
+
+PartReads ReadsOf(const MatrixPart& part, uint64_t block_bytes) {
+  const ModelTensor& tensor = *part.tensor;
+  const uint64_t begin = tensor.place ? tensor.place->offset : 0;
+  if (tensor.place && tensor.place->layout == part.view.layout) {
+    const bool is_in_panels = part.view.layout == WeightLayout::kPanels;
+    const uint64_t offset =
+        begin + (is_in_panels ? OffsetInPanels(part) : part.first_row * RowBytesOf(part));
+    const bool in_place = block_bytes <= kBlockBytesMax && offset % kBlockBytesMax == 0 &&
+                          part.at % kSlotAlignment == 0;
+    return {.landing = in_place ? Landing::kInPlace : Landing::kCopied,
+            .offset = offset,
+            .bytes = part.bytes,
+            .step = in_place ? kReadBytesMax : kReadBytesMax - kBlockBytesMax};
+  }
+  const uint64_t panel_bytes = RowBytesOf(part) * kPanelOutputs;  // as rows
+  return {
+      .landing = Landing::kPacked,
+      .offset = begin + part.first_row * RowBytesOf(part),
+      .bytes = part.view.outputs * RowBytesOf(part),
+      .step = std::max<uint64_t>(1, (kReadBytesMax - kBlockBytesMax) / panel_bytes) * panel_bytes};
 }
 
 absl::StatusOr<std::vector<FlashRead>> PlanReads(std::span<const MatrixPart> parts,
@@ -17,31 +73,33 @@ absl::StatusOr<std::vector<FlashRead>> PlanReads(std::span<const MatrixPart> par
                                                  const std::string& path) {
   std::vector<FlashRead> reads;
   for (const MatrixPart& part : parts) {
-    const ModelTensor& tensor = *part.tensor;
-    if (!tensor.place) {
-      return InvalidArgument(
-          path, ": the rows of tensor ", tensor.name,
-          " do not lie in the file as they are used, so they cannot be streamed; "
-          "write a file that can be with `outrider convert --flash`");
-    }
-    const uint64_t row_bytes = RowBytesOf(part);
-    const uint64_t step = RowsPerRead(part);
-    for (uint64_t row = 0; row < part.view.outputs; row += step) {
-      const uint64_t count = std::min<uint64_t>(step, part.view.outputs - row);
-      const uint64_t offset = tensor.place->offset + (part.first_row + row) * row_bytes;
-      reads.push_back({.file = tensor.place->file,
-                       .extent = files[tensor.place->file]->ExtentOf(offset, count * row_bytes),
+    if (!CanBeStreamed(part)) return CannotBeStreamed(*part.tensor, path);
+    const uint32_t file = part.tensor->place->file;
+    const PartReads of_part = ReadsOf(part, files[file]->alignment());
+    // What becomes of so many bytes of the file: a read that is packed is whole panels of rows.
+    const uint64_t step_in_slot = of_part.landing == Landing::kPacked
+                                      ? of_part.step / (RowBytesOf(part) * kPanelOutputs) *
+                                            PanelBytes(part.view.type, part.view.inputs)
+                                      : of_part.step;
+    size_t at = part.at;
+    for (uint64_t done = 0; done < of_part.bytes; done += of_part.step, at += step_in_slot) {
+      const uint64_t bytes = std::min(of_part.step, of_part.bytes - done);
+      reads.push_back({.file = file,
+                       .extent = files[file]->ExtentOf(of_part.offset + done, bytes),
                        .part = part,
-                       .first_row = row,
-                       .row_count = count});
+                       .landing = of_part.landing,
+                       .bytes = bytes,
+                       .at = at});
     }
   }
   return reads;
 }
 
-uint64_t LongestExtent(std::span<const FlashRead> reads) {
+uint64_t LongestStaged(std::span<const FlashRead> reads) {
   uint64_t longest = 0;
-  for (const FlashRead& read : reads) longest = std::max(longest, read.extent.length);
+  for (const FlashRead& read : reads) {
+    if (read.landing != Landing::kInPlace) longest = std::max(longest, read.extent.length);
+  }
   return longest;
 }
 
@@ -51,20 +109,26 @@ uint64_t ReadBytes(std::span<const FlashRead> reads) {
   return bytes;
 }
 
-void Unpack(const FlashRead& read, std::span<const std::byte> blocks, std::byte* slot) {
-  const MatrixPart& part = read.part;
-  const uint64_t row_bytes = RowBytesOf(part);
-  const std::span<const std::byte> rows =
-      blocks.subspan(read.extent.skip, read.row_count * row_bytes);
-  if (part.view.layout == WeightLayout::kRows) {
-    std::memcpy(slot + part.at + read.first_row * row_bytes, rows.data(), rows.size());
+std::span<std::byte> LandingPlace(const FlashRead& read, std::byte* slot,
+                                  std::span<std::byte> staging) {
+  if (read.landing == Landing::kInPlace) return {slot + read.at, read.extent.length};
+  return staging.first(read.extent.length);
+}
+
+void Unload(const FlashRead& read, std::span<const std::byte> staging, std::byte* slot) {
+  if (read.landing == Landing::kInPlace) return;
+  const std::span<const std::byte> bytes = staging.subspan(read.extent.skip, read.bytes);
+  if (read.landing == Landing::kCopied) {
+    std::memcpy(slot + read.at, bytes.data(), bytes.size());
     return;
   }
-  const uint64_t panel_bytes = PanelBytes(part.view.type, part.view.inputs);
-  std::byte* panel = slot + part.at + read.first_row / kPanelOutputs * panel_bytes;
-  for (uint64_t row = 0; row < read.row_count; row += kPanelOutputs, panel += panel_bytes) {
-    const uint64_t count = std::min<uint64_t>(kPanelOutputs, read.row_count - row);
-    PackPanel(part.view.type, part.view.inputs, rows.subspan(row * row_bytes, count * row_bytes),
+  const WeightMatrix& view = read.part.view;
+  const uint64_t panel_bytes = PanelBytes(view.type, view.inputs);
+  const uint64_t rows_bytes = RowBytesOf(read.part) * kPanelOutputs;
+  std::byte* panel = slot + read.at;
+  for (uint64_t done = 0; done < bytes.size(); done += rows_bytes, panel += panel_bytes) {
+    PackPanel(view.type, view.inputs,
+              bytes.subspan(done, std::min<uint64_t>(rows_bytes, bytes.size() - done)),
               {panel, panel_bytes});
   }
 }

@@ -1,9 +1,13 @@
-// What has to be read for one key: which bytes of which file become which rows of a slot.
+// What has to be read for one key: which bytes of which file become which bytes of a slot.
 //
-// A read covers a whole number of panels, so that it can be packed as soon as it has landed, in
-// whatever order reads land; and as many as fit into half a megabyte, since flash has its full
-// rate from 256 KiB up and what is in flight takes memory. It begins and ends on the file's blocks: two
-// reads that follow one another share a block at the most.
+// What lies in the file as it is used, panels of a file that `outrider convert --flash` wrote, lands
+// where it belongs in the slot, without any processor's help: the file's blocks are the slot's. Where
+// they are not it is copied there. Rows of any other file are packed: those reads cover a whole number of
+// panels, so that each can be packed as soon as it has landed, in whatever order they land.
+//
+// Reads are as long as fits into half a megabyte, since flash has its full rate from 256 KiB up and what
+// is in flight takes memory. They begin and end on the file's blocks: two that follow one another share a
+// block at the most.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/direct_file.h"
 #include "common/formats/models/model_file.h"
@@ -21,37 +26,57 @@ namespace outrider {
 
 // No read is longer, but where a panel is.
 inline constexpr uint64_t kReadBytesMax = uint64_t{512} << 10;
-// No file system here has larger blocks.
-inline constexpr uint64_t kBlockBytesMax = 4096;
+// No file system here has larger blocks; nor does a slot.
+inline constexpr uint64_t kBlockBytesMax = kSlotAlignment;
 
-// Rows [first_row, first_row + row_count) of a part, which begin extent.skip bytes into the extent.
+enum class Landing {
+  kInPlace,  // in the slot
+  kCopied,   // in staging, and is copied
+  kPacked,   // in staging, and is packed
+};
+
+// How a part is read: `bytes` of its file from `offset` on, `step` at a time.
+struct PartReads {
+  Landing landing;
+  uint64_t offset;
+  uint64_t bytes;
+  uint64_t step;
+
+  uint64_t count() const { return (bytes + step - 1) / step; }
+  // Of a read, at the most; 0 for what lands in place.
+  uint64_t staging_bytes() const;
+};
+
+// In a file whose blocks are `block_bytes`.
+PartReads ReadsOf(const MatrixPart& part, uint64_t block_bytes);
+
+// `bytes` of a part, extent.skip into the extent, which come to be at slot + at.
 struct FlashRead {
   uint32_t file;
   DirectFile::Extent extent;
   MatrixPart part;
-  uint64_t first_row;  // of the part; a multiple of kPanelOutputs
-  uint64_t row_count;
+  Landing landing;
+  uint64_t bytes;
+  size_t at;
 };
 
-inline uint64_t RowBytesOf(const MatrixPart& part) {
-  return RowBytes(part.tensor->type, part.tensor->dims[0]);
-}
-
-// Of a part, but for the last one of it.
-uint64_t RowsPerRead(const MatrixPart& part);
-
 // In the order of `parts`. `files` are those of the model, by index. InvalidArgument, naming the
-// tensor, where its rows do not lie in a file as they are used.
+// tensor, where what is wanted of it does not lie in a file.
 absl::StatusOr<std::vector<FlashRead>> PlanReads(std::span<const MatrixPart> parts,
                                                  std::span<const DirectFile* const> files,
                                                  const std::string& path);
 
-// The longest extent of them.
-uint64_t LongestExtent(std::span<const FlashRead> reads);
+absl::Status CannotBeStreamed(const ModelTensor& tensor, const std::string& path);
+
+// The longest extent of those that land in staging.
+uint64_t LongestStaged(std::span<const FlashRead> reads);
 // All of them together.
 uint64_t ReadBytes(std::span<const FlashRead> reads);
 
-// Puts rows that have landed where they belong in a slot: `blocks` is the extent's memory.
-void Unpack(const FlashRead& read, std::span<const std::byte> blocks, std::byte* slot);
+// Where a read's extent is to be read to: in the slot, or the beginning of `staging`.
+std::span<std::byte> LandingPlace(const FlashRead& read, std::byte* slot,
+                                  std::span<std::byte> staging);
+// It has landed: puts what is in staging where it belongs.
+void Unload(const FlashRead& read, std::span<const std::byte> staging, std::byte* slot);
 
 }  // namespace outrider

@@ -6,29 +6,40 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/formats/tensors/dequantize.h"
+#include "common/formats/tensors/panels.h"
 #include "common/kernels/weight_matrix.h"
 #include "common/model/weights/load_plan.h"
+#include "common/model/weights/streaming/flash_reads.h"
 
 namespace outrider {
+namespace {
+
+// Of a table's, which are read for any of them.
+uint32_t RowsTogether(const ModelTensor& tensor) {
+  const bool in_panels = tensor.place && tensor.place->layout == WeightLayout::kPanels;
+  return in_panels ? kPanelOutputs : 1;
+}
+
+}  // namespace
+
+uint64_t FlashTables::BytesOfRow(const ModelTensor& tensor) {
+  return RowsTogether(tensor) == 1 ? RowBytes(tensor.type, tensor.dims[0])
+                                   : PanelBytes(tensor.type, static_cast<uint32_t>(tensor.dims[0]));
+}
 
 absl::StatusOr<std::unique_ptr<FlashTables>> FlashTables::Create(
     const ModelFile& model, const std::string& path, std::vector<std::unique_ptr<DirectFile>> files,
     bool has_embeddings) {
   std::unique_ptr<FlashTables> tables(new FlashTables);
   tables->files_ = std::move(files);
-  uint64_t row_bytes_max = 0;
+  uint64_t bytes_max = 0;
   const auto keep = [&](std::string_view name, std::optional<ModelTensor>& table) -> absl::Status {
     const ModelTensor* const tensor = model.Find(name);
     if (tensor == nullptr) return absl::OkStatus();
-    if (!tensor->place) {
-      return InvalidArgument(path, ": the rows of tensor ", tensor->name,
-                             " do not lie in the file as they are used, so they cannot be "
-                             "streamed; write a file that can be with `outrider convert --flash`");
-    }
+    if (!tensor->place) return CannotBeStreamed(*tensor, path);
     OUTRIDER_RETURN_IF_ERROR(CheckRunnable(*tensor, path));
     table = *tensor;
-    row_bytes_max = std::max(row_bytes_max, RowBytes(tensor->type, tensor->dims[0]));
+    bytes_max = std::max(bytes_max, BytesOfRow(*tensor));
     return absl::OkStatus();
   };
   if (has_embeddings) {
@@ -37,9 +48,9 @@ absl::StatusOr<std::unique_ptr<FlashTables>> FlashTables::Create(
   OUTRIDER_RETURN_IF_ERROR(keep("position_embd.weight", tables->positions_));
   size_t alignment = kVectorAlignment;
   for (const auto& file : tables->files_) alignment = std::max(alignment, file->alignment());
-  tables->row_bytes_ = RoundUp(row_bytes_max, alignment) + alignment;
+  tables->blocks_bytes_ = RoundUp(bytes_max, alignment) + alignment;
   OUTRIDER_ASSIGN_OR_RETURN(
-      tables->rows_, AlignedBuffer::Create(tables->row_bytes_ * kLookUpsInFlight, alignment));
+      tables->blocks_, AlignedBuffer::Create(tables->blocks_bytes_ * kLookUpsInFlight, alignment));
   return tables;
 }
 
@@ -56,13 +67,15 @@ absl::Status FlashTables::LookUp(WeightTable table, std::span<const TableRow> ro
 // As many as are read at a time. All that has begun has landed when it returns.
 absl::Status FlashTables::LookUpSome(const ModelTensor& tensor, std::span<const TableRow> rows) {
   DirectFile& file = *files_[tensor.place->file];
-  const uint64_t row_bytes = RowBytes(tensor.type, tensor.dims[0]);
+  const uint64_t bytes = BytesOfRow(tensor);
+  const uint32_t rows_together = RowsTogether(tensor);
   const auto extent_of = [&](size_t i) {
-    return file.ExtentOf(tensor.place->offset + rows[i].row * row_bytes, row_bytes);
+    return file.ExtentOf(tensor.place->offset + rows[i].row / rows_together * bytes, bytes);
   };
   const auto blocks_of = [&](size_t i) {
-    return rows_.bytes().subspan(i * row_bytes_, extent_of(i).length);
+    return blocks_.bytes().subspan(i * blocks_bytes_, extent_of(i).length);
   };
+  const auto inputs = static_cast<uint32_t>(tensor.dims[0]);
   absl::Status status;
   size_t begun = 0;
   for (size_t landed = 0; landed < begun || (begun < rows.size() && status.ok());) {
@@ -76,12 +89,15 @@ absl::Status FlashTables::LookUpSome(const ModelTensor& tensor, std::span<const 
     status.Update(done.status);
     if (!done.status.ok()) continue;
     const TableRow& row = rows[done.tag];
-    status.Update(Dequantize(tensor.type,
-                             blocks_of(done.tag).subspan(extent_of(done.tag).skip, row_bytes),
-                             {row.out, tensor.dims[0]}));
+    DecodeRow({.type = tensor.type,
+               .layout = tensor.place->layout,
+               .outputs = rows_together,
+               .inputs = inputs,
+               .data = blocks_of(done.tag).data() + extent_of(done.tag).skip},
+              row.row % rows_together, {row.out, inputs});
   }
   if (!status.ok()) return Annotate(status, Concat("tensor ", tensor.name));
-  bytes_read_.fetch_add(rows.size() * row_bytes, std::memory_order_relaxed);
+  bytes_read_.fetch_add(rows.size() * bytes, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
 // Tables of which only single rows are wanted, a few kilobytes each, and which therefore stay on flash:
-// the embeddings of tokens, unless they are a head that is pinned, and those of positions.
+// the embeddings of tokens, unless they are a head that is pinned, and those of positions. Of a head in
+// panels the whole panel is read, sixteen rows for one: a few hundredths of what a pass reads.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<FlashTables> tables,
 //                             FlashTables::Create(*model, path, std::move(files), true));
@@ -8,7 +9,7 @@
 // Memory:  memory_bytes(), for as many rows as are read at a time; taken by Create().
 // Threads: one at a time, but for bytes_read().
 // Errors:  a read that fails is that of the LookUp() it belongs to, and names file, tensor and offset.
-//          InvalidArgument for a table whose rows do not lie in a file as they are used.
+//          InvalidArgument for a table that does not lie in a file as it is used.
 #pragma once
 
 #include <atomic>
@@ -37,11 +38,14 @@ class FlashTables {
       const ModelFile& model, const std::string& path,
       std::vector<std::unique_ptr<DirectFile>> files, bool has_embeddings);
 
+  // What is read for one row.
+  static uint64_t BytesOfRow(const ModelTensor& tensor);
+
   bool Has(WeightTable table) const { return TensorOf(table).has_value(); }
   // Of a table that it has.
   absl::Status LookUp(WeightTable table, std::span<const TableRow> rows);
 
-  uint64_t memory_bytes() const { return rows_.bytes().size(); }
+  uint64_t memory_bytes() const { return blocks_.bytes().size(); }
   uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
 
  private:
@@ -55,8 +59,8 @@ class FlashTables {
   // Constant after Create(), but for what lies in the memory.
   std::optional<ModelTensor> embeddings_;
   std::optional<ModelTensor> positions_;
-  uint64_t row_bytes_ = 0;
-  AlignedBuffer rows_;  // kLookUpsInFlight of row_bytes_, before the files that write there
+  uint64_t blocks_bytes_ = 0;
+  AlignedBuffer blocks_;  // kLookUpsInFlight of blocks_bytes_, before the files that write there
   std::vector<std::unique_ptr<DirectFile>> files_;
 
   std::atomic<uint64_t> bytes_read_ = 0;

@@ -22,10 +22,10 @@ absl::Status SlotRing::TakeMemory() {
   if (count == 0) return absl::OkStatus();
   for (uint32_t u = 0; u < units_.size(); ++u) {
     if (u == head() && units_[u].is_pinned) continue;  // stays so
-    slot_bytes_ = std::max<size_t>(slot_bytes_, RoundUp(units_[u].slot_bytes(), kVectorAlignment));
+    slot_bytes_ = std::max<size_t>(slot_bytes_, RoundUp(units_[u].slot_bytes(), kSlotAlignment));
   }
   memory_bytes_ = slot_bytes_ * count;
-  OUTRIDER_ASSIGN_OR_RETURN(memory_, PageBuffer::Create(memory_bytes_));
+  OUTRIDER_ASSIGN_OR_RETURN(memory_, PageBuffer::CreateLarge(memory_bytes_));
   for (size_t i = 0; i < count; ++i) {
     slots_.emplace_back().filled.memory = memory_.bytes().data() + i * slot_bytes_;
   }

@@ -18,7 +18,7 @@ namespace {
 template <typename Weights>
 uint64_t FileBytes(const LoadPlan<Weights>& plan) {
   uint64_t bytes = 0;
-  for (const MatrixPart& part : plan.matrices) bytes += part.view.outputs * RowBytesOf(part);
+  for (const MatrixPart& part : plan.matrices) bytes += ReadsOf(part, kBlockBytesMax).bytes;
   return bytes;
 }
 
@@ -27,12 +27,9 @@ template <typename Weights>
 void AddKept(const LoadPlan<Weights>& plan, StreamShape& shape) {
   for (const VectorPart& part : plan.vectors) shape.kept_bytes += part.count * sizeof(float);
   for (const MatrixPart& part : plan.matrices) {
-    const uint64_t rows = RowsPerRead(part);
-    const uint64_t read_count = (part.view.outputs + rows - 1) / rows;
-    shape.kept_bytes += 2 * read_count * sizeof(FlashRead);  // as vectors grow
-    const uint64_t read_bytes = std::min<uint64_t>(rows, part.view.outputs) * RowBytesOf(part);
-    shape.staging_bytes =
-        std::max(shape.staging_bytes, RoundUp(read_bytes, kBlockBytesMax) + kBlockBytesMax);
+    const PartReads reads = ReadsOf(part, kBlockBytesMax);
+    shape.kept_bytes += 2 * reads.count() * sizeof(FlashRead);  // as vectors grow
+    shape.staging_bytes = std::max(shape.staging_bytes, reads.staging_bytes());
   }
 }
 
@@ -55,18 +52,18 @@ void AddExperts(const LoadPlanner& planner, const ModelSpec& spec, StreamShape& 
       ++experts.count;
     }
   }
-  experts.place_bytes = RoundUp(experts.place_bytes, kVectorAlignment);
+  experts.place_bytes = RoundUp(experts.place_bytes, kSlotAlignment);
   experts.place_least = std::min(ExpertPlaces::PlacesLeast(spec), experts.count);
 }
 
 uint64_t RowsLookedUp(const ModelFile& model) {
-  uint64_t row_bytes = 0;
+  uint64_t bytes = 0;
   for (const std::string_view name : {"token_embd.weight", "position_embd.weight"}) {
     if (const ModelTensor* const tensor = model.Find(name); tensor != nullptr) {
-      row_bytes = std::max(row_bytes, RowBytes(tensor->type, tensor->dims[0]));
+      bytes = std::max(bytes, FlashTables::BytesOfRow(*tensor));
     }
   }
-  return FlashTables::kLookUpsInFlight * (RoundUp(row_bytes, kBlockBytesMax) + 2 * kBlockBytesMax);
+  return FlashTables::kLookUpsInFlight * (RoundUp(bytes, kBlockBytesMax) + 2 * kBlockBytesMax);
 }
 
 }  // namespace
@@ -76,12 +73,12 @@ StreamShape ShapeOf(const ModelFile& model, const ModelSpec& spec) {
   const LoadPlanner planner(model, spec);
   for (uint32_t n = 0; n < spec.layer_count(); ++n) {
     const LoadPlan<LayerWeights> plan = planner.Layer(n);
-    shape.layer_bytes.push_back(RoundUp(plan.slot_bytes, kVectorAlignment));
+    shape.layer_bytes.push_back(RoundUp(plan.slot_bytes, kSlotAlignment));
     shape.layer_file_bytes.push_back(FileBytes(plan));
     AddKept(plan, shape);
   }
   const LoadPlan<HeadWeights> head = planner.Head();
-  shape.head_bytes = RoundUp(head.slot_bytes, kVectorAlignment);
+  shape.head_bytes = RoundUp(head.slot_bytes, kSlotAlignment);
   shape.head_file_bytes = FileBytes(head);
   AddKept(head, shape);
   AddExperts(planner, spec, shape);

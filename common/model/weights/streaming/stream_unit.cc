@@ -64,7 +64,7 @@ void StreamUnit::KeepRouter() {
   const auto is_router = [&](const FlashRead& read) { return read.part.at == at; };
   std::ranges::copy_if(reads, std::back_inserter(kept_router.reads), is_router);
   std::erase_if(reads, is_router);
-  for (FlashRead& read : kept_router.reads) read.part.at = 0;
+  for (FlashRead& read : kept_router.reads) read.at -= at;
   const std::span<const float> bias = layer->offsets.router.bias;
   size_t bias_at = 0;
   for (const VectorPart& part : layer->vectors) {
@@ -88,11 +88,11 @@ void StreamUnit::PlaceRouter(std::byte* memory) {
 
 // All of its reads are one matrix's.
 size_t StreamUnit::KeptRouter::matrix_bytes() const {
-  return RoundUp(reads.front().part.bytes, kVectorAlignment);
+  return RoundUp(reads.front().part.bytes, kSlotAlignment);
 }
 
 size_t StreamUnit::KeptRouter::bytes() const {
-  return matrix_bytes() + RoundUp(bias.size(), kVectorAlignment);
+  return matrix_bytes() + RoundUp(bias.size(), kSlotAlignment);
 }
 
 void StreamUnit::Finish(Filled& filled) const {

@@ -135,10 +135,10 @@ absl::Status StreamingWeights::TakeMemory() {
   size_t router_bytes = 0;
   for (const StreamUnit& unit : units_) {
     if (unit.router) router_bytes += unit.router->bytes();
-    if (unit.is_pinned) pinned_bytes += RoundUp(unit.slot_bytes(), kVectorAlignment);
+    if (unit.is_pinned) pinned_bytes += RoundUp(unit.slot_bytes(), kSlotAlignment);
   }
   MutexLock lock(mu_);
-  OUTRIDER_ASSIGN_OR_RETURN(pinned_memory_, PageBuffer::Create(pinned_bytes));
+  OUTRIDER_ASSIGN_OR_RETURN(pinned_memory_, PageBuffer::CreateLarge(pinned_bytes));
   OUTRIDER_RETURN_IF_ERROR(ring_->TakeMemory());
   OUTRIDER_ASSIGN_OR_RETURN(router_memory_, PageBuffer::Create(router_bytes));
   std::byte* at = pinned_memory_.bytes().data();
@@ -150,7 +150,7 @@ absl::Status StreamingWeights::TakeMemory() {
     }
     if (!unit.is_pinned) continue;
     unit.kept.memory = at;
-    at += RoundUp(unit.slot_bytes(), kVectorAlignment);
+    at += RoundUp(unit.slot_bytes(), kSlotAlignment);
   }
   memory_bytes_ = pinned_bytes + ring_->memory_bytes() + router_bytes;
   if (experts_ == nullptr) return absl::OkStatus();
@@ -180,22 +180,22 @@ absl::Status StreamingWeights::ReadEntry(const ModelFile& model, const ModelSpec
 
 absl::Status StreamingWeights::StartLane(const ModelFile& model, const StreamOptions& options,
                                          const std::shared_ptr<ReadThreads>& threads) {
-  uint64_t extent_bytes_max = 0;
+  uint64_t staging_bytes = 0;
   for (const StreamUnit& unit : units_) {
-    extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.reads));
+    staging_bytes = std::max(staging_bytes, LongestStaged(unit.reads));
     if (unit.router) {
-      extent_bytes_max = std::max(extent_bytes_max, LongestExtent(unit.router->reads));
+      staging_bytes = std::max(staging_bytes, LongestStaged(unit.router->reads));
     }
   }
   MutexLock lock(mu_);
   if (experts_ != nullptr) {
-    extent_bytes_max = std::max(extent_bytes_max, experts_->extent_bytes_max());
+    staging_bytes = std::max(staging_bytes, experts_->staging_bytes());
   }
   OUTRIDER_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<DirectFile>> files,
                             OpenAll(model, options, threads));
   OUTRIDER_ASSIGN_OR_RETURN(
       lane_,
-      FlashLane::Create(std::move(files), options.reads_in_flight, extent_bytes_max,
+      FlashLane::Create(std::move(files), options.reads_in_flight, staging_bytes,
                         [this](uint64_t id, const absl::Status& status) { OnFilled(id, status); }));
   memory_bytes_ += lane_->memory_bytes();
   ring_->ReadBy(*lane_);
@@ -475,7 +475,7 @@ size_t StreamingWeights::Unpin(uint32_t u) {
   unit.is_pinned = false;
   ring_->Include(u);
   bytes_per_pass_ += ReadBytes(unit.reads);
-  const size_t bytes = RoundUp(unit.slot_bytes(), kVectorAlignment);
+  const size_t bytes = RoundUp(unit.slot_bytes(), kSlotAlignment);
   if (ring_->AddSlot(unit.kept.memory, bytes)) return 0;
   const size_t kept = unit.router ? unpinned_routers_.back().bytes().size() : 0;
   return ReturnPages({unit.kept.memory, bytes}) - kept;

@@ -17,8 +17,9 @@
 // What it joins: what is read for a layer and what of it stays (stream_unit.h), the ring (slot_ring.h),
 // places of experts (expert_places.h), tables (flash_tables.h), and the lane that reads (flash_lane.h).
 //
-// The bits are those of resident weights: the same panels, packed from the same rows. Rows of embeddings
-// are looked up on flash, unless they are the head and that is pinned. Norms, biases and routers are kept.
+// The bits are those of resident weights: the same panels, which lie in the file where `outrider convert
+// --flash` wrote it, and are packed from its rows where not. Rows of embeddings are looked up on flash,
+// unless they are the head and that is pinned. Norms, biases and routers are kept.
 //
 // Of a layer with experts all but those goes like any other layer, streamed or pinned. Experts come by
 // key, those that the rows of a pass have chosen, into places of their own, and the next layer's may be
@@ -29,8 +30,8 @@
 //          (refusals() says where not); elsewhere little stays there.
 // Threads: as WeightStore says, beside the lane's, and where io_uring is refused a few that read.
 // Errors:  a read that fails is that of the Acquire() or LookUp() it belongs to, and names file,
-//          tensor and offset; the next one tries again. InvalidArgument for a model whose rows do not
-//          lie in its files as they are used.
+//          tensor and offset; the next one tries again. InvalidArgument for a model whose weights
+//          lie in its files neither as rows nor as they are used.
 #pragma once
 
 #include <atomic>
