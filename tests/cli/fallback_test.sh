@@ -9,12 +9,13 @@ memory=$(outrider plan --target target.gguf --draft draft.gguf --memory 900MiB 2
 memory=$((memory + 60))MiB  # gRPC's share, and some layers
 
 setting=(--prompt 'Once upon a time' --max-tokens 150 --temperature 0.9 --top-p 0.95 --seed 5)
-text=$(outrider run --model target.gguf "${setting[@]}" 2>/dev/null)
+text=$(outrider run --model grown.gguf "${setting[@]}" 2>/dev/null)
 write() { outrider run --server "$address" --draft draft.gguf "${setting[@]}" --verbose "$@" 2>summary.txt; }
 
-# A server that is killed in the middle of a text: it goes on from flash, and from memory.
+# A server that is killed in the middle of a text: it goes on from flash, and from memory. The server has the same model in
+# rows, so it is the same text.
 for budget in "--memory $memory" ''; do
-  start --model target.gguf --listen 127.0.0.1:0
+  start --model grown.gguf --listen 127.0.0.1:0
   # shellcheck disable=SC2086
   begin_text out.txt write --fallback target.gguf $budget
   kill -KILL "$server_pid"

@@ -2,8 +2,8 @@
 // opens, and is then inspected as `outrider inspect` does and runs three tokens, or says why not.
 //
 // The first byte chooses the family, the second the type and whether it lies in panels, as `outrider
-// convert --flash` writes it; then come edits of a small random model of these (spoiling.h). tests/fuzz/campaign --runs 20000 run_model spoils so many files, of every
-// family and type alike.
+// convert --flash` writes it; then come edits of a small random model of these (spoiling.h).
+// tests/fuzz/campaign --runs 20000 run_model spoils so many files, of every family and type alike.
 #include <array>
 #include <cstddef>
 #include <cstdint>
