@@ -14,8 +14,10 @@ size_t ReturnPages(std::span<std::byte> memory) {
   const uintptr_t begin = RoundUp(address, page);
   const uintptr_t end = (address + memory.size()) / page * page;
   if (begin >= end) return 0;
-  const bool is_done = madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED) == 0;
-  return is_done ? end - begin : 0;
+  void* const pages = reinterpret_cast<void*>(begin);
+  // Of large pages: else the kernel makes one again of what is left and of this.
+  madvise(pages, end - begin, MADV_NOHUGEPAGE);
+  return madvise(pages, end - begin, MADV_DONTNEED) == 0 ? end - begin : 0;
 }
 
 }  // namespace outrider
