@@ -1,6 +1,6 @@
 // Tables of which only single rows are wanted, a few kilobytes each, and which therefore stay on flash:
 // the embeddings of tokens, unless they are a head that is pinned, and those of positions. Of a head in
-// panels the whole panel is read, sixteen rows for one: a few hundredths of what a pass reads.
+// panels the whole panel is read, sixteen rows for one, which is little beside the layers.
 //
 //   OUTRIDER_ASSIGN_OR_RETURN(const std::unique_ptr<FlashTables> tables,
 //                             FlashTables::Create(*model, path, std::move(files), true));

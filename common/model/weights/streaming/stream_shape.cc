@@ -39,8 +39,9 @@ void AddExperts(const LoadPlanner& planner, const ModelSpec& spec, StreamShape& 
     const auto& router = spec.layers[n].feed_forward.router;
     if (!router) continue;
     // The router stays, as floats at the most, and its bias.
-    shape.kept_bytes +=
-        RoundUp(router->expert_count, kPanelOutputs) * (spec.embedding_length + 1) * sizeof(float);
+    const uint64_t outputs = RoundUp(router->expert_count, kPanelOutputs);
+    shape.kept_bytes += RoundUp(outputs * spec.embedding_length * sizeof(float), kSlotAlignment) +
+                        RoundUp(outputs * sizeof(float), kSlotAlignment);
     experts.used_count += router->used_count;
     for (uint32_t e = 0; e < router->expert_count; ++e) {
       const LoadPlan<FeedForwardWeights> plan = planner.Expert(n, e);
