@@ -196,7 +196,7 @@ TEST_F(GgufWriterTest, PanelsReadBackAsPanels) {
   ASSERT_TRUE(writer.AddTensor("p", TensorType::kQ8_0, dims, WeightLayout::kPanels).ok());
   EXPECT_EQ(MessageOf(writer.AddTensor("v", TensorType::kF32, Dims{8}, WeightLayout::kPanels)),
             "tensor \"v\" is a vector, which has no panels");
-  const uint64_t bytes = *PackedTensorBytes(TensorType::kQ8_0, dims);
+  const uint64_t bytes = *StoredBytes(WeightLayout::kPanels, TensorType::kQ8_0, dims);
   ASSERT_TRUE(writer.Begin(path_).ok());
   ASSERT_TRUE(writer.Write(std::vector<std::byte>(bytes)).ok());
   ASSERT_TRUE(writer.Commit().ok());

@@ -61,17 +61,17 @@ TEST(Panels, AreAsLargeAsTheirRows) {
 }
 
 TEST(Panels, OfATensorAreThoseOfEachOfItsMatrices) {
-  EXPECT_EQ(*PackedTensorBytes(TensorType::kQ8_0, Dims{64, 48}),
+  EXPECT_EQ(*StoredBytes(WeightLayout::kPanels, TensorType::kQ8_0, Dims{64, 48}),
             PackedBytes(TensorType::kQ8_0, 48, 64));
-  EXPECT_EQ(*PackedTensorBytes(TensorType::kQ8_0, Dims{64, 40, 3}),
+  EXPECT_EQ(*StoredBytes(WeightLayout::kPanels, TensorType::kQ8_0, Dims{64, 40, 3}),
             3 * PackedBytes(TensorType::kQ8_0, 48, 64));
-  EXPECT_EQ(*PackedTensorBytes(TensorType::kF16, Dims{8, 1, 2, 5}),
+  EXPECT_EQ(*StoredBytes(WeightLayout::kPanels, TensorType::kF16, Dims{8, 1, 2, 5}),
             10 * PackedBytes(TensorType::kF16, 16, 8));
 }
 
 TEST(Panels, WhatHasNoneIsASentence) {
   const auto refusal = [](TensorType type, const Dims& dims) {
-    return std::string(Message(PackedTensorBytes(type, dims).status()));
+    return std::string(Message(StoredBytes(WeightLayout::kPanels, type, dims).status()));
   };
   EXPECT_EQ(refusal(TensorType::kF32, {64}), "is a vector, which has no panels");
   EXPECT_EQ(refusal(TensorType::kIQ2_XS, {256, 16}), "is IQ2_XS, which has no panels");

@@ -295,9 +295,8 @@ absl::Status HeaderReader::ReadTensorInfo(GgufTensor& tensor) {
   }
   tensor.type = *type;
   tensor.layout = in_panels ? WeightLayout::kPanels : WeightLayout::kRows;
-  const absl::StatusOr<uint64_t> tensor_bytes = in_panels
-                                                    ? PackedTensorBytes(tensor.type, tensor.dims)
-                                                    : TensorBytes(tensor.type, tensor.dims);
+  const absl::StatusOr<uint64_t> tensor_bytes =
+      StoredBytes(tensor.layout, tensor.type, tensor.dims);
   if (!tensor_bytes.ok()) return Refuse(Message(tensor_bytes.status()));
   tensor.bytes = *tensor_bytes;
   tensor.shard = 0;

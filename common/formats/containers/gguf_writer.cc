@@ -259,9 +259,7 @@ absl::Status GgufWriter::AddTensor(std::string_view name, TensorType type,
     return InvalidArgument("tensor ", Quote(name), " has a name of ", name.size(),
                            " bytes, expected 1 to ", kGgufLargestTensorName);
   }
-  const bool in_panels = layout == WeightLayout::kPanels;
-  const absl::StatusOr<uint64_t> bytes =
-      in_panels ? PackedTensorBytes(type, dims) : TensorBytes(type, dims);
+  const absl::StatusOr<uint64_t> bytes = StoredBytes(layout, type, dims);
   if (!bytes.ok()) {
     return InvalidArgument("tensor ", Quote(name), " ", Message(bytes.status()));
   }
@@ -275,7 +273,8 @@ absl::Status GgufWriter::AddTensor(std::string_view name, TensorType type,
   if (!header.tensor_names.insert(std::string(name)).second) {
     return InvalidArgument("tensor ", Quote(name), " is added twice");
   }
-  const uint32_t type_id = static_cast<uint32_t>(type) + (in_panels ? kGgufPanelTypes : 0);
+  const uint32_t type_id =
+      static_cast<uint32_t>(type) + (layout == WeightLayout::kPanels ? kGgufPanelTypes : 0);
   header.tensors.push_back(
       {std::string(name), type_id, {dims.begin(), dims.end()}, header.data_bytes, *bytes});
   header.data_bytes += AlignUp(*bytes, header.alignment);

@@ -201,10 +201,7 @@ absl::Status CheckReadable(const std::vector<Job>& jobs) {
 uint64_t ConvertedBytes(const ModelFile& model, const ConvertOptions& options) {
   uint64_t bytes = 0;
   for (const Job& job : PlanJobs(model, options)) {
-    const std::vector<uint64_t>& dims = job.tensor->dims;
-    const absl::StatusOr<uint64_t> written = job.layout == WeightLayout::kPanels
-                                                 ? PackedTensorBytes(job.type, dims)
-                                                 : TensorBytes(job.type, dims);
+    const absl::StatusOr<uint64_t> written = StoredBytes(job.layout, job.type, job.tensor->dims);
     if (written.ok()) bytes += *written;  // what is too large is said by Convert()
   }
   return bytes;

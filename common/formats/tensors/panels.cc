@@ -233,9 +233,11 @@ uint64_t PackedBytes(TensorType type, uint32_t outputs, uint32_t inputs) {
   return PanelCount(outputs) * PanelBytes(type, inputs);
 }
 
-absl::StatusOr<uint64_t> PackedTensorBytes(TensorType type, std::span<const uint64_t> dims) {
+absl::StatusOr<uint64_t> StoredBytes(WeightLayout layout, TensorType type,
+                                     std::span<const uint64_t> dims) {
+  const absl::StatusOr<uint64_t> as_rows = TensorBytes(type, dims);
+  if (layout == WeightLayout::kRows || !as_rows.ok()) return as_rows;
   constexpr uint64_t kTooMany = uint64_t{1} << 32;
-  OUTRIDER_RETURN_IF_ERROR(TensorBytes(type, dims).status());
   if (!HasPanels(type)) return InvalidArgument("is ", Name(type), ", which has no panels");
   if (dims.size() < 2) return InvalidArgument("is a vector, which has no panels");
   if (dims[0] >= kTooMany || dims[1] >= kTooMany) {

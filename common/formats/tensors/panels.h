@@ -34,9 +34,10 @@ static constexpr uint32_t PanelCount(uint32_t outputs) {
 uint64_t PanelBytes(TensorType type, uint32_t inputs);
 uint64_t PackedBytes(TensorType type, uint32_t outputs, uint32_t inputs);
 
-// Of a whole tensor in panels, one of which the type has. InvalidArgument as TensorBytes(), and for what
-// is no matrix or stack of matrices, or has 2^32 inputs or outputs.
-absl::StatusOr<uint64_t> PackedTensorBytes(TensorType type, std::span<const uint64_t> dims);
+// Of a whole tensor as it is stored. InvalidArgument as TensorBytes(), and of panels for a type without them,
+// for what is no matrix or stack of matrices, and for 2^32 inputs or outputs.
+absl::StatusOr<uint64_t> StoredBytes(WeightLayout layout, TensorType type,
+                                     std::span<const uint64_t> dims);
 
 // One panel from 1 to 16 GGUF rows that lie one after another.
 void PackPanel(TensorType type, uint32_t inputs, std::span<const std::byte> rows,
