@@ -293,6 +293,13 @@ struct SuperBlockKernel {
         }
       }
     }
+    if constexpr (Type::kOffset != 0) {
+      const __m256i beside = _mm256_slli_epi16(Beside(scale), Type::kOffset);
+      for (int r = 0; r < kRows; ++r) {
+        dots[r] =
+            _mm256_sub_epi32(dots[r], _mm256_madd_epi16(beside, BroadcastDword(x.sums[r] + 2 * j)));
+      }
+    }
     if constexpr (Type::kMinima) {
       __m256i minimum[2];
       TwoOf<j>(minima, minimum);
@@ -300,12 +307,6 @@ struct SuperBlockKernel {
       for (int r = 0; r < kRows; ++r) {
         sides[r] = _mm256_sub_epi32(sides[r],
                                     _mm256_madd_epi16(beside, BroadcastDword(x.sums[r] + 2 * j)));
-      }
-    } else if constexpr (Type::kOffset != 0) {
-      const __m256i beside = _mm256_slli_epi16(Beside(scale), Type::kOffset);
-      for (int r = 0; r < kRows; ++r) {
-        dots[r] =
-            _mm256_sub_epi32(dots[r], _mm256_madd_epi16(beside, BroadcastDword(x.sums[r] + 2 * j)));
       }
     }
   }
